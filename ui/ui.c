@@ -134,7 +134,7 @@ static void say_tick(struct ui *u)
 	}
 }
 
-/* now: passed by the caller, so that tests can set the clock. */
+/* Handle bytes from the terminal. The caller passes the time, so that tests can set the clock. */
 void ui_feed(struct ui *u, const char *bytes, size_t n, double now)
 {
 	u->now = now;

@@ -80,7 +80,7 @@ void ui_close(struct ui *);
 void ui_feed(struct ui *, const char *bytes, size_t n, double now); /* bytes from the terminal */
 void ui_resize(struct ui *, int w, int h);
 void ui_tick(struct ui *, double now);
-double ui_wake(const struct ui *); /* time of the next ui_tick(); 0 = none needed */
+double ui_wake(const struct ui *); /* returns the time of the next ui_tick(); 0 = none */
 int ui_dirty(const struct ui *);   /* 1 if ui_draw() would draw something else than last time */
 const struct grid *ui_draw(struct ui *, double now);
 /* Append the screen as text, h lines. with_styles: as in grid_dump(). */
@@ -129,7 +129,7 @@ void ui_clear(struct ui *); /* empty the transcript before another is posted */
 size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry; returns its index */
 /* append bytes to the last entry; a character may be split between two calls */
 void ui_piece(struct ui *, const char *bytes, size_t n);
-/* the last entry is complete; note: a line to show below it, such as "[120 tokens, 90 t/s]", or NULL */
+/* Complete the last entry. note: a line to show below it, such as "[120 tokens, 90 t/s]", or NULL. */
 void ui_entry_end(struct ui *, const char *note);
 
 /* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that of
@@ -207,7 +207,7 @@ void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
 /* append the queued messages and the draft, line by line */
 void ui_unsent(const struct ui *, struct str *out);
 void ui_draft(struct ui *, const char *text, size_t n); /* replace the text of the input line */
-/* show a text over the transcript until Esc */
+/* Show a text over the transcript until Esc. */
 void ui_open_text(struct ui *, const char *title, const char *text, size_t n);
 /* show "copied 34 bytes" in the status row for some seconds */
 void ui_say(struct ui *, const char *text);
@@ -220,8 +220,9 @@ void ui_open_sessions(struct ui *);
 #define DELETE_UNDO 10.0
 /* ask for confirmation in the open list of sessions */
 void ui_ask_delete(struct ui *, int64_t session);
-void ui_edit(struct ui *, const char *text);            /* requests UI_EDITOR */
-void ui_open_documents(struct ui *, const char *where); /* where: "", "p12", "40%" or words to find */
+void ui_edit(struct ui *, const char *text); /* requests UI_EDITOR */
+/* Open the documents pane. where: "" = at the place shown last; else "p12", "40%" or words to find. */
+void ui_open_documents(struct ui *, const char *where);
 /* Open the documents pane at bytes [from, to) of a document's posted text, which are highlighted like a match. */
 void ui_show_document(struct ui *, size_t document, size_t from, size_t to);
 void ui_open_panel(struct ui *, const char *how); /* how: "", "off", "bar", "full", "layer 12" */
@@ -231,8 +232,8 @@ int ui_search(struct ui *, const char *words);
  * messages ("all"). Requests UI_COPY. */
 int ui_copy(struct ui *, const char *what, struct err *);
 int ui_theme(struct ui *, const char *name, struct err *); /* "" = the next one */
-void ui_raw(struct ui *, int on);                          /* on < 0: toggle */
-void ui_mouse(struct ui *, int on);                        /* on < 0: toggle */
+void ui_raw(struct ui *, int on);                          /* on: 1 or 0; < 0: toggle */
+void ui_mouse(struct ui *, int on);                        /* on: 1 or 0; < 0: toggle */
 
 /* ---- the figures of the cache (pane_cache.c) ---- */
 
@@ -336,7 +337,7 @@ struct display_options {
 	int color;
 	int ask_background;
 };
-const char *display_library(void); /* version in use: "ncurses 6.4.20221231" */
+const char *display_library(void); /* returns the version in use: "ncurses 6.4.20221231" */
 /* Open the terminal fd. ERR_FAIL: it cannot show a full screen (TERM is dumb or unknown). */
 int display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* Restore the terminal's previous state. */
@@ -347,10 +348,12 @@ void display_repaint(struct display *);                   /* the next display_sh
 void display_pause(struct display *);                     /* restore the terminal for Ctrl-Z and editors */
 void display_resume(struct display *);
 void display_mouse(struct display *, int on);
-int display_theme(struct display *, const char *name);          /* -1: no such theme */
-int display_copy(struct display *, const char *text, size_t n); /* OSC 52; -1: too long (100 KB of base64) */
-int display_utf8(const struct display *);                       /* 0: only ASCII works */
-int display_colors(const struct display *);                     /* number of usable colours; 0 = none */
+int display_theme(struct display *, const char *name); /* returns -1: no such theme */
+/* Copy text to the clipboard by the control sequence OSC 52. Returns -1 if the text has more than 100 KB as base64. */
+int display_copy(struct display *, const char *text, size_t n);
+/* 1 if the terminal shows UTF-8, 0 if only ASCII works */
+int display_utf8(const struct display *);
+int display_colors(const struct display *); /* returns the number of usable colours; 0 = none */
 /* Return escape sequences that reset the terminal: a constant string, which signal handlers may write. */
 const char *display_reset(void);
 /* 1 if a terminal of that name can show the full screen. */

@@ -6,7 +6,7 @@
 
 /* ---- panes and focus ---- */
 
-/* F6: give the focus to the open pane or the transcript, then to the cache panel, then to the input line again. */
+/* Give the focus (F6) to the open pane or the transcript, then to the cache panel, then to the input line again. */
 static void next_focus(struct ui *u)
 {
 	int panel = u->lay.side || u->lay.bar;
@@ -24,8 +24,8 @@ static void next_focus(struct ui *u)
 
 /* ---- F3 ---- */
 
-/* F3: open the search of the pane or transcript, or go to its next match. The transcript is searched upwards from
- * the newest text. */
+/* Open the search (F3) of the pane or transcript, or go to its next match. The transcript is searched upwards from the
+ * newest text. */
 static void find(struct ui *u, int step)
 {
 	char c = !pane_state(u, PANE_MATCHES) ? '/' : step > 0 ? 'n' : 'N';

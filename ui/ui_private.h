@@ -147,24 +147,24 @@ struct ui {
 
 /* ui_requests.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
-int ui_working(const struct ui *); /* 1: work runs or is about to begin */
-int ui_closed(const struct ui *);  /* 1: work runs, and messages wait for its end */
+int ui_working(const struct ui *); /* 1 if work runs or is about to begin */
+int ui_closed(const struct ui *);  /* 1 if work runs and messages wait for its end */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ui_layout.c */
 void ui_lay_out(struct ui *);
-int panel_seen(const struct ui *); /* cache figures that the screen shows: 0 to 2, as in UI_PANEL */
+int panel_seen(const struct ui *); /* returns which cache figures are visible: 0 to 2, as in UI_PANEL */
 /* ui_panes.c */
 void panes_open(struct ui *, const struct ui_options *);
 void panes_close(struct ui *);
-struct pane *pane_shown(const struct ui *);     /* NULL = the transcript is shown */
-int pane_has(const struct ui *, unsigned flag); /* flag: of enum pane_flags; 0 if no pane is open */
+struct pane *pane_shown(const struct ui *);     /* returns NULL if the transcript is shown */
+int pane_has(const struct ui *, unsigned flag); /* 1 if the open pane has a flag of enum pane_flags */
 void pane_open(struct ui *, enum pane_id);
 void pane_close(struct ui *);
 void pane_toggle(struct ui *, enum pane_id);
 void pane_act(struct ui *, const struct ui_action *);    /* pass a pane's request to the application */
-int pane_state(const struct ui *, unsigned state);       /* state: of enum pane_state; 0 if no pane is open */
+int pane_state(const struct ui *, unsigned state);       /* 1 if the open pane has a state of enum pane_state */
 int pane_key(struct ui *, const struct key *);           /* pass a key to the open pane; 1: the pane used it */
-enum pane_key pane_try(struct ui *, const struct key *); /* as pane_key(), but drops the pane's request */
+enum pane_key pane_try(struct ui *, const struct key *); /* passes a key as pane_key() does; drops the pane's request */
 void pane_pause(struct ui *);                            /* tell the pane that no key came for TYPED_SECONDS */
 void focus_line(struct ui *);                            /* give keys to the input line; matches stay marked */
 /* ui_palette.c */
@@ -172,12 +172,12 @@ void ui_do_chosen(struct ui *);
 /* ui_keys.c */
 key_fn ui_key;
 /* ui_mouse.c */
-int mouse_key(struct ui *, const struct key *, struct key *of_hint); /* 1: a key in the row of hints was clicked */
+int mouse_key(struct ui *, const struct key *, struct key *of_hint); /* 1 if a key in the row of hints was clicked */
 void select_draw(struct ui *);                                       /* restyle the selected cells */
 void select_end(struct ui *);
 /* ui_commands.c */
-void ui_source_next(struct ui *); /* F7: open the next source of the visible answer in its document */
-void ui_source_open(struct ui *, size_t turn, size_t i); /* click: open source i of that turn */
+void ui_source_next(struct ui *);                        /* open the next source of the visible answer (F7) */
+void ui_source_open(struct ui *, size_t turn, size_t i); /* open source i of that turn (click) */
 void ui_panel_next(struct ui *);                         /* F2: show the next form of the cache panel */
 /* Choose a theme for a light or dark background of the terminal, unless the user has chosen a theme. */
 void ui_background(struct ui *, int light);
@@ -200,9 +200,10 @@ void queue_draw(const struct ui *, const struct area *);
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ui_status.c */
 void status_draw(const struct ui *, const struct area *);
-void status_work(const struct ui *, int form, struct str *out); /* form: 0 = longest, 2 = shortest */
+/* Append what the work is doing. form: 0 = longest, 2 = shortest. */
+void status_work(const struct ui *, int form, struct str *out);
 void hints_draw(const struct ui *, const struct area *);
-/* 1: *key = the key whose hint is at column x; 0: none */
+/* 1 if a hint is at column x of the row of hints; *key: the hint's key. */
 int hint_at(const struct ui *, int x, struct key *);
 
 #endif

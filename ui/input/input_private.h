@@ -20,22 +20,23 @@ struct wrap_row {
 }; /* byte offsets; next: start of the following row, or NO_ROW */
 #define NO_ROW SIZE_MAX
 
-void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out); /* from: first byte of the row */
+/* Lay out the row that begins at byte `from`. */
+void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);
 /* Find the row that contains byte `at`, and the rows above it, at most `want` rows. Write the offsets of their first
  * bytes to from[], topmost first. Returns the number of rows found. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
 /* Count the rows from the row that begins at byte `from`, up to `most`. */
 int wrap_count(const struct wrapped *, size_t from, int most);
-/* wrap_col(): column of the character at byte `at`. wrap_byte(): offset of the character at a column, or of the row's
- * end if the row is shorter. */
+/* wrap_col(): return the column of the character at byte `at`. wrap_byte(): return the offset of the character at a
+ * column, or of the row's end if the row is shorter. */
 int wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
 size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
 
 /* ---- long pastes ---- */
 
-/* Keep a long paste. out: the character that represents the paste, as a string. Returns 1, or 0 if the pastes take too
- * much memory. */
+/* Keep a long paste. out: the character that represents the paste, as a string. Returns 1, or 0 if PASTES_MOST or
+ * PASTES_BYTES is reached. */
 int paste_keep(const char *text, size_t n, char out[5]);
 /* 1 if the character represents a paste. In text from other sources these characters become U+FFFD. */
 int paste_is_mark(int32_t cp);
@@ -68,14 +69,14 @@ struct offers {
 	size_t typed; /* how many bytes of each name have been typed */
 	long chosen;  /* index; -1 = none */
 };
-void offers_close(struct offers *); /* a zeroed struct is closed, too */
+void offers_close(struct offers *); /* closes the popup; a zeroed struct is closed */
 /* Find completions at byte `at` of the text. Returns their kind. The list is empty if nothing matches. */
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
                             const struct ui_setting *, char *const *names, size_t n_names);
 /* Append the text that replaces bytes [from, to). offers_text(): completion number `which`; offers_common(): the
  * common beginning of all completions. */
 void offers_text(const struct offers *, size_t which, struct str *out);
-int offers_common(const struct offers *, struct str *out); /* 0: the common beginning is typed already */
+int offers_common(const struct offers *, struct str *out); /* returns 0 if the common beginning is typed already */
 void offers_draw(const struct offers *, const struct area *, int ascii);
 
 /* ---- the history's file ---- */

@@ -83,7 +83,7 @@ int line_move_row(int step);
 /* ---- input_line_keys.c ---- */
 
 int line_key(const struct key *);        /* returns 0 if the input line has no use for the key */
-int line_offers_key(const struct key *); /* 1: the popup used it; 0: pass it to the line */
+int line_offers_key(const struct key *); /* returns 1 if the popup used the key */
 int line_complete(int step);
 enum offer_kind line_look_for_offers(void);
 

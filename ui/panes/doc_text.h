@@ -57,7 +57,7 @@ uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
 /* Return the number, from 1, of the heading at or above the byte; 0 = none. */
 size_t doc_text_head(const struct doc_text *, uint32_t at);
-int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: the byte's token is evicted in all KV heads */
+int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1 if the byte's token is evicted in all KV heads */
 uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* returns the clean offset of a raw offset */
 /* Return the offset at which a line begins; lines are counted from 1. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);

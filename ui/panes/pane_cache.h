@@ -51,7 +51,7 @@ struct cache_pane {
 int cache_none_draw(const struct cache_pane *, const struct area *);
 /* 1 if the attention mass of some region is known. */
 int cache_observed(const struct cache_pane *);
-int64_t cache_tokens(const struct cache_pane *);                /* tokens in the whole strip */
+int64_t cache_tokens(const struct cache_pane *);                /* returns the number of tokens in the whole strip */
 int meters_rows(const struct cache_pane *, int w, int compact); /* compact: 1 = two meters in a row if they fit */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
 /* Draw the numbers of the whole cache in one row. most: 1 = with the memory that the cache takes when it is full. */

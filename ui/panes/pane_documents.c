@@ -85,7 +85,7 @@ void documents_pane_post(struct pane *pane, const struct ui_document *posted, si
 		if (!d->raw) {
 			d->name = name;
 			d->n_raw = in.n;
-			/* Not a C string: the text may contain NULs. */
+			/* d->raw is not a C string: the text may contain NULs. */
 			d->raw = xmalloc(in.n + 1);
 			memcpy(d->raw, in.n ? in.text : "", in.n);
 			d->kept = -1;

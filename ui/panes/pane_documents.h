@@ -55,7 +55,7 @@ struct documents_pane {
 };
 
 /* documents_places.c */
-struct doc_text *documents_current(const struct documents_pane *); /* NULL: no document is open */
+struct doc_text *documents_current(const struct documents_pane *); /* returns NULL if no document is open */
 void documents_say(struct documents_pane *, const char *what);     /* show in the status row until the next key */
 /* These functions need an open document that is ready. */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
@@ -78,7 +78,7 @@ void documents_find(struct documents_pane *, int back);
 
 /* documents_draw.c */
 void documents_draw(struct documents_pane *, const struct area *);
-/* w: columns of the pane */
+/* Append the titles for the upper border of a pane of w columns. */
 void documents_title(struct documents_pane *, int w, struct str *left, struct str *right);
 
 #endif

@@ -181,10 +181,10 @@ const struct palette_choice *palette_pane_chosen(const struct pane *);
 /* The cache (pane_cache.c). As a pane it covers the screen; bar and side panel are its small forms. */
 void cache_pane_post(struct pane *, const struct ui_cache *);
 int cache_pane_rows(const struct pane *, int width);           /* returns the rows of the bar above the input line */
-void cache_pane_draw_bar(struct pane *, const struct area *);  /* the bar: summary and strip */
-void cache_pane_draw_side(struct pane *, const struct area *); /* at the right of the transcript, 40-48 columns */
+void cache_pane_draw_bar(struct pane *, const struct area *);  /* draws the bar: summary and strip */
+void cache_pane_draw_side(struct pane *, const struct area *); /* draws the side panel, 40-48 columns wide */
 void cache_pane_layer(struct pane *, int layer);
-/* on: 1 = the heat map shows two layers in one row, by two colours */
+/* Set whether the heat map shows two layers in one row, by two colours (on = 1). */
 void cache_pane_color(struct pane *, int on);
 int cache_pane_colored(const struct pane *);
 

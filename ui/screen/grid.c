@@ -195,7 +195,7 @@ struct area area_inner(const struct area *a)
 	return area_part(a, 1, 1, a->w - 2, a->h - 2);
 }
 
-/* In n columns, keep the bits `keep` of the style and add the bits `add`. */
+/* Keep the bits `keep` of the style of n columns, and add the bits `add`. */
 static void change_style(const struct area *a, int x, int y, int n, unsigned keep, unsigned add)
 {
 	long long end = (long long)x + n;
@@ -287,7 +287,7 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		if (is_modifier(last, cp)) { /* as many blanks as text_width() counts */
+		if (is_modifier(last, cp)) { /* draw blanks, as many as text_width() counts for the skin colour */
 			for (int k = 0; k < width && x + k < a->w; k++)
 				put_cut(a, x + k, y, ' ', 1, style, 0);
 			last = NULL;

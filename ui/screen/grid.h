@@ -63,7 +63,7 @@ struct grid {
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* cursor_y < 0: hidden */
 };
-void grid_resize(struct grid *, int w, int h); /* w, h >= 1; all cells become blank */
+void grid_resize(struct grid *, int w, int h); /* w, h: at least 1; makes all cells blank */
 void grid_free(struct grid *);
 void grid_clear(struct grid *);
 /* Write the grid as h lines of text, without trailing blanks. with_styles: each line with styles is followed by a
@@ -76,7 +76,7 @@ struct area {
 	int x, y, w, h;
 };
 struct area area_of(struct grid *);
-struct area area_part(const struct area *, int x, int y, int w, int h); /* clipped to the area */
+struct area area_part(const struct area *, int x, int y, int w, int h); /* returns a part, clipped to the area */
 void area_clear(const struct area *, unsigned style);
 /* Write clean text at (x, y), up to a newline. Returns the x after the text, at most the area's width. Of an emoji
  * sequence only the single emoji are drawn, because terminals disagree about the width of sequences. */

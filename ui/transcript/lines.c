@@ -58,7 +58,7 @@ static inline size_t next_char(const char *p, size_t at, size_t end, int32_t *cp
 	return len;
 }
 
-/* 0 for closing punctuation of Chinese and Japanese, which must not begin a line. */
+/* 1 if a line may begin with cp. Closing punctuation of Chinese and Japanese may not begin a line. */
 static int may_begin(int32_t cp)
 {
 	return !(cp == 0x3001 || cp == 0x3002 || cp == 0xff0c || cp == 0xff0e || cp == 0xff1a || cp == 0xff1b ||

@@ -27,7 +27,7 @@ void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, uns
  * wide. Returns where the next line begins. Lines break between words, at newlines, and inside words that are too
  * long. */
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols);
-/* wrap_next(), but break between any two characters. */
+/* Find the end of a line like wrap_next(), but break between any two characters. */
 size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols);
 
 /* Begin an empty line; the next functions append to it. */
@@ -57,7 +57,7 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 #define PATCH_COLON  '\x01'
 #define PATCH_STAR   '\x02'
 
-/* Offset of the newline that ends the line at `at`, or n. */
+/* Return the offset of the newline that ends the line at `at`; n = no newline follows. */
 size_t line_end(const char *text, size_t n, size_t at);
 /* Find the end of the piece that begins at `from`; a piece is a part of Markdown that can be parsed separately. *whole:
  * 1 = later text cannot change the piece. *fence: 1 = a code fence begins at `from`, so there is no piece. scan: state

@@ -59,8 +59,8 @@ struct build {
 
 /* Return the offset in the text of a byte that md4c has reported; NO_SOURCE = the byte is not in the text. */
 uint32_t build_source(const struct build *, const char *p);
-unsigned build_style(const struct build *); /* current style of inline text */
-/* length of an attribute's text, limited to the piece */
+unsigned build_style(const struct build *); /* returns the current style of inline text */
+/* Return the length of an attribute's text, without dashes that were added to the piece. */
 size_t build_attribute(const struct build *, const MD_ATTRIBUTE *);
 void build_paragraph(struct build *); /* begin a paragraph */
 void build_add(struct build *, const char *p, size_t n, unsigned style);
@@ -72,7 +72,7 @@ void build_soft_break(struct build *);
 
 /* ---- markdown_blocks.c ---- */
 
-int build_room(const struct build *);             /* columns left for text */
+int build_room(const struct build *);             /* returns the columns that are left for text */
 void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
 /* Add an empty line before a block if the message has an empty line there: between the text shown last and `source`,
  * the offset of the block's text. */
@@ -86,7 +86,7 @@ void build_bullets(struct build *); /* draw bullets that are not drawn yet */
 void build_rule(struct build *);
 /* Lay out one line of code, bytes [from, to) of l->text. */
 void build_code_line(struct build *, size_t from, size_t to, uint32_t source);
-/* the text after an opening fence */
+/* Draw the text that follows the opening fence of a code block. */
 void build_code_head(struct build *, const char *info, size_t n, uint32_t source);
 void build_note_code(struct lines *, size_t from, size_t n);
 void build_code(struct build *); /* lay out collected code inside a list or quote */

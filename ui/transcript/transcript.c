@@ -141,7 +141,7 @@ void entry_fold(struct transcript *t, size_t entry, int folded)
 		t->entry[++entry].folded = folded != 0;
 }
 
-/* Begin another part after the last one, which is full. */
+/* Begin the next entry of a long text whose last entry is full. */
 static struct entry *next_part(struct transcript *t)
 {
 	size_t was = t->n - 1;

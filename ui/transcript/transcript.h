@@ -46,13 +46,13 @@ void transcript_gutter(struct transcript *, int on);
 
 /* Draw the visible rows. By default the view follows new text; after the user has scrolled up, the view stays. */
 void transcript_draw(struct transcript *, const struct area *);
-int transcript_changed(const struct transcript *); /* 1: changed since it was drawn */
+int transcript_changed(const struct transcript *); /* 1 if the transcript has changed since it was drawn */
 /* Return the number of lines below the last visible row; 0 while the view follows new text. */
 size_t transcript_below(const struct transcript *);
 
 /* Move the view. The view then stops following new text, unless the move reaches the end. */
 void transcript_scroll(struct transcript *, int lines);  /* negative = up */
-void transcript_page(struct transcript *, double pages); /* pages of the height drawn last */
+void transcript_page(struct transcript *, double pages); /* scroll; 1 = the height drawn last */
 void transcript_top(struct transcript *);
 void transcript_end_follow(struct transcript *);
 /* Return the current position, for transcript_go(); 0 = the end. Valid until transcript_clear(). */
@@ -97,7 +97,7 @@ size_t transcript_search(struct transcript *, const char *pattern, int step, siz
 /* message: index among the messages */
 int transcript_copy_message(const struct transcript *, size_t message, struct str *out);
 int transcript_copy_focus(const struct transcript *, struct str *out);
-/* code block, counted from the end: 1 = last */
+/* which: number of the code block, counted from the end: 1 = last */
 int transcript_copy_code(const struct transcript *, size_t which, struct str *out);
 int transcript_copy_all(const struct transcript *, struct str *out);
 size_t transcript_messages(const struct transcript *);

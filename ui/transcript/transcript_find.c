@@ -121,8 +121,8 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* Like match_at(), but the match may continue in the next entries of a split text. SIZE_MAX: more text is needed,
- * and the last entry may still grow. */
+/* Return the length of the match at byte `at`, which may continue in the next entries of a split text; 0 = no match;
+ * SIZE_MAX = more text is needed, and the last entry may still grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = { 0 };

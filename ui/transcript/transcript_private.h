@@ -124,7 +124,7 @@ struct transcript {
 #define MARK_COLS   2 /* width of "> " before a question */
 
 /* transcript.c */
-size_t entry_first(const struct transcript *, size_t entry);    /* index of the first part of the same text */
+size_t entry_first(const struct transcript *, size_t entry);    /* returns the index of the text's first entry */
 void entry_fold(struct transcript *, size_t entry, int folded); /* fold or unfold all parts of the text */
 void entry_drop_lens(struct entry *);
 void entry_drop_lines(struct entry *);
@@ -132,10 +132,12 @@ void entry_drop_lines(struct entry *);
 /* lay out all lines again when they are visible */
 void transcript_anew(struct transcript *);
 void entry_lay_out(struct transcript *, struct entry *);
-/* rows of text and note, as if unfolded; an estimate if the entry was never laid out */
+/* Return the number of rows of text and note, as if unfolded. An estimate if the entry was never laid out. */
 size_t entry_open_rows(const struct transcript *, const struct entry *);
-size_t entry_rows(const struct transcript *, size_t entry); /* visible rows, with the empty row after it */
-size_t entry_rows_laid(struct transcript *, size_t entry);  /* lays the entry out: the exact number of entry_rows() */
+/* Return the number of visible rows of an entry, with the empty row after it. entry_rows(): an estimate for an entry
+ * that was never laid out; entry_rows_laid(): exact, lays the entry out first. */
+size_t entry_rows(const struct transcript *, size_t entry);
+size_t entry_rows_laid(struct transcript *, size_t entry);
 /* transcript_move.c */
 void transcript_at(struct transcript *, size_t entry, size_t line); /* make that line the first row */
 void transcript_settle(struct transcript *);                        /* bring top and line up to date */
