@@ -15,7 +15,8 @@ enum {
 	PREFIX_LEAST = 5,
 	/* to find a prefix in common with related words, at most this many last characters of the stem are dropped */
 	PREFIX_LESS = 2,
-	TRIES = 5, /* retries while another process changes the index */
+	GAP = 1000, /* most rows of other texts in a range of rows that one query searches */
+	TRIES = 5,  /* retries while another process changes the index */
 	/* texts with at most this many sentences in all: no word is skipped as too common */
 	COMMON_ABOVE = 400,
 };
@@ -133,11 +134,19 @@ struct scored_passage {
 	 * Numbers from 1, 0 = none. They keep a word from being counted twice. */
 	uint32_t has, headed;
 };
+/* A range of rows of the index: first .. last. The texts order[from .. to) have rows in it. */
+struct row_range {
+	int64_t first, last;
+	size_t from, to;
+};
 struct search {
 	struct passage_index *x;
 	const struct indexed_text *text;
 	size_t n_text;
-	struct passage_rows *rows;
+	struct passage_rows *rows; /* [n_text] */
+	uint32_t *order;           /* [n_text] the texts in the order of their rows */
+	struct row_range *range;   /* [n_range] ascending */
+	size_t n_range;
 	size_t *base; /* [n_text + 1] number of sentences before each text */
 	struct scored_passage *passage;
 	size_t n_passage, cap;
@@ -154,15 +163,56 @@ struct search {
 
 static void search_free(struct search *s)
 {
-	for (size_t i = 0; s->rows && i < s->n_text; i++)
-		free(s->rows[i].at);
 	free(s->rows);
+	free(s->order);
+	free(s->range);
 	free(s->base);
 	free(s->passage);
 	free(s->passage_of);
 	free(s->under);
 	free(s->score);
 	free(s->has);
+}
+
+/* A text, by the number of its first row. */
+struct text_order {
+	int64_t id;
+	uint32_t text;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct text_order *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->text < y->text ? -1 : x->text > y->text;
+}
+
+/* Set the ranges of rows that have the texts. One query searches a range, so ranges with at most GAP rows of other
+ * texts between them are joined. */
+static void search_ranges(struct search *s)
+{
+	struct text_order *o = xcalloc(s->n_text + 1, sizeof *o);
+
+	for (size_t i = 0; i < s->n_text; i++)
+		o[i] = (struct text_order){ s->rows[i].id, (uint32_t)i };
+	qsort(o, s->n_text, sizeof *o, by_id);
+	s->order = xcalloc(s->n_text + 1, sizeof *s->order);
+	s->range = xcalloc(s->n_text + 1, sizeof *s->range);
+	for (size_t i = 0; i < s->n_text; i++) {
+		struct row_range *r = s->n_range ? &s->range[s->n_range - 1] : NULL;
+		int64_t last = o[i].id + (int64_t)s->rows[o[i].text].n - 1;
+
+		s->order[i] = o[i].text;
+		if (!r || o[i].id - r->last > GAP) {
+			r = &s->range[s->n_range++];
+			*r = (struct row_range){ .first = o[i].id, .last = last, .from = i };
+		}
+		r->last = MAX(r->last, last);
+		r->to = i + 1;
+	}
+	free(o);
 }
 
 /* Load the sentences of all texts and group them into passages. Returns 0 or -1. */
@@ -172,11 +222,11 @@ static int search_open(struct search *s, struct err *e)
 
 	s->rows = xcalloc(s->n_text + 1, sizeof *s->rows);
 	s->base = xcalloc(s->n_text + 1, sizeof *s->base);
-	for (size_t i = 0; i < s->n_text; i++) {
-		if (passage_rows_of(s->x, s->text[i].p, s->text[i].n, &s->rows[i], e))
-			return -1;
+	if (passage_rows_all(s->x, s->text, s->n_text, s->rows, e))
+		return -1;
+	for (size_t i = 0; i < s->n_text; i++)
 		s->base[i + 1] = s->base[i] + s->rows[i].n;
-	}
+	search_ranges(s);
 	s->n_sentence = s->base[s->n_text];
 	s->passage_of = xcalloc(s->n_sentence + 1, sizeof *s->passage_of);
 	s->score = xcalloc(s->n_sentence + 1, sizeof *s->score);
@@ -224,29 +274,67 @@ static double saturate(double count, double b, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Find the sentences that match the query, at most `most`. found[]: their indexes, numbered through all texts.
- * Returns how many were found, or -1. */
+/* Sentences that were found. at[n]: their indexes, numbered through all texts; sorted: 1 = they ascend. */
+struct found_rows {
+	uint32_t *at;
+	size_t n, most;
+	int sorted;
+};
+
+/* Note the sentence in row `row` of the index, for each text that has the row: equal texts share their rows. *k: place
+ * in s->order of the first text that may have the row; rows ascend from call to call. */
+static void note_row(const struct search *s, const struct row_range *range, int64_t row, size_t *k,
+                     struct found_rows *found)
+{
+	const struct passage_rows *r;
+
+	for (; *k < range->to; ++*k) {
+		r = &s->rows[s->order[*k]];
+		if (row < r->id + (int64_t)r->n)
+			break;
+	}
+	for (size_t j = *k; j < range->to && found->n < found->most; j++) {
+		uint32_t text = s->order[j], i;
+
+		r = &s->rows[text];
+		if (row < r->id || row >= r->id + (int64_t)r->n)
+			break;
+		i = (uint32_t)(s->base[text] + (size_t)(row - r->id));
+		found->sorted &= !found->n || found->at[found->n - 1] < i;
+		found->at[found->n++] = i;
+	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Find the sentences that match the query, at most `most`. found[]: their indexes, ascending, numbered through all
+ * texts. Returns how many were found, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
-	int64_t n = 0;
+	struct found_rows f = { .at = found, .most = most, .sorted = 1 };
+	int rc = 0;
 
-	for (size_t i = 0; i < s->n_text && n >= 0 && (size_t)n < most; i++) {
-		const struct passage_rows *r = &s->rows[i];
+	for (size_t i = 0; i < s->n_range && f.n < most && rc >= 0; i++) {
+		const struct row_range *r = &s->range[i];
+		size_t k = r->from;
 		sqlite3_stmt *st =
 			db_query(s->x->db, e,
-		                 "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3",
-		                 "sii", query->p, query->n, r->id, r->id + (int64_t)r->n - 1);
-		int rc = st ? 1 : -1;
-		while (rc > 0 && (size_t)n < most && (rc = db_step(s->x->db, st, e)) > 0) {
-			int64_t row = sqlite3_column_int64(st, 0) - r->id;
-			if (row >= 0 && row < (int64_t)r->n)
-				found[n++] = (uint32_t)(s->base[i] + (size_t)row);
-		}
+		                 "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3"
+		                 " ORDER BY rowid",
+		                 "sii", query->p, query->n, r->first, r->last);
+		rc = st ? 1 : -1;
+		while (rc > 0 && f.n < most && (rc = db_step(s->x->db, st, e)) > 0)
+			note_row(s, r, sqlite3_column_int64(st, 0), &k, &f);
 		db_put(s->x->db, st);
-		if (rc < 0)
-			n = -1;
 	}
-	return n;
+	if (!f.sorted)
+		qsort(found, f.n, sizeof *found, by_number);
+	return rc < 0 ? -1 : (int64_t)f.n;
 }
 
 /* A word of the question: its weight and its number (from 1). */
@@ -404,6 +492,7 @@ static int search_begin(struct search *s, struct err *e)
 			                        "cannot search: another weir deletes what is indexed; try again");
 		db_exec(s->x->db, "COMMIT", NULL);
 		search_free(s);
+		passage_rows_forget(s->x);
 		*s = again;
 	}
 }
@@ -446,6 +535,7 @@ int passages_score(struct passage_index *x, const struct indexed_text *text, siz
 		return err_set(e, first.code, "%s", first.msg);
 	if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
 		return -1;
+	passage_rows_forget(x);
 	return score_passages(x, text, n_text, question, n, out, n_out, e);
 }
 

@@ -1,6 +1,7 @@
 /* sessions/store/passages.h - the index of the sentences of documents, private to sessions/store/.
  *
- *     passage_words.c: tokenizes a text for the index; passage_index.c: adds texts, deletes them, repairs the index;
+ *     passage_words.c: tokenizes a text for the index; passage_rows.c: loads and adds texts;
+ *     passage_index.c: opens the index, deletes texts, repairs the index;
  *     passage_search.c: finds passages; sentence_search.c: finds sentences in all texts of an index;
  *     passage_vectors.c: stores the vectors of passages.
  *
@@ -46,17 +47,6 @@ void question_words_free(struct question_words *);
 
 /* ---- passage_index.c ---- */
 
-struct passage_index {
-	struct db *db; /* the store's database; &memory without a writable store */
-	struct db memory;
-	struct db *vectors; /* database with the table of vectors: db, or &cache */
-	struct db cache;
-	struct tokenizer *words;
-	indexing_fn *watch;
-	void *watch_ud; /* argument of watch(); watch may be NULL */
-};
-
-extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
 /* The sentences of an indexed text. Sentence at[i] is in row id + i of the index. */
 struct passage_rows {
 	int64_t id;
@@ -64,10 +54,39 @@ struct passage_rows {
 	struct sentence *at;
 	uint8_t hash[32];
 };
-/* Load the sentences of a text, which is first indexed if it is new. Returns 0 or -1; the caller frees rows->at. */
-int passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
+/* The sentences of a text. round: number of the search that used them last. */
+struct kept_rows {
+	struct passage_rows rows;
+	unsigned round;
+};
+
+struct passage_index {
+	struct db *db; /* the store's database; &memory without a writable store */
+	struct db memory;
+	struct db *vectors; /* database with the table of vectors: db, or &cache */
+	struct db cache;
+	struct tokenizer *words;
+	indexing_fn *watch;
+	void *watch_ud;              /* argument of watch(); watch may be NULL */
+	size_t watch_from, watch_to; /* bytes of the texts that are indexed: before the current one, and in all */
+	/* The sentences of the texts of the last search, sorted by hash up to n_sorted (passage_rows.c). round: number
+	 * of searches. */
+	struct kept_rows *kept;
+	size_t n_kept, n_sorted, cap_kept;
+	unsigned round;
+};
+
+extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
+/* Forget the rows that are kept for the next search. Call it if the index may have lost them. */
+void passage_rows_forget(struct passage_index *);
+/* Run the statement sql(row number, prepared text) for each sentence of r. The text is prepared by words_fold().
+ * x->watch() is called now and then and may cancel; x may be NULL. Returns 0 or -1. */
+int passage_rows_write(const struct passage_index *, struct db *, const char *sql, const char *text,
+                       const struct passage_rows *, struct err *);
 /* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */
 int passage_rows_ok(sqlite3_stmt *st);
+/* Compute the checksum of a row of table passages. */
+int64_t passage_rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
 /* Replace the index, whatever its format, by an empty one of the current format. Returns 0 or -1. */
@@ -77,6 +96,13 @@ int passages_replace(struct db *, struct err *);
 int passages_drop_orphans(struct db *, struct err *);
 /* Check the index. 1 = good; 0 = a checksum is wrong; -1 = error, or FTS5 reports damage. */
 int passages_whole(struct db *, struct err *);
+
+/* ---- passage_rows.c ---- */
+
+/* Load the sentences of n texts into rows[n]. Texts that are new are indexed first, in transactions of about a second;
+ * what was indexed stays if the user stops it. rows[].at belongs to the index, until the next call. Returns 0 or -1. */
+int passage_rows_all(struct passage_index *, const struct indexed_text *, size_t n, struct passage_rows *rows,
+                     struct err *);
 
 /* ---- passage_vectors.c ---- */
 

@@ -14,10 +14,9 @@ int sentences_add(struct passage_index *x, const char *text, size_t n, int64_t *
 {
 	struct passage_rows rows;
 
-	if (passage_rows_of(x, text, n, &rows, e))
+	if (passage_rows_all(x, &(struct indexed_text){ text, n }, 1, &rows, e))
 		return -1;
 	*number = rows.id;
-	free(rows.at);
 	return 0;
 }
 
