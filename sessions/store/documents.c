@@ -43,16 +43,44 @@ int document_sum_ok(sqlite3_stmt *st, int first)
 	return row_sum(&r) == sqlite3_column_int64(st, first + 4);
 }
 
-struct adding {
+struct changing {
 	int64_t session;
-	const struct stored_document *d;
-	uint8_t hash[32];
-	int64_t id;
+	struct document_change *change;
+	size_t n;
 };
 
-static int add_row(struct store *s, const struct adding *a, int64_t content, struct err *e)
+/* Store the text and return its id in *content. Returns 0 or -1. */
+static int put_content(struct store *s, const struct stored_document *d, int64_t *content, struct err *e)
 {
-	const struct stored_document *d = a->d;
+	uint8_t hash[32];
+	int rc;
+
+	if (d->n_text > DB_VALUE_MAX)
+		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u",
+		               d->name ? d->name : "", d->n_text, DB_VALUE_MAX);
+	if (text_hash(d->text, d->n_text, hash, e))
+		return -1;
+	rc = db_find(&s->db, e, content, "SELECT id FROM content WHERE hash=?1", "b", (const void *)hash, sizeof hash);
+	if (rc < 0)
+		return -1;
+	if (!rc) {
+		if (db_run(&s->db, e, "INSERT INTO content(hash, text) VALUES(?1, ?2)", "bs", (const void *)hash,
+		           sizeof hash, d->text, d->n_text))
+			return -1;
+		*content = sqlite3_last_insert_rowid(s->db.h);
+	}
+	return outline_put(s, *content, d, e);
+}
+
+static int document_none(struct err *e, int64_t session, int64_t id)
+{
+	return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)id, (long long)session);
+}
+
+/* Write the row of a document: a new one, or a new version of row `id`. Returns 0 or -1. */
+static int put_row(struct store *s, int64_t session, int64_t id, const struct stored_document *d, int64_t content,
+                   struct err *e)
+{
 	const struct doc_origin *o = d->origin && d->origin->path ? d->origin : NULL;
 	struct row r = {
 		.number = { content, d->bytes > INT64_MAX ? INT64_MAX : (int64_t)d->bytes, d->at ? d->at : store_now(),
@@ -64,55 +92,80 @@ static int add_row(struct store *s, const struct adding *a, int64_t content, str
 		.n_path = o ? strlen(o->path) : 0,
 		.mtime = o ? o->mtime : 0,
 	};
+	const char *sql = id ? "UPDATE document SET content=?3, bytes=?4, at=?5, after=?6, sum=?7, name=?8, mtime=?9,"
+	                       " file=?10, path=?11 WHERE session=?1 AND id=?2"
+	                     : "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
+	                       " VALUES(?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 	r.n_name = strlen(r.name);
-	return db_run(&s->db, e,
-	              "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
-	              " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-	              "iiiiiibibb", a->session, content, r.number[1], r.number[2], r.number[3], row_sum(&r), r.name,
-	              r.n_name, r.mtime, r.file, r.n_file, r.path, r.n_path);
+	if (db_run(&s->db, e, sql, "iiiiiiibibb", session, id, content, r.number[1], r.number[2], r.number[3],
+	           row_sum(&r), r.name, r.n_name, r.mtime, r.file, r.n_file, r.path, r.n_path))
+		return -1;
+	return id && !sqlite3_changes(s->db.h) ? document_none(e, session, id) : 0;
 }
 
-static int do_add(struct store *s, void *arg, struct err *e)
+static int put_document(struct store *s, int64_t session, struct document_change *c, struct err *e)
 {
-	struct adding *a = arg;
-	const struct stored_document *d = a->d;
+	const struct stored_document *d = c->d;
 	int64_t content;
 	int rc;
 
-	if (session_exists(s, a->session, e))
-		return -1;
-	if (d->after && (rc = message_visible(s, a->session, d->after, e)) <= 0)
+	if (d->after && (rc = message_visible(s, session, d->after, e)) <= 0)
 		return rc < 0 ? -1
 		              : err_set(e, ERR_USAGE, "there is no message %lld in session %lld", (long long)d->after,
-		                        (long long)a->session);
-	rc = db_find(&s->db, e, &content, "SELECT id FROM content WHERE hash=?1", "b", (const void *)a->hash,
-	             sizeof a->hash);
-	if (rc < 0)
+		                        (long long)session);
+	if (put_content(s, d, &content, e) || put_row(s, session, c->id, d, content, e))
 		return -1;
-	if (!rc) {
-		if (db_run(&s->db, e, "INSERT INTO content(hash, text) VALUES(?1, ?2)", "bs", (const void *)a->hash,
-		           sizeof a->hash, d->text, d->n_text))
-			return -1;
-		content = sqlite3_last_insert_rowid(s->db.h);
+	c->added = c->id ? c->id : sqlite3_last_insert_rowid(s->db.h);
+	return 0;
+}
+
+static int drop_document(struct store *s, int64_t session, int64_t id, struct err *e)
+{
+	if (db_run(&s->db, e, "DELETE FROM document WHERE id=?1 AND session=?2", "ii", id, session))
+		return -1;
+	return sqlite3_changes(s->db.h) ? 0 : document_none(e, session, id);
+}
+
+static int do_change(struct store *s, void *arg, struct err *e)
+{
+	struct changing *a = arg;
+	int rc = session_exists(s, a->session, e), orphans = 0;
+
+	for (size_t i = 0; i < a->n && !rc; i++) {
+		struct document_change *c = &a->change[i];
+
+		orphans |= c->id != 0;
+		rc = c->d ? put_document(s, a->session, c, e) : drop_document(s, a->session, c->id, e);
 	}
-	if (outline_put(s, content, d, e) || add_row(s, a, content, e))
+	return rc ? -1 : orphans ? documents_drop_orphans(s, e) : 0;
+}
+
+int session_change_documents(struct store *s, int64_t session, struct document_change *change, size_t n, struct err *e)
+{
+	struct changing a = { session, change, n };
+
+	if (store_change(s, do_change, &a, e))
 		return -1;
-	a->id = sqlite3_last_insert_rowid(s->db.h);
+	for (size_t i = 0; i < n; i++)
+		if (change[i].d)
+			change[i].id = change[i].added;
 	return 0;
 }
 
 int session_add_document(struct store *s, int64_t session, const struct stored_document *d, int64_t *id, struct err *e)
 {
-	struct adding a = { .session = session, .d = d };
+	struct document_change c = { .d = d };
 
-	if (d->n_text > DB_VALUE_MAX)
-		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u",
-		               d->name ? d->name : "", d->n_text, DB_VALUE_MAX);
-	if (text_hash(d->text, d->n_text, a.hash, e) || store_change(s, do_add, &a, e))
+	if (session_change_documents(s, session, &c, 1, e))
 		return -1;
-	*id = a.id;
+	*id = c.id;
 	return 0;
+}
+
+int session_drop_document(struct store *s, int64_t session, int64_t id, struct err *e)
+{
+	return session_change_documents(s, session, &(struct document_change){ .id = id }, 1, e);
 }
 
 int documents_drop_orphans(struct store *s, struct err *e)
@@ -123,29 +176,6 @@ int documents_drop_orphans(struct store *s, struct err *e)
 		return -1;
 	return db_run(&s->db, e,
 	              "DELETE FROM outline WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=outline.content)", "");
-}
-
-struct dropping {
-	int64_t session, id;
-};
-
-static int do_drop(struct store *s, void *arg, struct err *e)
-{
-	struct dropping *d = arg;
-
-	if (db_run(&s->db, e, "DELETE FROM document WHERE id=?1 AND session=?2", "ii", d->id, d->session))
-		return -1;
-	if (!sqlite3_changes(s->db.h))
-		return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)d->id,
-		               (long long)d->session);
-	return documents_drop_orphans(s, e);
-}
-
-int session_drop_document(struct store *s, int64_t session, int64_t id, struct err *e)
-{
-	struct dropping d = { session, id };
-
-	return store_change(s, do_drop, &d, e);
 }
 
 int documents_drop(struct store *s, int64_t session, struct err *e)

@@ -133,6 +133,14 @@ struct stored_document {
 };
 int session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
 int session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
+/* A change of one document. */
+struct document_change {
+	int64_t id;                      /* the document; 0 = a new one, which gets its id here */
+	const struct stored_document *d; /* its text from now on; NULL = drop it */
+	int64_t added;                   /* for session_change_documents() alone */
+};
+/* Add, replace and drop documents, all or none of them. A document that is replaced keeps its place. */
+int session_change_documents(struct store *, int64_t session, struct document_change *, size_t n, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
 int session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *); /* oldest first */
 
