@@ -21,7 +21,8 @@ OF = {"ppl": "ppl --curve N", "ratio": "ppl --curve N", "age": "recovery", "stri
 
 
 def palette():
-    """256 colours: out of sight (black), later (grey), then black, blue, red, yellow, white, brighter all the way."""
+    """Return 256 colours of a matrix. 0, black: no head read the token; 1, grey: the token comes later; 2 to 255:
+    shares of attention, from dark blue through red and yellow to white."""
     stops = [(20, 12, 70), (90, 20, 130), (190, 50, 90), (245, 140, 40), (250, 225, 110), (255, 255, 255)]
     colours = [(0, 0, 0), (48, 48, 48)]
     for i in range(254):
@@ -32,7 +33,7 @@ def palette():
 
 
 def image(x, y, scale, rows):
-    """Rows of palette indices as an embedded PNG."""
+    """Return rows of palette indices as a PNG that is embedded in the SVG."""
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
     w, h = len(rows[0]), len(rows)
@@ -59,7 +60,7 @@ class Curve:
 
 
 def listed(lines, key, scale, every=lambda line: 1):
-    """A curve for each line that has the list `key`; null is a gap."""
+    """Yield a curve for each output line with a list `key`; null becomes a gap in the curve."""
     for line in lines:
         if isinstance(line.get(key), list):
             y = [None if v is None else scale * v for v in line[key]]
@@ -77,7 +78,7 @@ def ppl(lines):
         if "curve" in line:
             every = line["every"]
             y = [math.exp(s / ((i + 1) * every)) for i, s in enumerate(line["curve"])]
-            # The first means are of few tokens and far off: they do not set the scale.
+            # The first two means are of few tokens and vary much, so the scale ignores them.
             yield Curve(name_of(line), every, 1, y, 2 if len(y) > 3 else 0)
 
 
@@ -147,7 +148,7 @@ def draw_matrix(lines, path):
     w, side = map(int, size.split())
     parts = []
     for l in lines:
-        # Grey 0 is out of sight; a column right of the diagonal is later. 1 to 255 become the colours from 2 on.
+        # Grey 0 stays 0 (not read), a column right of the diagonal becomes 1 (later), grey 1 becomes 2.
         rows = [[1 if x > y else g and max(g, 2) for x, g in enumerate(grey[y * w + l["x"]:][:side])] for y in range(side)]
         parts += [text(l["x"], 11, l["kv"]), image(l["x"], TOP, 1, rows)]
         print(f"{l['kv']}: {100 * l['seen']:.1f} % of the pairs in sight")

@@ -61,7 +61,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
              int32_t i, struct sample *s, struct tokens *out, struct err *e)
 {
 	struct rng r = rng_for(seed, t->name, len, i);
-	int32_t lo = t->least, hi, most = len; /* most: a unit has at least one token */
+	int32_t lo = t->least, hi, most = len; /* most: limit of the units, each of which has at least one token */
 	int fits = sample_try(engine, t, m, r, len, i, lo, s, out, e);
 
 	if (fits < 0)
