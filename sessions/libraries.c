@@ -1,4 +1,4 @@
-/* sessions/libraries.c - versions of the libraries that sessions/ uses. gumbo does not tell its own. */
+/* sessions/libraries.c - versions of the libraries that sessions/ uses. gumbo reports no version. */
 #include "sessions/sessions.h"
 
 #include <stdlib.h>

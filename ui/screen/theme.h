@@ -16,8 +16,8 @@ struct theme;
  * that the background is light, else dusk. */
 const struct theme *theme_find(const char *name, const char *colorfgbg);
 const char *theme_at(size_t i); /* returns the name of theme i; NULL past the end */
-/* Return the look of a style, which may have STYLE_ flags, on the background of style `back`. colours: how many
- * the terminal has; 0: none, or none wanted. An unknown style looks like text. */
+/* Return the look of a style, which may have STYLE_ flags, on the background of style `back`. colours: number of
+ * colours that the terminal has; 0 = use no colours. An unknown style looks like text. */
 struct look theme_look(const struct theme *, unsigned style, uint8_t back, int colours);
 
 #endif

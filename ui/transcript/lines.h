@@ -87,7 +87,7 @@ size_t piece_source(const struct piece *, const char *p);
 /* Return how many of n bytes at p of the copy, which md4c has reported, are bytes of the text. *skip: how many added
  * dashes follow them. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
-/* Replace the stand-ins by the original characters. */
+/* Replace the bytes PATCH_COLON and PATCH_STAR by the original characters. */
 void piece_unpatch(char *p, size_t n);
 /* Parse the opening line text[at..end) of a code fence. *info, *n: offset and length of the text after the fence. */
 void fence_open(struct fence *, const char *text, size_t at, size_t end, size_t *info, size_t *n);

@@ -86,7 +86,7 @@ struct match {
 }; /* from, n: bytes of the entry's clean text; the match may end in a later part */
 
 struct find {
-	struct str pattern; /* one blank between words; lower case if fold */
+	struct str pattern; /* the words, with one blank between; in lower case if fold is 1 */
 	int fold;
 	struct match *match;
 	size_t n, cap;      /* in text order */
