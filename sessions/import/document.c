@@ -102,8 +102,14 @@ static int import_text(enum doc_type type, const char *name, const char *p, size
 	if (doc_is_printed(name, type))
 		doc_print(out);
 	doc_shorten_data(out);
-	doc_mark_text(out);
-	return 0;
+	if (type == DOC_TEXT && man_is_source(out->text.p, out->text.n))
+		man_read(out);
+	else
+		doc_mark_text(out);
+	if (out->text.n > strspn(str_text(&out->text), "\n "))
+		return 0;
+	doc_free(out);
+	return doc_refuse(e, name, "holds no text");
 }
 
 /* Unpack a gzip file and import its contents. The name without ".gz" tells the type of the contents. */

@@ -15,7 +15,9 @@
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
  *     clean.c: leaves out of a text what only a terminal or printer understands;
- *     marks.c: marks: offsets of pages, headings and paragraphs; marks_*.c: find the headings of plain text and of markup;
+ *     man.c: source of manual pages;
+ *     marks.c: marks: offsets of pages, headings and paragraphs; marks_text.c: finds those of a text, by
+ *     marks_plain.c, marks_markup.c and marks_tex.c, which know one kind of text each;
  *     helper.c: starts the jailed process; jailed.c: its main function; jail.c: confines it;
  *     model.c: checks model files in the jail;
  *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
@@ -99,6 +101,13 @@ void doc_print(struct doc *);
 /* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), with a notice. */
 void doc_shorten_data(struct doc *);
 
+/* ---- man.c ---- */
+
+/* Nonzero if a text begins as the source of a manual page: 1 = with macros of man(7), 2 = of mdoc(7). */
+int man_is_source(const char *text, size_t n);
+/* Replace the source of a manual page by what it prints, line by line, and mark its title and headings. */
+void man_read(struct doc *);
+
 /* ---- writer.c ---- */
 
 enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
@@ -160,7 +169,7 @@ void writer_row_keep(struct writer *);
 /* End the open heading and page, and free the writer's memory, but not the document. */
 void writer_end(struct writer *);
 
-/* ---- marks.c ---- */
+/* ---- marks.c, marks_*.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
 void doc_forget_pages(struct doc *); /* delete the page marks: where pages begin is unknown */

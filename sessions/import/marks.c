@@ -1,4 +1,4 @@
-/* sessions/import/marks.c - finds and stores marks: offsets of a document's pages, headings and paragraphs. */
+/* sessions/import/marks.c - stores marks, offsets of a document's pages, headings and paragraphs, and finds paragraphs. */
 #include "sessions/import/marks.h"
 #include "engine/base/utf8.h"
 
@@ -219,41 +219,6 @@ int line_is_all(struct line l, char c)
 	return l.n >= 2;
 }
 
-/* ---- headings and pages ---- */
-
-/* Mark pages at form feeds, which stay in the text. */
-static void mark_pages(struct doc *d)
-{
-	const char *p = d->text.p, *end = p + d->text.n, *ff = memchr(p, '\f', d->text.n);
-	size_t asked = 0;
-	char number[16];
-	int page = 1;
-
-	if (!ff)
-		return;
-	doc_mark(d, MARK_PAGE, 0, 0, "1", 1);
-	for (; ff && !marks_stopped((size_t)(ff - p), &asked); ff = memchr(ff + 1, '\f', (size_t)(end - ff) - 1)) {
-		const char *rest = ff + 1;
-		while (rest < end && (unsigned char)*rest <= ' ' && *rest != '\f')
-			rest++;
-		if (rest == end)
-			return;
-		doc_mark(d, MARK_PAGE, 0, (size_t)(ff + 1 - p), number,
-		         (size_t)snprintf(number, sizeof number, "%d", ++page));
-	}
-}
-
-void doc_mark_text(struct doc *d)
-{
-	if (!d->text.n)
-		return;
-	mark_pages(d);
-	if (d->type == DOC_MARKDOWN)
-		mark_markdown(d);
-	else if (d->type == DOC_TEXT)
-		mark_plain(d);
-}
-
 /* ---- paragraphs ---- */
 
 static int by_place(const void *a, const void *b)
@@ -290,7 +255,7 @@ static void sort_kinds(struct doc *d)
 	free(copy);
 }
 
-static void sort_marks(struct doc *d)
+void marks_sort(struct doc *d)
 {
 	int sorted = 1;
 
@@ -312,16 +277,5 @@ void doc_mark_paragraphs(struct doc *d)
 			doc_mark(d, MARK_PARAGRAPH, 0, (size_t)(l.s - d->text.p), NULL, 0);
 		inside = l.n != 0;
 	}
-	sort_marks(d);
-}
-
-void doc_mark_again(struct doc *d)
-{
-	d->type = doc_type_of(d->name ? d->name : "", NULL, str_text(&d->text), d->text.n);
-	/* The name tells the type of Markdown and source code. Any other text, such as that of a PDF, is plain
-	 * text by now. */
-	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
-		d->type = DOC_TEXT;
-	doc_mark_text(d);
-	sort_marks(d);
+	marks_sort(d);
 }

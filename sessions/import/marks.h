@@ -17,8 +17,16 @@ int line_is_all(struct line, char c);
 /* 1 if the user has stopped the import. Asks only once per MiB of text: *asked is the offset of the last time. */
 int marks_stopped(size_t at, size_t *asked);
 
+void marks_sort(struct doc *d); /* by offset; at equal offsets pages come first, then headings, then paragraphs */
+
 /* Each finds the headings of d->text and stores them by doc_mark(). */
 void mark_plain(struct doc *d);
 void mark_markdown(struct doc *d);
+void mark_rst(struct doc *d);
+void mark_org(struct doc *d);
+void mark_adoc(struct doc *d);
+void mark_tex(struct doc *d);
+/* 1 if the first command of the text says that it is LaTeX. */
+int text_is_tex(const char *text, size_t n);
 
 #endif

@@ -21,7 +21,8 @@ static int ends_in(const char *name, const char *const *endings)
 
 static const char *const html_endings[] = { "html", "htm", "xhtml", "xht", "shtml", NULL };
 static const char *const markdown_endings[] = { "md", "markdown", "mkd", "mdown", NULL };
-static const char *const text_endings[] = { "txt", "text", "log", "csv", "tsv", "rst", "adoc", "org", "tex", NULL };
+static const char *const text_endings[] = { "txt", "text", "log",      "csv", "tsv", "rst",   "rest",
+	                                    "org", "adoc", "asciidoc", "tex", "ltx", "latex", NULL };
 static const char *const source_endings[] = {
 	"c",    "h",    "cc",  "cpp",   "cxx", "hh",    "hpp",   "cu",   "cuh",   "m",   "mm",   "py",  "js",
 	"mjs",  "ts",   "tsx", "jsx",   "go",  "rs",    "java",  "kt",   "scala", "cs",  "fs",   "vb",  "rb",
@@ -277,6 +278,9 @@ int doc_is_table(const char *name)
 
 int doc_is_plain(const char *name, const void *bytes, size_t n)
 {
+	enum doc_type type = doc_type_of(name, NULL, bytes, n);
+
 	/* An archive's contents are not known from its first bytes. */
-	return !(n >= 4 && !memcmp(bytes, "PK\3\4", 4)) && doc_type_of(name, NULL, bytes, n) <= DOC_SOURCE;
+	return !(n >= 4 && !memcmp(bytes, "PK\3\4", 4)) && type <= DOC_SOURCE &&
+	       !(type == DOC_TEXT && man_is_source(bytes, n));
 }

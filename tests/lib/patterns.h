@@ -32,6 +32,8 @@ static const char *const units[] = {
 	/* quotes and full stops */
 	"\"", "'", "\"a\" ", "a. ", ".", "?", "! ", "a.b.", "A. ", "e.g. ", ")", "(", ".) ", "a-b ", "a-\nb ", "abcde-fghi ", "-", "\xc2\xad", "\xe2\x80\x90\n", "\xef\xac\x81",
 	"====\n", "== T\n", "CHAPTER %d\n\n", "1.1\n\nTitle\n", "1.1\nTitle\nb\n", "@a ", "a,b,c\n", "a\tb\tc\n", "a;b;c;d\n",
+	/* LaTeX, Org, manual pages */
+	"\\section{", "\\section{a}\n", "\\begin{verbatim}\n", "* TODO a :b:\n", "#+TODO: a b\n", ".SH a\n", ".Nm\n", "\\(em\\fBa\\fR", ".de a\n", ".TS\n",
 	/* other scripts, marks, bytes that are no UTF-8 */
 	"\xe4\xb8\x80", "\xe3\x80\x82", "\xe4\xb8\x80\xe3\x80\x82", "\xe0\xb8\x81", "\xea\xb0\x80 ", "e\xcc\x81\xcc\x81\xcc\x81", "\xcc\x81", "\xf0\x9f\x91\xa8\xe2\x80\x8d", "\xe2\x80\xae", "\xe2\x80\x8b", "\xd7\x90 ", "\xd8\xa7\xd9\x8e",
 	"\xff", "\xe9 ", "caf\xe9 ", "\x80", "\xf0\x9f", "\x1b[31m", "\x1b]0;a\x07", "\x1b", "\x1b[", "\x1b[200~a", "\xef\xbf\xbd",

@@ -749,7 +749,7 @@ TEST(underlined_headings_of_plain_text)
 {
 	struct doc d;
 
-	text("x.rst",
+	text("x.txt",
 	     "The title\n=========\n\nText.\n\nA part\n------\n\nMore\ntext\n-----------------\n\nb | c\n-----\n\nEnd\n...\n\n== Of AsciiDoc\n\nText\n",
 	     &d);
 	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 0)->text, "The title");

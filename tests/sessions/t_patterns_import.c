@@ -10,13 +10,13 @@
 
 /* ---- passes ---- */
 
-static void import_plain(enum doc_type type, const char *p, size_t n)
+static void import_plain(const char *name, enum doc_type type, const char *p, size_t n)
 {
 	struct doc d;
 	struct err e;
 
-	doc_type_of("a.txt", NULL, p, n);
-	if (text_decode("a.txt", p, n, &d, &e))
+	doc_type_of(name, NULL, p, n);
+	if (text_decode(name, p, n, &d, &e))
 		return;
 	d.type = type;
 	doc_mark_text(&d);
@@ -31,11 +31,27 @@ static void import_plain(enum doc_type type, const char *p, size_t n)
 
 static void pass_text(const char *p, size_t n)
 {
-	import_plain(DOC_TEXT, p, n);
+	import_plain("a.txt", DOC_TEXT, p, n);
 }
 static void pass_markdown_document(const char *p, size_t n)
 {
-	import_plain(DOC_MARKDOWN, p, n);
+	import_plain("a.md", DOC_MARKDOWN, p, n);
+}
+
+static void pass_markup(const char *p, size_t n)
+{
+	for (const char *const *name = (const char *const[]){ "a.rst", "a.org", "a.adoc", "a.tex", NULL }; *name;
+	     name++)
+		import_plain(*name, DOC_TEXT, p, n);
+}
+static void pass_man(const char *p, size_t n)
+{
+	struct doc d = { 0 };
+
+	str_adds(&d.text, ".Dd today\n.Nm a\n");
+	str_add(&d.text, p, n);
+	man_read(&d);
+	doc_free(&d);
 }
 
 static void import(int (*fn)(const char *, size_t, struct doc *, struct err *), const char *p, size_t n)
@@ -381,6 +397,8 @@ static void pass_tokens(const char *p, size_t n)
 static const struct pass passes[] = {
 	{ "import of text", pass_text, 2 },
 	{ "import of Markdown", pass_markdown_document, 2 },
+	{ "import of markup", pass_markup, 2 },
+	{ "import of man pages", pass_man, 2 },
 	{ "import of HTML", pass_html, 4 },
 	{ "import of RTF", pass_rtf, 2 },
 	{ "what a printer would print", pass_print, 2 },
