@@ -203,7 +203,8 @@ void cache_report_documents(const struct conversation *conv, int32_t *first)
 		const struct text_at *place = &conv->doc[d].place;
 		size_t body = place->byte + conv->doc[d].body;
 
-		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1; /* each request to a server contains it */
+		/* each request to a server contains the whole document */
+		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1;
 		if (place->first < 0 || body + conv->doc[d].n_body > read)
 			continue;
 		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)

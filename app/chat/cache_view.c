@@ -174,7 +174,7 @@ static void column_words(struct cache_report *p, const struct conversation *conv
 
 /* ---- the report ---- */
 
-/* During a prefill, remove the tokens from `read` on from the report, because they are not computed yet. */
+/* During a prefill, keep only the first `read` tokens in the report: the others are not computed yet. */
 static void cut_unread(struct cache_report *p, int32_t read)
 {
 	struct ui_cache *c = &p->cache;

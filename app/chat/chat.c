@@ -73,8 +73,8 @@ static int mistyped_command(const struct options *o, struct err *e)
 	return 0;
 }
 
-/* Open the documents of the command line. For `weir -`, standard input is the document: after reading it, make the
- * terminal standard input, so that the user can type. */
+/* Open the documents of the command line. For `weir -`, standard input is the document. After the document is read,
+ * standard input becomes the terminal, so that the user can type. */
 static int open_documents(struct chat *c, struct err *e)
 {
 	int dash = 0, fd, reads = c->o.command == CMD_READ;

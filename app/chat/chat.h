@@ -69,21 +69,21 @@ struct front {
 	/* Mark the numbers and names of the last answer that its sources do not have. words: a newline behind each. NULL:
 	 * the front end only lists them below the answer. */
 	void (*unsupported)(struct chat *, const char *words);
-	/* Ask whether to stop long work: reading a growing file, or a summary. 0 = go on; 1 = return from
-	 * chat_stream(), because another job waits; a summary goes on; 2 = stop, because the user wants it. NULL: go
-	 * on always. */
+	/* Ask whether to stop long work: reading a growing file, or a summary. 0 = go on; 1 = another job waits:
+	 * chat_stream() returns, a summary goes on; 2 = the user wants to stop. NULL: go on always. */
 	int (*yield)(struct chat *);
 	int dims;  /* 1 = evicted words are dimmed */
 	int notes; /* 1 = the variant's number is shown below an answer */
 };
 
 struct chat {
-	struct options o; /* a copy that /set changes */
+	struct options o; /* copy of the options, which /set changes */
 	struct conversation conv;
 	struct progress opening; /* progress line while the KV cache is allocated */
 	struct session_log *log; /* NULL: the conversation is not stored */
-	/* The search index of the documents; NULL until the first search. index_kept: 1 = it is in the session's
-	 * store, 0 = in memory. index_from: bytes of growing texts that were no longer searched when it was opened. */
+	/* The search index of the documents; NULL until the first search. index_kept: 1 = it is in the session's store,
+	 * 0 = in memory. index_from: bytes at the beginning of growing texts that were no longer searched when the
+	 * index was opened. */
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
@@ -101,11 +101,11 @@ struct chat {
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (prompts.c) */
-	size_t n_came_back;   /* number of first messages that were loaded from the session: their pasted parts are
-	                       * unknown */
-	int told_untyped;     /* the user was told that a pasted @FILE stays text */
-	int goes_on;          /* 1 = the running turn extends the last answer */
-	int hides, thinking;  /* hides: do not show reasoning; thinking: the model is reasoning now */
+	/* the first n_came_back messages were loaded from the session: which parts of them were pasted is unknown */
+	size_t n_came_back;
+	int told_untyped;    /* the user was told that a pasted @FILE stays text */
+	int goes_on;         /* 1 = the running turn extends the last answer */
+	int hides, thinking; /* hides: do not show reasoning; thinking: the model is reasoning now */
 	struct reasoning think;
 	struct str shown;  /* the bytes of the answer to show now, without reasoning */
 	size_t close_seen; /* bytes of the running answer already searched for an end of reasoning */
@@ -127,7 +127,7 @@ struct chat {
 	} streaming;
 	/* number of documents that have replaced an older version of the same file since the last prefill */
 	size_t replaced;
-	/* 1 = the files of a folder or pattern are being added, which end with one common notice */
+	/* 1 = the files of a folder or pattern are being added: one notice for all follows */
 	int adding_several;
 	/* Finished summaries, if no session stores the conversation (cmd_summarize.c). */
 	struct kept_summary {
@@ -247,7 +247,8 @@ int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoni
 void chat_delete(struct chat *, int64_t session);
 /* Restore the session that was deleted last. Returns 0; if there is none, tells the user and returns -1. */
 int chat_undelete(struct chat *);
-/* Delete from the disk all deleted sessions that can no longer be restored. all: 1 = delete the others, too. */
+/* Delete from the disk all deleted sessions that can no longer be restored. all: 1 = also delete those that could still
+ * be restored. */
 void chat_delete_due(struct chat *, int all);
 double chat_delete_next(const struct chat *); /* time at which the next session is due; 0 = none */
 int chat_is_deleted(const struct chat *, int64_t session);

@@ -35,15 +35,15 @@ int document_add(struct chat *, struct doc *, struct err *);
 /* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing if questions
  * come from a pipe: then the first question prefills them. */
 void documents_prefill(struct chat *, size_t from);
-/* Build the search index of the documents from index `from` on that are not read whole, so that the first question does
- * not wait for it. */
+/* Add documents `from` and later to the search index, except those that are read whole, so that the first question does
+ * not wait for the indexing. */
 void documents_index(struct chat *, size_t from);
 /* Warn of problems that the import found, and of invisible characters in the text. */
 void document_notices(const struct doc *);
 /* Add standard input as a document; an empty input adds none. */
 int document_from_stdin(struct chat *, struct err *);
-/* Add each file that a message names as @FILE ("@notes.txt what is in it?") as a document. An @ without a readable
- * file stays text. Returns 0, or -1 if a document could not be added, which the user is told. */
+/* Add each file that a message names as @FILE ("@notes.txt what is in it?") as a document. An @ without a readable file
+ * stays text. Returns 0, or -1 if a document could not be added; the user is then told. */
 int attach_files(struct chat *, const struct str *text);
 
 /* ---- library.c ---- */

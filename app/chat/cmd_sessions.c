@@ -41,7 +41,7 @@ static int list_one(const struct session *s, void *ud)
 	if (chat_is_deleted(x->c, s->id))
 		return 0;
 	if (x->list.rows == LISTED) {
-		x->list.rows++; /* counts as: there are more than LISTED */
+		x->list.rows++; /* LISTED + 1 rows: more sessions exist than are listed */
 		return 1;
 	}
 	str_addf(&id, "%c %-3lld", s->id == x->c->log->session ? '*' : ' ', (long long)s->id);
@@ -95,7 +95,7 @@ void slash_rename(struct chat *c, char *arg)
 
 	if (chat_unkept(c))
 		return;
-	chat_delete_due(c, 1); /* a deleted session may still have this name */
+	chat_delete_due(c, 1); /* a deleted session that is still on the disk may have this name */
 	rc = *arg ? session_log_rename(c->log, &c->conv, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
 	command_done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }

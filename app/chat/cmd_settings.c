@@ -139,7 +139,7 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
-/* 1 if the options name an encoder that is not there; *e says so. */
+/* 1 if the options name an encoder whose file does not exist; *e is then set. */
 static int encoder_missing(const struct options *o, struct err *e)
 {
 	struct str path = { 0 };
@@ -345,8 +345,8 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 	return known;
 }
 
-/* Return the path or name of a model: arg itself if a file has this name, else arg without quotes. The options own
- * it. */
+/* Return the path or name of a model: arg itself if a file has this name, else arg without quotes. The options own the
+ * result. */
 static char *find_model(struct chat *c, const char *arg)
 {
 	struct str path = { 0 };

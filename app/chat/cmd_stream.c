@@ -123,7 +123,7 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	got = text_source_next(s->source, WAIT_MS, piece, e);
 	if (got < 0)
 		return -1;
-	/* If no text was ready, prefill all that has come, also an incomplete chunk. */
+	/* If no text was ready, prefill all text so far, even an incomplete chunk. */
 	if (conversation_grow(&c->conv, str_text(piece), piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
 		return -1;
 	reading_show(c, got == SOURCE_LATER);
@@ -235,7 +235,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 
 void chat_stream_close(struct chat *c)
 {
-	if (!c->streaming.source) /* the conversation may not even be open */
+	if (!c->streaming.source) /* no text is open, and the conversation may not be open either */
 		return;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .on = 0 };

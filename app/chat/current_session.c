@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { SHOWN = 2, SHOWN_LINES = 12 }; /* turns of a resumed session; lines of each message */
+/* number of turns shown of a resumed session; number of lines shown of each message */
+enum { SHOWN = 2, SHOWN_LINES = 12 };
 
 int chat_no_sessions(const struct chat *c, struct err *e)
 {

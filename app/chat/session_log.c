@@ -382,7 +382,7 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		human_bytes(note, got->bytes);
 		str_addf(note, " in %.2f s", got->seconds);
 	} else {
-		/* The reason, which also says how many tokens will be read again. */
+		/* got->why also says how many tokens will be prefilled again. */
 		str_adds(note, got->why);
 	}
 	/* The snapshot was computed on another machine, with other rounding errors. */
@@ -532,7 +532,7 @@ int session_log_show(struct session_log *r, struct conversation *conv, size_t fr
 
 	if (session_set_head(r->store, r->session, end, e) < 0)
 		return -1;
-	session_log_detach(r, conv); /* the store has this branch already */
+	session_log_detach(r, conv); /* do not store the changes: the store already has this branch */
 	r->writing = 0;
 	undo_forget(conv);
 	conversation_cut(conv, from);

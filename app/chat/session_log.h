@@ -17,7 +17,7 @@ struct session_log {
 	int fresh;          /* 1 = the session is new: its settings are not stored yet */
 	int64_t writing;    /* id of the stored answer that still grows; 0 = none */
 	double written_at;  /* time at which the growing answer was written last */
-	int32_t entries_at; /* timeline_entries_ready() when KV entries were last saved or loaded */
+	int32_t entries_at; /* value of timeline_entries_ready() when KV entries were last saved or loaded */
 	int failed;         /* 1 = nothing is saved: the disk failed, or the session is read-only */
 	/* 0 = no other process writes this session. Otherwise the pid of the weir process that writes it, or -1 if
 	 * the pid is unknown: the session is then read-only here */
@@ -38,7 +38,7 @@ void session_log_close(struct session_log *);
  * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
 /* Resume another session instead of the current one. by: 0 = session_log_hold() has locked the session; otherwise the
- * process that writes it (*by of session_log_hold()): it is opened read-only. */
+ * process that writes it (*by of session_log_hold()); the session is then opened read-only. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Show another branch of the session from message `from` on: replace the later messages by the stored ones up to

@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-	/* number of tokens of a long prefill after which the KV entries are saved again */
+	/* during a long prefill, save the KV entries each time this many tokens are new */
 	ENTRIES_EVERY = 10000,
-	ENTRIES_LEAST = 512, /* number of new tokens from which on the KV entries are saved at the end of a prefill */
+	ENTRIES_LEAST = 512, /* at the end of a prefill, save the KV entries if at least this many tokens are new */
 	/* load saved KV entries only if the cache has fewer tokens of the prompt than this */
 	FETCH_BELOW = 256,
 };
@@ -250,7 +250,7 @@ static void log_undo(struct session_log *r, const struct conversation *conv)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	else if (!conv->grows || !growing_of(conv)->known) /* otherwise the cache already has the growing text */
+	else if (!conv->grows || !growing_of(conv)->known) /* a growing text that is `known` is already in the cache */
 		load_last_answer(r, conv);
 }
 
@@ -510,7 +510,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_ANSWER_ENDED: log_turn(r, conv, event->turn); break;
 	case EVENT_REDONE: log_redo(r, conv); break;
 	case EVENT_CLEARED: session_log_unbind(r, conv); break;
-	/* the session keeps the turns beside the text; the next answer is a new message */
+	/* the stored session keeps the turns that were removed, so the next answer is a new message */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* the growing text is stored with its question */
 	case EVENT_DOCUMENT_ADDED: log_document(r, conv); break;

@@ -1,9 +1,9 @@
 /* app/chat/text_source.c - reads, decodes and checks text, about 2 KiB a call (text_source.h).
  *
- * Plain text may grow while it is read. Its encoding is found from its first bytes; then each block is read,
- * converted to UTF-8 and checked. Each line is returned once it has ended, without what only a terminal understands, or
- * as far as it has come if a pipe is silent. Files of other formats and web pages are imported whole by doc_decode() and
- * doc_read(), and their text is returned in parts. */
+ * Plain text may grow while it is read. Its encoding is found from its first bytes; then each block is read, converted
+ * to UTF-8 and checked. Each line is returned once it has ended; if a pipe is silent, also an incomplete line. Escape
+ * sequences and overstrikes, which only a terminal understands, are left out. Files of other formats and web pages are
+ * imported whole by doc_decode() and doc_read(), and their text is returned in parts. */
 #include "app/chat/text_source.h"
 
 #include <errno.h>
@@ -43,7 +43,8 @@ struct text_source {
 	struct str utf8; /* converted text that is not checked yet; between calls an incomplete character */
 	struct str line; /* checked text of a line that has not ended; only used if prints is 1 */
 	int after_cr;
-	int prints;  /* 1 = escape sequences, overstrikes and states of progress lines are left out */
+	/* 1 = leave out escape sequences, overstrikes, and text of a line that a carriage return overwrites */
+	int prints;
 	int gathers; /* 1 = not plain text: read whole into raw, then imported */
 	int imported;
 	struct doc doc;
@@ -223,15 +224,16 @@ static void utf8_check(struct text_source *s, struct str *out)
 	bytes_drop(&s->utf8, whole);
 }
 
-/* 1 if the line has nothing that the rest of it can change: a silent pipe may return it before it has ended. */
+/* 1 if the rest of the line cannot change its beginning: the line has no carriage return, backspace or escape. A silent
+ * pipe may then return it before it has ended. */
 static int line_is_settled(const struct str *line)
 {
 	return line->n && !memchr(line->p, '\r', line->n) && !memchr(line->p, '\b', line->n) &&
 	       !memchr(line->p, '\033', line->n);
 }
 
-/* Move the lines that have ended from s->line to *out, without what only a terminal understands. whole: 1 = also the
- * last line, as far as it has come. */
+/* Move the lines that have ended from s->line to *out, without escape sequences and overstrikes. whole: 1 = also the
+ * last line, although it has not ended. */
 static void line_print(struct text_source *s, int whole, struct str *out)
 {
 	char *end = s->line.n ? memrchr(s->line.p, '\n', s->line.n) : NULL;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* 1 if the closing mark of reasoning has just come although the answer has no opening mark: some servers leave that
- * out. Then all text before it is reasoning, and c->shown has only the text after it. whole: 1 = the answer is
- * complete. */
+/* 1 if the closing mark of reasoning has just come although the answer has no opening mark: some servers leave out the
+ * opening mark. Then all text before the closing mark is reasoning, and c->shown gets only the text after it. whole: 1
+ * = the answer is complete. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->conv);
