@@ -85,7 +85,7 @@ static int begun_tokens(const struct conversation *conv, const struct message *b
 		tokens_append(out, begun->id.id, begun->id.n);
 	else if (conv->info->channels &&
 	         strcmp(conv->o->think ? conv->o->think : "", "off") !=
-	                 0 && /* with --think off, the reply head already has this mark */
+	                 0 && /* with --think off, the template puts this mark at the end of the prompt */
 	         engine_tokenize(conv->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
 		return -1;
 	else
@@ -218,7 +218,7 @@ static void local_measure(struct conversation *conv, struct turn *turn)
 	struct err none;
 	int outgrown;
 
-	timeline_settle(conv->tl, &none); /* may evict tokens, which the statistics must include */
+	timeline_settle(conv->tl, &none); /* timeline_settle() may evict tokens, which the statistics must include */
 	timeline_stats(conv->tl, &st);
 	turn->drafted = st.drafted;
 	turn->accepted = st.accepted;

@@ -62,8 +62,8 @@ void model_server_options(const struct options *o, struct remote_options *to)
 		.timeout = o->timeout,
 		.stopped = is_stopped,
 	};
-	/* With --remote, --model on the command line names a model of the server. Set in the config file or the
-	 * environment, it names a local file: ignore it. */
+	/* With --remote, --model on the command line names a model of the server. In the config file or the
+	 * environment, `model` names a local file and is ignored here. */
 	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 }
 

@@ -20,7 +20,7 @@ enum companion_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
 	CHANGE_MODEL,     /* the model is about to be closed */
-	CHANGE_DOCUMENTS, /* documents were or will be removed, moved or replaced, or a growing one begins */
+	CHANGE_DOCUMENTS, /* documents were or will be removed, moved or replaced, or a growing message begins */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
 	/* the growing message (a text read from a stream) has ended: a question was appended to it, or it will be

@@ -143,11 +143,12 @@ enum conversation_event_what {
 	EVENT_DOCUMENT_PUT_BACK, /* document i was restored at its old index, or replaced by another version */
 	EVENT_SETTINGS,          /* options, cache policy or system prompt changed */
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
-	EVENT_PREFILL_ENDED,     /* a prefill was stopped, failed, or was not for an answer */
-	EVENT_NOTICE,            /* text: a sentence for the user */
-	EVENT_OPENING,           /* allocation of the KV cache; i: 1 = it begins; 0 = it has ended or failed */
-	EVENT_RECALLED,          /* evicted turns were found for the question that is asked */
-	EVENT_SOURCES,           /* passages of documents were found for the question that is asked */
+	/* a prefill has ended without an answer: it was stopped, failed, or was not for an answer */
+	EVENT_PREFILL_ENDED,
+	EVENT_NOTICE,   /* text: a sentence for the user */
+	EVENT_OPENING,  /* allocation of the KV cache; i: 1 = it begins; 0 = it has ended or failed */
+	EVENT_RECALLED, /* evicted turns were found for the question that is asked */
+	EVENT_SOURCES,  /* passages of documents were found for the question that is asked */
 };
 struct conversation_event {
 	enum conversation_event_what what;
@@ -261,7 +262,7 @@ void sampling_json(const struct sampling_choice *, const char *key, struct str *
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
 /* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1 with
- * the old model open. If even that cannot be opened again, no model is open after -1. */
+ * the old model open. If even the old model cannot be opened again, no model is open after -1. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
 /* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary, or if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
@@ -274,8 +275,8 @@ int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, con
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
 /* Add a document that an earlier run stored, without an event. at: number of messages when it was first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* Find the page and the heading above the first byte of [from, to) that is not blank; the bytes count in the
- * document's body. If there is no heading above it, take the first heading within the range. */
+/* Find the page and the heading above the first byte of [from, to) that is not blank; byte offsets count from the
+ * document's body. If no heading is above this byte, take the first heading within the range. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 /* Return the index of the document that was imported from file `path`, or SIZE_MAX. */
 size_t conversation_document_of(const struct conversation *, const char *path);
@@ -416,8 +417,8 @@ size_t reasoning_length(const char *text, size_t n);
  * the bytes up to the end of the closing mark, or 0 if there is none. A closing mark quoted in prose or code does not
  * count. whole: 1 = the text is complete. *seen: state between calls while the text grows, 0 at first. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
-/* Tell by its first mark how a text begins. Returns 1 if that is a closing mark; -1 if it is an opening mark and a
- * closing mark follows; 0 if there is no closing mark. */
+/* Tell by its first mark how a text begins. Returns 1 if the first mark is a closing mark; -1 if it is an opening mark
+ * and a closing mark follows; 0 if there is no closing mark. */
 int reasoning_closed(const char *text);
 
 /* ---- a model on a server (answer_remote.c) ---- */

@@ -182,7 +182,7 @@ void reasoning_end(struct reasoning *t, struct str *out)
 {
 	if (t->held.n && t->at == REASONING_WITHIN)
 		words_count(t, t->held.p, t->held.n);
-	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* blanks, or the beginning of a mark: text */
+	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* blanks and incomplete marks are text */
 		str_add(out, t->held.p, t->held.n);
 	str_clear(&t->held);
 }

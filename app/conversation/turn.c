@@ -45,7 +45,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	conv->by->measure(conv, turn);
 	conv->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
-		conv->msg[conv->n_msg - 1].stored = stored; /* nothing was added: it is still the stored message */
+		conv->msg[conv->n_msg - 1].stored = stored; /* nothing was added: the message equals the stored one */
 		return rc;
 	}
 	undo_forget(conv);
