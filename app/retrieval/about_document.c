@@ -394,7 +394,7 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 			skip = begins_with_any(p + mark, len - mark, beside);
 			wanted = begins_with_any(p + mark, len - mark, abstracts);
 			heading = at;
-			at += len == to - at ? len : len + 1; /* the text, maybe on the line after its heading */
+			at += len == to - at ? len : len + 1; /* skip the heading and its newline */
 		}
 		if (at < to && !skip && (wanted || !found) &&
 		    is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {
@@ -454,7 +454,8 @@ int document_beginning(const struct conversation *conv, size_t i, enum whole_que
 	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
 		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
-		if (out->title && out->title < to) { /* not the first line, but one like "Title: ..." */
+		/* the title is not in the first line, but in one like "Title: ..." */
+		if (out->title && out->title < to) {
 			out->quote = out->title;
 			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);
 		}

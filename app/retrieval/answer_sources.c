@@ -98,7 +98,8 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* without a good source none is sent: do not say so for each */
+				   /* if no source is good, none is sent: set `sent`, so that the list does not say so
+				    * for each */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },

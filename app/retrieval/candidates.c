@@ -24,7 +24,7 @@ static const double NAT = 1.8, NAT_SIMILAR = 0.2;
  * have few of the question's words, bm25 says little about the answer, so the similarity counts more.
  *
  * Measured on tests/measure/questions: the right passage is among the first ten for 98 of 140 questions; with a fixed
- * number of points for at most 91. */
+ * number of points instead, for at most 91 questions. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
 /* Points for a passage that has all words of X, for questions like "who is X". The first such passage gets INTRODUCED
  * times the points for one standard deviation of the similarity; each later one INTRODUCED_LATER times the points of
@@ -482,7 +482,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	for (size_t k = 0; k < i; k++) /* a score never exceeds that of a better rank */
+	for (size_t k = 0; k < i; k++) /* limit the score to the scores of all better-ranked passages */
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
 		.doc = f->text,

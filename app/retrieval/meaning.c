@@ -336,7 +336,7 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	float *v;
 	int rc = 0;
 
-	if (!m->encoder) /* it was closed after an error */
+	if (!m->encoder) /* the encoder was closed after an error */
 		return 0;
 	n = sentences_cut(body + f->from, f->to - f->from, &at, NULL, NULL);
 	text = xcalloc(n + 1, sizeof *text);
@@ -356,7 +356,7 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	if (!rc && kept) {
 		best = kept > 1 ? closest(m, v, kept, preferred) : 0;
 		if (best != preferred)
-			f->sentence = 0; /* not the sentence that has the words of the question */
+			f->sentence = 0; /* 0: the quote is no longer the sentence that the search by words chose */
 		f->quote = f->from + at[best].from;
 		f->quote_end = f->from + at[best].to;
 	}

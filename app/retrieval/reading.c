@@ -16,15 +16,15 @@
  * taken to answer it if the sum of these odds is at least ODDS_LEAST. Measured with questions that the reader was not
  * trained on:
  * - 129 questions of tests/train/questions.jsonl that their document answers: 2 are wrongly refused;
- * - 33 of them that it does not answer: 12 are refused;
+ * - 33 questions of the same file that their document does not answer: 12 are refused;
  * - 80 questions of SQuAD: 4 are wrongly refused; 40 about other articles: 23 are refused.
  *
  * The reader was trained on English paragraphs. Its odds are too low for questions in other languages, and for
  * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused; neither are those
  * that refer to earlier messages and have fewer than two words of their own ("And what about the keeper?").
  *
- * A question with a word of its own is read alone, also if it refers to earlier messages: behind the message before,
- * which is mostly a question, too, the reader answers that one. */
+ * A question with a word of its own is read alone, even if it refers to earlier messages. The previous message is
+ * mostly a question, too, and with that message before it the reader would answer the previous question. */
 static const double ODDS_LEAST = 0.6;
 enum { PARAGRAPH = 200 };
 
@@ -99,7 +99,7 @@ void answer_quote(const char *body, struct passage_candidate *c)
 		i++;
 	if (i < n && !(at[i].flags & SENTENCE_HEADING)) {
 		if (f->from + at[i].from != f->quote)
-			f->sentence = 0; /* not the sentence that has the words of the question */
+			f->sentence = 0; /* 0: the quote is no longer the sentence that the search by words chose */
 		f->quote = f->from + at[i].from;
 		f->quote_end = f->from + at[i].to;
 	}

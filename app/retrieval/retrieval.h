@@ -105,7 +105,8 @@ void message_export_more(int role, const char *stats, int json, struct str *out)
 /* Classify a question about a document as a whole (about_document.c).
  * - WHOLE_TITLE, WHOLE_ABOUT: the beginning of the document becomes the first source.
  * - WHOLE_POINTS: the same, but only if the search finds nothing.
- * - WHOLE_SUMMARY: the question asks for a summary. The same, unless the model has the whole document.
+ * - WHOLE_SUMMARY: the question asks for a summary. The beginning becomes the first source, unless the model has the
+ *   whole document.
  * *doc: the document that the question names, or SIZE_MAX. *words: the wanted length of the summary, or 0. */
 enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
 enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc,
@@ -159,7 +160,8 @@ struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- unsupported.c: numbers and names of an answer that the model was not given ---- */
 
-/* Return these words of the last answer, with a newline behind each; valid until the next turn. */
+/* Return the numbers and names of the last answer that the model was not given, with a newline behind each; valid until
+ * the next turn. */
 const char *unsupported_words(const struct conversation *);
 /* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. */
 void unsupported_line(const struct conversation *, struct str *out);

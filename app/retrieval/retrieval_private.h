@@ -119,8 +119,8 @@ void meaning_close(struct meaning *);
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
-/* Let the reader score the best passages for one of the two texts. Returns 0, also if the reader failed and nothing is
- * scored; -1 if the user has stopped. */
+/* Let the reader score the best passages for one of the two texts of struct asked. Returns 0, also if the reader failed
+ * and nothing is scored; -1 if the user has stopped. */
 int candidates_read(struct conversation *, const struct asked *, struct candidates *, struct err *);
 /* 1 if the reader can tell whether the documents answer the question; then *found is 1 if they do, else 0. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
@@ -139,7 +139,7 @@ int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* ---- unsupported.c ---- */
 
-/* Append the numbers and names of an answer that no text has which the model was given, one a line. */
+/* Append the numbers and names of an answer that occur in no text that the model was given, one a line. */
 void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
 
 /* ---- quote.c ---- */

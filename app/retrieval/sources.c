@@ -59,8 +59,8 @@ static void put_beginnings(const struct conversation *conv, const char *question
 	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < conv->n_doc ? doc : i;
 
-		/* Skip the beginning of a document that the model has whole and is to summarise, and of a growing
-		 * document that has dropped its beginning. */
+		/* Skip a document that is to be summarised and is in the prompt whole, and a growing document whose
+		 * beginning was dropped. */
 		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
 		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
@@ -165,7 +165,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 
 	if (!s->last.found && goes_on)
 		sources_forget(conv);
-	else if (!s->last.found) /* they are of a question that was not answered */
+	else if (!s->last.found) /* the stored sources are those of a question that was not answered */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)

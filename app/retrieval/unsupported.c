@@ -16,8 +16,8 @@
 
 enum {
 	LISTED_MOST = 20, /* numbers and names that are listed */
-	/* A name and a word of a given text count as the same if one of them begins with the other, which has at
-	 * least STEM_LEAST bytes, and they differ by at most ENDING_MOST bytes: "German", "Germans". */
+	/* A name and a word of a given text count as the same if the shorter one has at least STEM_LEAST bytes, and the
+	 * longer one is the shorter one with at most ENDING_MOST more bytes: "German", "Germans". */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
 };
@@ -30,7 +30,7 @@ struct word {
 	size_t n;
 };
 
-/* 1 if byte c belongs to a number that it stands in, between two digits: "12,500", "2.5", "5:30". */
+/* 1 if byte c is part of a number when it is between two digits: "12,500", "2.5", "5:30". */
 static int is_point(char c)
 {
 	return c == '.' || c == ',' || c == ':';
@@ -43,7 +43,7 @@ static int word_goes_on(const char *p, size_t n)
 		return byte_is_digit(p[0]) && byte_is_digit(p[2]);
 	if (is_point(p[0]))
 		return 1;
-	/* a number stands between characters without blanks in Chinese or Japanese */
+	/* in Chinese and Japanese no blank separates a number from the characters around it */
 	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) ||
 	    (byte_is_digit(p[1]) && (unsigned char)p[0] >= 0x80))
 		return 0;
@@ -235,7 +235,8 @@ static void list_add(struct str *list, struct word w)
 void unsupported_find(const struct conversation *conv, const char *text, size_t n, struct str *out)
 {
 	int english = question_is_english(text, n);
-	struct word w, run = { text, 0 }; /* run: several such words in a row are one entry */
+	/* run: unsupported words with one blank between them, which become one entry */
+	struct word w, run = { text, 0 };
 	struct given given = { .n = 0 };
 
 	given_collect(conv, &given);
