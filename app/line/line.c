@@ -111,7 +111,7 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n); /* the same name as in the object of an answer */
+		json_text(&s, "text", text, n); /* "text" is also the member's name in the JSON object of an answer */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
@@ -347,7 +347,7 @@ static void run_interactive(struct chat *c, const char *note)
 		names[n] = d->name;
 	for (size_t i = 0; i < n_own && n + 1 < LEN(names); i++)
 		names[n++] = own[i];
-	/* Do not die of Ctrl-C from now on: the user may press it between an answer and the next prompt. */
+	/* From now on Ctrl-C does not end the program: the user may press it between an answer and the next prompt. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names, c->o.private_talk);
 	if (!c->o.quiet) {

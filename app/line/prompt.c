@@ -19,7 +19,7 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 }; /* bytes that arrive at once and cannot be typing */
+enum { BURST = 32 }; /* this many bytes at once are a paste, not typing */
 
 /* The input line. It is global, because readline's state is global too. */
 static struct {
@@ -27,7 +27,7 @@ static struct {
 	struct str history; /* path of the history file; empty = none */
 	FILE *screen;       /* where prompts are written */
 	int color;
-	char *line; /* the line that the callback got */
+	char *line; /* the line that readline's callback received */
 	int have_line, eof;
 	int draft;         /* 1 = Ctrl-C cleared a line that was not empty */
 	double last_int;   /* time of the last Ctrl-C on an empty line */
@@ -272,7 +272,7 @@ static void on_line(char *line)
 static void prompt_suspend(void)
 {
 	rl_deprep_terminal();
-	signals_prompt(0); /* restore the default action, then stop */
+	signals_prompt(0); /* restore the default action of SIGTSTP, then stop the process */
 	raise(SIGTSTP);
 	signals_prompt(1);
 	rl_prep_terminal(1);

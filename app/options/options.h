@@ -121,8 +121,8 @@ struct options {
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
-	/* share of the attention that each token of a prompt must read: it reads only KV entries that reach this share
-	 * by an estimate; 1 = all entries */
+	/* each token of a prompt reads only the KV entries that are estimated to get this share of its attention; 1 =
+	 * all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
@@ -209,8 +209,8 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Give *o the strings that `copy` owns by now, so that options_free(o) frees them. Call this before the copy is
- * discarded. */
+/* Move the ownership of all strings that `copy` owns to *o, so that options_free(o) frees them. Call this before the
+ * copy is discarded. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);

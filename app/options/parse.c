@@ -345,7 +345,7 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	options_default(o);
 	o->more = more;
 	o->file = file;
-	o->quiet = quiet; /* config_read() prints warnings unless it is set */
+	o->quiet = quiet; /* config_read() prints warnings unless quiet is set */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	return parse_argv(o, argc, argv, e);

@@ -66,8 +66,8 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* The letter and the text share a token: tokenize the text alone. A question will then recompute it
-		 * from here on. */
+		/* The letter and the text share a token, so tokenize the text alone. A later question recomputes the
+		 * tokens from this text on. */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
@@ -250,8 +250,9 @@ static void growing_close(struct growing *s, struct conversation *conv)
 	conv->grows = s->known = 0;
 }
 
-/* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has
- * all tokens before the message. 0 after a change of the system prompt, for example, or if rendering fails. */
+/* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has all
+ * tokens before the message. Returns 0 if not, for example after a change of the system prompt, or if rendering
+ * fails. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };

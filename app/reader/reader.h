@@ -18,7 +18,7 @@ struct growing {
 	int known;             /* 1 = the timeline has the tokens of bytes [0, at), except `pending` */
 	size_t rendered;       /* bytes of the message in conversation.rendered */
 	size_t at;             /* bytes of the message that are tokenized */
-	struct tokens pending; /* tokens that are not prefilled yet; after a call less than a chunk */
+	struct tokens pending; /* tokens that are not prefilled yet; after conversation_grow() fewer than a chunk */
 	size_t had;            /* tokens in the timeline after the last prefill */
 	uint64_t total;        /* tokens of text since growing_count_anew() */
 };
@@ -43,13 +43,13 @@ void growing_count_anew(struct conversation *);
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
-/* Remove the questions about the growing message (a text read from a stream) with their answers, and continue it.
- * Returns 1 if done, 0 if there are none. The KV cache is loaded from the snapshot taken before the first of these
- * questions: later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is
- * prefilled again. */
+/* Remove the questions about the growing message (a text read from a stream) with their answers, and continue the
+ * message. Returns 1 if done, 0 if there are no such questions. The KV cache is loaded from the snapshot taken before
+ * the first of these questions: later text is computed bit for bit as if nothing had been asked. If the snapshot cannot
+ * be loaded, the text is prefilled again. */
 int conversation_return(struct conversation *);
-/* Return where to cut the text p[from .. n): at the last place between two words. If there is none, return `from`
- * (wait for more text), or for a long text another place. */
+/* Return where to cut the text p[from .. n): at the last place between two words. If there is no such place, return
+ * `from` (wait for more text). A long text is then cut before a punctuation mark, or after any whole character. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as it would be tokenized behind a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);

@@ -13,7 +13,7 @@ static const double AFTERWARDS = 2;
 /* ---- what arrives ---- */
 
 /* Append text of the answer to a->ready. If llama-server continues an answer, it may first send the old text (a->echo)
- * again: drop that repetition. Text that turns out to be none is appended whole. */
+ * again: drop that repetition. Text that turns out to be no repetition is appended whole. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -303,7 +303,7 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 		lacks = FIELD_MAX_TOKENS;
 	else if (q->n_msg > 1 && q->msg[0].role == ROLE_SYSTEM && strcasestr(text, "system") &&
 	         strcasestr(text, "role"))
-		lacks = FIELD_SYSTEM; /* the model's template refuses it */
+		lacks = FIELD_SYSTEM; /* the model's template refuses a system message */
 	return lacks & ~r->lacks;
 }
 
@@ -323,7 +323,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	unsigned lacks;
 	int rc, again;
 
-	r->lacks &= ~(unsigned)FIELD_LIMIT; /* the next prompt may leave room for the limit */
+	r->lacks &= ~(unsigned)FIELD_LIMIT; /* send the limit again: this prompt may leave room for it */
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
 		rc = answer_try(r, q, &json, &reply, &again, e);
@@ -373,7 +373,8 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	if (!a->ready.n && a->echoed < a->echo.n) { /* the answer ended within the old text: so it is new text */
+	/* the answer ended before it had repeated all of the old text, so it is new text */
+	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;
 	}

@@ -218,8 +218,8 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Read why the answer ended: one of the words below, or else another such as "stop", "eos", "end_turn". Before the
- * end, some servers send an empty word or "null". */
+/* Read why the answer ended. A word that is in neither list below, such as "stop", "eos" or "end_turn", is an ordinary
+ * end. Before the end, some servers send an empty word or "null". */
 static void read_finish(struct chunk *c, struct jv v)
 {
 	static const char *const full[] = { "length", "max_tokens", "model_length", "model_context_window_exceeded",

@@ -62,7 +62,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ud, s
 		size_t from = i;
 		int rc;
 
-		if (s->cr && bytes[i] == '\n') { /* the LF of CR LF */
+		if (s->cr && bytes[i] == '\n') { /* skip the LF of CR LF */
 			s->cr = 0;
 			i++;
 			continue;

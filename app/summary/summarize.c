@@ -498,7 +498,8 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 			text = (struct str){ 0 };
 			if (!rc && !joined.text.n) {
 				note_empty(m, joined.first, joined.last, NULL);
-				joined.text = p[i].text; /* no text: the group's first summary stands for it */
+				/* the model gave no text: keep the group's first summary instead */
+				joined.text = p[i].text;
 				p[i].text = (struct str){ 0 };
 			}
 		}

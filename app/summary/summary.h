@@ -61,8 +61,9 @@ void summary_free(struct summary *);
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* Remove the prompt's instruction from an answer: small models repeat it. If the answer begins with it, keep the text
- * after it; if it comes later, keep the text before it. Blanks at both ends are removed. */
+/* Remove the prompt's instruction from an answer: small models repeat the instruction. If the answer begins with the
+ * instruction, keep the text after it; if the instruction comes later, keep the text before it. Blanks at both ends are
+ * removed. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
