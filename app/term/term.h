@@ -185,7 +185,7 @@ struct progress {
 	int shown;    /* 1 = the line is on the terminal */
 	const char *verb, *unit;
 	double start, last;
-	int64_t first; /* `done` of the first call: does not count for the speed */
+	int64_t first; /* `done` of the first call; the speed leaves it out */
 	int started;
 };
 /* 1 while say_to() is in effect: a full screen uses standard error, so no progress line may be written. */

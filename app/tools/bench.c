@@ -248,8 +248,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	                    0, e);
 }
 
-/* Measure the seconds per generated token, after `fill` tokens. *own: those of the policy's own work; *all: all.
- * Values of an earlier call stay if their *own is less. */
+/* Measure the seconds per generated token, after `fill` tokens. *own: seconds of the policy's own work. *all: seconds
+ * of all work. Both are set only if the new *own is less than the value from an earlier call. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -267,7 +267,7 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Measure the seconds per generated token, after `fill` tokens. *least stays if it is less. */
+/* Measure the seconds per generated token, after `fill` tokens. *least is set only if the new value is less. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
@@ -323,8 +323,8 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: the time of its own work, less the same of `full` (rotating queries
- * and keys). The difference is a few microseconds, so the least of several repetitions is taken. */
+/* Measure what a policy costs beyond attention: the time of its own work, less that of the policy `full` (rotating
+ * queries and keys). The difference is a few microseconds, so the least of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;

@@ -63,7 +63,8 @@ static void add_place(struct str *out, const struct model_file *f)
 	clean_line(f->path + skip, n - skip, out);
 }
 
-/* Append a line for each file, with a star for the one whose path is `used`. Returns 1 if that is among them. */
+/* Append a line for each file, with a star for the one whose path is `used`. Returns 1 if one of the files has this
+ * path. */
 static int list_files(const struct model_file *file, size_t n, const struct str *used, size_t width, struct str *out)
 {
 	int listed = 0;

@@ -10,7 +10,7 @@
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* Quantizations in order of preference: the first one is taken that the repository has and that fits. Four bits come
+/* Quantizations in order of preference: the first one that the repository has and that fits is taken. Four bits come
  * first, because they lose little quality and larger files are slower. */
 static const char *const quants[] = {
 	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",

@@ -330,7 +330,7 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 				continue;
 			}
 		} else if (!rc) {
-			reply.broken = 1; /* the body ended too soon, without an announced length */
+			reply.broken = 1; /* the reply announced no length, and its body ended too soon */
 			rc = err_set(&why, ERR_FAIL, "the connection ends too soon");
 		}
 		if (why.code == ERR_CANCELLED) {

@@ -113,8 +113,8 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* Find and lock all sessions before the first one is deleted: if a name is unknown or a session is in use,
-	 * none is deleted. After an error while deleting, those before it stay deleted. */
+	/* Find and lock all sessions before the first one is deleted: if a name is unknown or a session is in use, none
+	 * is deleted. If deleting one fails, the sessions that were deleted before it stay deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

@@ -81,7 +81,7 @@ static int run_kv(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Open the list of sessions, which shows the name and asks. */
+/* Open the list of sessions, which shows the session's name and asks whether to delete it. */
 static int run_delete(struct tui *t, const char *arg, struct err *e)
 {
 	int64_t id = t->session;

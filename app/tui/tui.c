@@ -17,7 +17,8 @@
 #include "app/tui/tui_private.h"
 
 #define FRAME     (1.0 / 30)
-#define KEY_FRAME (1.0 / 120) /* seconds after a key: typing is shown sooner than an answer */
+/* least seconds between two drawings after a key: typing is shown sooner than an answer */
+#define KEY_FRAME (1.0 / 120)
 enum { READ_MOST = 65536 };
 
 int tui_wanted(const struct options *o)

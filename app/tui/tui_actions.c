@@ -8,7 +8,7 @@ void tui_suspend(struct tui *t)
 	if (!t->display)
 		return;
 	display_pause(t->display);
-	signals_prompt(0); /* restore the default action, then stop */
+	signals_prompt(0); /* restore the default action of SIGTSTP, then stop the process */
 	raise(SIGTSTP);
 	signals_prompt(1);
 	display_resume(t->display);

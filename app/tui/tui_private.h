@@ -73,12 +73,12 @@ struct tui {
 };
 
 /* tui.c */
-void tui_measure(struct tui *); /* take over the size of the terminal */
+void tui_measure(struct tui *); /* set the screen to the terminal's size */
 /* tui_events.c */
 void tui_take_events(struct tui *); /* show all waiting events, the newest status and cache figures */
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
-void tui_copy_end(struct tui *, int wait); /* report a finished copy; wait: 1 = wait for it */
+void tui_copy_end(struct tui *, int wait); /* report a finished copy to the clipboard; wait: 1 = wait for the copy */
 void tui_suspend(struct tui *);            /* Ctrl-Z: stop until the shell continues the program */
 /* screen_commands.c */
 void tui_commands(struct tui *); /* make the table for ui_open() */

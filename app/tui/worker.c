@@ -292,7 +292,7 @@ void worker_close(struct worker *w)
 		pthread_join(w->thread, NULL);
 	worker_finish(w);
 	worker_ignore(w);
-	chat_delete_due(w->c, 1); /* while an error can still be shown */
+	chat_delete_due(w->c, 1); /* delete now, while an error can still be shown */
 	say_to(NULL, NULL);
 	while ((e = worker_take(w)))
 		event_free(e);

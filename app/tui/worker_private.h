@@ -15,8 +15,8 @@
 
 #define REPORT_EVERY 0.1 /* seconds between two reports of status during an answer */
 enum {
-	STREAM_SHOWN = 65536,  /* bytes of a streamed text that the transcript keeps ... */
-	STREAM_MOST = 1 << 20, /* ... after it has reached this many bytes */
+	STREAM_SHOWN = 65536,  /* bytes of a streamed text that stay in the transcript after it was shortened */
+	STREAM_MOST = 1 << 20, /* bytes of a streamed text in the transcript at which it is shortened */
 };
 
 struct job {
