@@ -1,5 +1,5 @@
-/* tests/app/play.c - scripts of keys, played to the whole program behind a screen of cells: play.h says what a script
- * may say. */
+/* tests/app/play.c - scripts of keys, played to the whole program behind a screen of cells: play.h lists the commands
+ * of a script. */
 #include "tests/app/play.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ static void press(struct play *p, const char *name)
 		if (!strcmp(name, key_names[i].name)) {
 			tui_feed(p->t, key_names[i].bytes, strlen(key_names[i].bytes));
 			if (!strcmp(name, "Esc"))
-				pass(p, 0.06); /* longer than a sequence may wait */
+				pass(p, 0.06); /* longer than the program waits for the rest of an escape sequence */
 			return;
 		}
 	if (name[0] == 'C' && name[1] == '-') {
@@ -94,7 +94,7 @@ static void press(struct play *p, const char *name)
 	}
 }
 
-/* Words of a script's line; the first is the command. */
+/* Run one line of a script; its first word is the command. */
 static void play_line(struct play *p, char *line)
 {
 	char *rest = line + strcspn(line, " "), *save = NULL;
@@ -121,7 +121,7 @@ static void play_line(struct play *p, char *line)
 		return;
 	unescape(rest, &text);
 	if (!strcmp(line, "type")) {
-		/* One key at a time: a burst would be a paste. */
+		/* Feed one key at a time: many bytes at once would be a paste. */
 		for (size_t i = 0; i < text.n;) {
 			int32_t cp;
 			int n = utf8_decode(text.p + i, text.n - i, &cp);
@@ -189,6 +189,6 @@ void play_script(struct play *p, const char *path, const char *const *args, cons
 	leave(p);
 	free(script);
 	snprintf(command, sizeof command, "rm -rf %s", home);
-	if (system(command)) { /* only a directory is left */
+	if (system(command)) { /* on failure only a directory is left behind */
 	}
 }

@@ -2,7 +2,7 @@
  *
  * A script:
  *     args WORDS                options of the program
- *     size 80x24                also later: the terminal is resized; without it the test's size, or 80x24
+ * size 80x24 also later: the terminal is resized; without this command the size is the test's, or 80x24
  *     type TEXT                 as typed; \n \t \e \\ as in C
  *     key NAME ...              Enter Tab Esc Up Down Left Right Home End PageUp PageDown Backspace Delete F1 .. F12 C-x M-x Space
  *     paste TEXT                bracketed
@@ -24,15 +24,15 @@ struct play {
 	int w, h;
 	char *args[WORDS_MOST];
 	int n_arg;
-	void (*screen)(struct play *, const char *name); /* what the command `screen` does */
-	struct str got;                                  /* the test's own: the caller frees it */
+	void (*screen)(struct play *, const char *name); /* called for the command `screen` */
+	struct str got;                                  /* for the test's own use; the caller frees it */
 	const char *path;
 	int line; /* of the script */
 };
 
 /* Play a script from its first line to its last. args: options before those of the script, NULL-terminated. cpu: level
- * of the CPU kernels, so that answers are the same on every machine. The program sees empty directories of its own.
- * Failures are the test's. */
+ * of the CPU kernels, so that answers are the same on every machine. The program sees empty directories of its own. A
+ * failure of the script is a failure of the running test. */
 void play_script(struct play *, const char *path, const char *const *args, const char *cpu);
 void play_problem(const struct play *, const char *text);
 

@@ -1,8 +1,9 @@
 /* tests/app/svg.c - a screen of cells as an SVG file.
  *
- * A cell is 10 wide and 20 high. Backgrounds and block characters become one path for each colour, under the text; the
- * rest is one <text> for each run of cells that look alike, stretched to the width of its cells: whatever monospace
- * font the viewer has, columns stay columns. One element a line, so that a change of the screen is a readable diff. */
+ * A cell is 10 wide and 20 high. Backgrounds and block characters become one path for each colour, under the text;
+ * other characters become one <text> for each run of cells that look alike, stretched to the width of its cells, so
+ * that columns are aligned in every monospace font. Each element is on its own line, so that a change of the screen
+ * gives a readable diff. */
 #include "tests/app/svg.h"
 
 #include "ui/screen/theme.h"
@@ -15,7 +16,8 @@ enum { CELL_W = 10, CELL_H = 20, MARGIN = 15, COLOURS = 258, OWN_TEXT = 256, OWN
 
 /* ---- colours ---- */
 
-/* The palettes of a dark and of a light terminal; 16 to 255 are the fixed colours of every terminal. */
+/* Write the name of a colour in the palette of a dark or a light terminal. Colours 16 to 255 are the same in every
+ * terminal. */
 static void colour_name(int light, int colour, char out[8])
 {
 	static const char *const palette[2][16] = {
@@ -41,7 +43,8 @@ static void colour_name(int light, int colour, char out[8])
 	}
 }
 
-/* What a cell looks like, with colours in place of "the terminal's own" and of reversal. */
+/* Return the look of a cell. Explicit colours replace the terminal's default colours, and the two colours of a reversed
+ * cell are swapped. */
 static struct look look_of(const struct theme *theme, const struct cell *c)
 {
 	struct look look = theme_look(theme, c->style, c->back, 256);
@@ -59,7 +62,7 @@ static int looks_equal(struct look a, struct look b)
 
 /* ---- rectangles ---- */
 
-/* Rectangles of one colour and strength, as the data of a path. */
+/* Rectangles of one colour and opacity, as the data of a path. */
 struct layer {
 	int used;
 	struct str path;
@@ -69,7 +72,7 @@ struct picture {
 	const struct grid *grid;
 	const struct theme *theme;
 	int light;
-	struct layer back[COLOURS], block[COLOURS][STRENGTHS + 1]; /* block: strength in quarters */
+	struct layer back[COLOURS], block[COLOURS][STRENGTHS + 1]; /* block: [colour][opacity in quarters] */
 	struct str text;
 };
 
@@ -79,7 +82,8 @@ static void add_rect(struct layer *l, int x, int y, int w, int h)
 	str_addf(&l->path, "M%d %dh%dv%dh-%dz", x, y, w, h, w);
 }
 
-/* A block character as a part of its cell: strength in quarters, and rows of the cell in 20ths.  0: it is none. */
+/* Describe a block character by its opacity in quarters and the rows that it fills, in 20ths of the cell. Returns 0 if
+ * the character is no block. */
 static int block_of(int32_t cp, int *strength, int *top, int *high)
 {
 	*strength = STRENGTHS;
@@ -168,7 +172,7 @@ static void add_run(struct picture *p, int x, int y, int n, struct look look)
 	str_adds(&p->text, "</text>\n");
 }
 
-/* Two blanks end a run: what follows a gap has its own place. */
+/* Write the text of row y. Two blanks end a run, so that the text after a gap gets a position of its own. */
 static void write_row(struct picture *p, int y)
 {
 	const struct cell *row = p->grid->cell + (size_t)y * (size_t)p->grid->w;

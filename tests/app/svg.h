@@ -4,8 +4,8 @@
 
 #include "ui/screen/grid.h"
 
-/* The grid as an SVG file in that theme's colours on a background of its own, so that it is as legible on a light page
- * as on a dark one. about: one plain sentence, which readers of the page without pictures get. */
+/* Append the grid as an SVG file in the theme's colours. The file has its own background, so that it is legible on
+ * light and dark pages. about: a sentence that describes the picture, for readers without pictures. */
 void svg_draw(const struct grid *, const char *theme, const char *about, struct str *out);
 
 #endif

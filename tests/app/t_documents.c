@@ -1,4 +1,4 @@
-/* tests/app/t_documents.c - the commands about documents, whoever shows them (app/chat/add_documents.c,
+/* tests/app/t_documents.c - the commands about documents, without a front end (app/chat/add_documents.c,
  * cmd_documents.c; tests/lib/scene.h). */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,11 +38,11 @@ static void remove_files(void)
 	char command[120];
 
 	snprintf(command, sizeof command, "rm -rf %.70s", files);
-	if (system(command)) { /* only a directory is left */
+	if (system(command)) { /* on failure only a directory is left behind */
 	}
 }
 
-/* A command about a file: its % is the folder. */
+/* Run a command about files; % in it stands for the folder of the test. */
 static void do_file(struct scene *s, const char *line)
 {
 	struct str text = { 0 };
@@ -76,13 +76,13 @@ TEST(folders_and_patterns_are_several_documents)
 	      !has(&s.said, "document 'd.png'"));
 	CHECK(has(&s.said, "2 of 3 files of '"));
 	CHECK(has(&s.said, "' are documents now, 1 could not be read; left out for its name: 'd.png'\n[2 documents: "));
-	/* What is there already is not added again; what matches a pattern is. */
+	/* A pattern adds the files that are not documents yet. */
 	put_text("e.md", "third\n");
 	do_file(&s, "/read %/*.md");
 	CHECK_INT(s.c.conv.n_doc, 3);
 	CHECK(has(&s.said, "document 'a.md' is there already") && has(&s.said, "2 documents of '") &&
 	      has(&s.said, "[document 'e.md': "));
-	/* A file of that very name is no pattern. */
+	/* The name of an existing file is not taken as a pattern. */
 	put_text("f[1].txt", "fourth\n");
 	do_file(&s, "/read %/f[1].txt");
 	CHECK(s.c.conv.n_doc == 4 && !strcmp(s.c.conv.doc[3].name, "f[1].txt"));
@@ -104,8 +104,8 @@ static size_t count_whole(const struct scene *s)
 	return n;
 }
 
-/* The first files of a folder that is much too long would fill the context for nothing; a session that is resumed
- * decides alike. */
+/* Files that together exceed the context by far are all searched, because the first ones would fill the context in
+ * vain. A resumed session decides the same. */
 TEST(a_folder_that_is_much_too_long_is_searched)
 {
 	static const char *const options = "-n 2 -s folder --chat-template chatml --kv full -c 2000";
@@ -132,7 +132,7 @@ TEST(a_folder_that_is_much_too_long_is_searched)
 	CHECK_INT(count_whole(&s), 0);
 	do_line(&s, "What does lighthouse 17 burn?");
 	CHECK_INT(s.c.conv.n_msg, 2);
-	/* What comes later, alone, is read whole. */
+	/* A document that is added alone later is read whole. */
 	put_text("later.txt", "later\n");
 	do_file(&s, "/read %/later.txt");
 	CHECK_INT(count_whole(&s), 1);
@@ -169,7 +169,7 @@ TEST(files_that_all_fail_are_an_error)
 static const char parish[] =
 	"# The parish\n\nIt lies between two hills.\n\n## The bridge\n\nIt was built in 1847.\n\fMore of it.\n\n## The mill\n\nIt grinds barley.\n";
 
-/* What a shell command prints becomes a document, after a second word of the user. */
+/* The output of a shell command becomes a document only after the user has confirmed it by /run. */
 TEST(the_output_of_a_command_is_a_document)
 {
 	struct scene s;
@@ -196,7 +196,7 @@ TEST(the_output_of_a_command_is_a_document)
 	do_line(&s, "!true");
 	do_line(&s, "/run");
 	CHECK(has(&s.said, "printed nothing; exit status 0") && s.c.conv.n_doc == 1);
-	/* A pipe has no such commands. */
+	/* If questions come from a pipe, !COMMAND is a question. */
 	s.c.interactive = 0;
 	do_line(&s, "!true");
 	CHECK_INT(s.c.conv.n_msg, 2);
@@ -263,7 +263,7 @@ TEST(goto_finds_pages_headings_and_words)
 	goes_to(&s, "/goto p2", "parish.md, p. 2, ");
 	goes_to(&s, "/goto page 1", "parish.md, p. 1, \"The parish\"\n# The parish\n");
 	goes_to(&s, "/goto #2", "parish.md, p. 1, \"The bridge\"\n## The bridge\n");
-	goes_to(&s, "/goto 3", "parish.md, p. 2, \"The mill\"\n"); /* no such page: the heading of that number */
+	goes_to(&s, "/goto 3", "parish.md, p. 2, \"The mill\"\n"); /* there is no page 3: the heading with number 3 */
 	goes_to(&s, "/goto the MILL", "parish.md, p. 2, \"The mill\"\n## The mill\n");
 	goes_to(&s, "/goto built in", "parish.md, p. 1, \"The bridge\"\nbuilt in 1847.\n");
 	goes_to(&s, "/goto 0%", "parish.md, p. 1, ");
@@ -274,7 +274,7 @@ TEST(goto_finds_pages_headings_and_words)
 	CHECK(has(&s.errors, "no document has the page, heading or words '99'"));
 	do_line(&s, "/goto");
 	CHECK(has(&s.errors, "/goto wants a page"));
-	/* Of several documents one is named. */
+	/* With several documents, the user names one. */
 	do_file(&s, "/read %/other book.md");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	do_line(&s, "/goto 2");
@@ -282,7 +282,7 @@ TEST(goto_finds_pages_headings_and_words)
 	goes_to(&s, "/goto 2 2", "other book.md, p. 2, \"The end\"\n");
 	goes_to(&s, "/goto \"other book.md\" Other", "other book.md, p. 1, \"Other\"\n");
 	goes_to(&s, "/goto the end", "other book.md, p. 2, ");
-	/* A front end that has a pane for it gets the bytes. */
+	/* A front end with a document pane gets the byte range. */
 	pane.document = on_document;
 	s.c.front = &pane;
 	do_line(&s, "/goto the mill");
@@ -326,7 +326,7 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	s.c.o.quiet = 0;
 	do_file(&s, "/read %/a.txt");
 	do_file(&s, "/read %/b.txt");
-	/* Another time, the same bytes. */
+	/* The file's time has changed, its bytes have not: no notice. */
 	set_time("a.txt", 2000);
 	do_line(&s, "a question");
 	CHECK(!has(&s.said, "has changed"));
@@ -339,7 +339,7 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	CHECK_STR(body(&s, 0), "first\n");
 	close_scene(&s);
 
-	/* In a later run, too, and it takes the old one's place. */
+	/* A later run notices the change, too. The new version takes the place of the old one. */
 	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
 	CHECK_INT(s.c.conv.n_doc, 2);
@@ -360,14 +360,15 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	do_line(&s, "/redo");
 	do_line(&s, "a question");
 	CHECK(!has(&s.said, "has changed"));
-	do_line(&s, "/undo"); /* the question: what was replaced before it stays */
+	do_line(&s, "/undo"); /* undoes the question; the document stays replaced */
 	CHECK_STR(body(&s, 0), "third\n");
 	close_scene(&s);
 
-	/* The session has what is there now, once, in the old order. */
+	/* The session has each document once, in its current version and the old order. */
 	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
 	CHECK(s.c.conv.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.conv.doc[1].name, "b.txt"));
-	/* A file that is gone is no change; one that cannot be read leaves the document. */
+	/* A deleted file is not reported as changed. If the new version of a file cannot be read, the document
+	 * stays. */
 	put("b.txt", "\0\1\2\0", 4);
 	do_file(&s, "/read %/b.txt");
 	CHECK(s.errors.n && s.c.conv.n_doc == 2 && !strcmp(body(&s, 1), "other\n"));
@@ -424,7 +425,7 @@ TEST(what_another_session_has_read_is_at_hand)
 	do_file(&s, "/read %");
 	do_line(&s, "a question");
 	close_scene(&s);
-	remove_files(); /* the files are not needed any more */
+	remove_files(); /* the documents of the session do not need the files */
 
 	open_scene(&s, "-n 2 -s second --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
@@ -446,7 +447,7 @@ TEST(what_another_session_has_read_is_at_hand)
 	CHECK(has(&s.errors, "cannot be opened"));
 	CHECK_INT(s.c.conv.n_doc, 1);
 	close_scene(&s);
-	/* A private conversation has no part in it. */
+	/* A private conversation does not see the documents of sessions. */
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	do_line(&s, "/docs");
 	CHECK_STR(s.said.p, "[there is no document; /open FILE adds one]\n");
@@ -458,7 +459,8 @@ TEST(what_another_session_has_read_is_at_hand)
 
 /* ---- documents that cannot be used ---- */
 
-/* Everything that a question depends on: the prompt, the sequence in the cache, the pin, what the session has. */
+/* Append everything that a question depends on: the prompt, the tokens in the cache, the number of pinned tokens, and
+ * the session's data. */
 static void state_of(struct scene *s, struct str *out)
 {
 	struct conversation *conv = &s->c.conv;
@@ -551,8 +553,8 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 			snprintf(line, sizeof line, "/read %%/%s", broken[i]);
 			do_file(&s, *broken[i] ? line : "/read /dev/zero");
 			if (!s.errors.n) {
-				/* Root may read what is closed; a long text need not fit. Such a document is there, and
-				 * can be undone. */
+				/* Some files are not refused: root may read a file without read permission, and a text
+				 * that exceeds the context is searched. Undo removes such a document. */
 				CHECK_MSG(s.c.conv.n_doc > had || has(&s.said, "empty") ||
 				                  !strcmp(broken[i], "no.html"),
 				          "%s: no word about it", broken[i]);
@@ -569,7 +571,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 			          "%s after %s: %.100s, was %.100s", policy[k], broken[i], after.p, before.p);
 		}
 		CHECK_MSG(refused >= 10, "only %d were refused", refused);
-		/* The next question reads only itself, and the session has the one document. */
+		/* The next question prefills only its own tokens, and the session has one document. */
 		do_line(&s, "a third one");
 		do_file(&s, "/read %/binary.txt");
 		do_file(&s, "/read %/broken.pdf");

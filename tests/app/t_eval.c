@@ -1,5 +1,5 @@
-/* tests/app/t_eval.c - evaluations: scores, prompts (what is hidden is there, at its depth; lengths hit the target),
- * the JSON they are made from, and policies that follow each other on one timeline. */
+/* tests/app/t_eval.c - evaluations: scores, prompts (hidden texts are at the wanted depth, lengths match the target),
+ * the JSON that prompts are made from, and several policies measured one after the other on one timeline. */
 #include "tests/lib/test.h"
 
 #include <ctype.h>
@@ -44,8 +44,9 @@ TEST(digits_are_compared_by_their_place)
 	CHECK(score_digits("12345", "is 12345, I think 999") == 1);
 	CHECK(score_digits("12345", "92345") == 0.8);
 	CHECK(score_digits("12345", "1234") == 0.8);
-	CHECK(score_digits("12345", "2345") == 0);     /* one missing in front: all are in the wrong place */
-	CHECK(score_digits("12345", "123 45") == 0.6); /* the first run counts */
+	/* the first digit is missing, so all others are at the wrong place */
+	CHECK(score_digits("12345", "2345") == 0);
+	CHECK(score_digits("12345", "123 45") == 0.6); /* only the first run of digits counts */
 	CHECK(score_digits("12345", "123456") == 1);
 	CHECK(score_digits("12345", "none") == 0);
 }
@@ -71,18 +72,18 @@ TEST(rows_are_scored_by_f1)
 	struct words keys = { list, 4, 4 };
 
 	CHECK(score_rows(&keys, "red-dog is: 1234567\nsun-oak is: 7654321\nsun-oak is: 1111111\n9000000\n") == 1);
-	/* In any order, with list marks, other punctuation, other case and empty lines. */
+	/* Order, list marks, punctuation, case and empty lines do not count. */
 	CHECK(score_rows(
 		      &keys,
 		      "1. 9000000.\n\n2) SUN-OAK is 1111111\n- Red dog is: \"1234567\"\n  * sun-oak is: 7654321\n") ==
 	      1);
 	CHECK(answer_rows("1. 9000000.\n\n2) SUN-OAK is 1111111\n---\n") == 2);
-	/* Two of four, nothing wrong: precision 1, recall 1/2. */
+	/* Two of four rows, and no wrong one: precision 1, recall 1/2. */
 	CHECK(fabs(score_rows(&keys, "9000000\nsun-oak is: 7654321\n") - 2 * 0.5 / 1.5) < 1e-12);
-	/* Two of four among four rows; a row that comes again is wrong the second time. */
+	/* Two of four rows among four answered ones; a repeated row counts as wrong. */
 	CHECK(score_rows(&keys, "9000000\n9000001\nsun-oak is: 7654321\nred-dog is: 1111111\n") == 0.5);
 	CHECK(score_rows(&keys, "9000000\n9000000\n9000000\n9000000\n") == 0.25);
-	/* What the limit cut off is no row, right or wrong. */
+	/* A row that the token limit has cut is ignored. */
 	CHECK(score_rows(&keys, "9000000\nsun-oak is: 76543") == 2 * 1.0 / 5);
 	CHECK(score_rows(&keys, "9000000\nsun-oak is: 7654321") == 2 * 1.0 / 5);
 	CHECK(score_rows(&keys, "") == 0);
@@ -98,7 +99,7 @@ static double published(enum eval_metric metric, const char *ref, const char *an
 	struct words refs = { .n = 0 }, classes = { .n = 0 };
 	double x;
 
-	words_add(&refs, "nothing of it"); /* the best of several counts */
+	words_add(&refs, "nothing of it"); /* of several references, the one with the best score counts */
 	words_add(&refs, ref);
 	words_add(&classes, "Person");
 	words_add(&classes, "Place");
@@ -205,7 +206,7 @@ TEST(prompts_of_files)
 	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 99, 100, 0, &s, &e) && strstr(s.prompt.p, "\n\nSome text.\n\n") &&
 	      strstr(s.prompt.p, "Question: Who?") && s.ref.n == 2);
 	sample_free(&s);
-	/* The middle goes, and no character is cut. */
+	/* A text that is too long loses its middle; no character is cut. */
 	m.set = g.task[3].set;
 	for (int32_t units = 0; units <= 20; units++) {
 		CHECK(!given_build(&m, rng_for(1, "x", 1, 1), units, 21, 0, &s, &e) && !strcmp(s.head.p, "So:"));
@@ -274,7 +275,8 @@ TEST(json_is_read)
 	str_free(&s);
 }
 
-/* Cut anywhere, and with any byte in any place: no read outside of it (a sanitizer looks), no endless walk. */
+/* Walk through a JSON value that may be cut or damaged at any byte. The walk must end and must not read outside the
+ * text; sanitizers check the latter. */
 static int walk(struct jv v, int depth)
 {
 	struct jv it = { NULL, NULL }, key;
@@ -346,9 +348,10 @@ TEST(folder_gives_essays_and_questions)
 	CHECK_MSG(corpus_load(&m, test_shared("data/ruler"), &e) == 0, "%s", e.msg);
 	CHECK(m.sentence.n > 5000);
 	CHECK(!strstr(m.essay.p, "  ") && !strchr(m.essay.p, '\n'));
-	CHECK_INT(m.hotpot.n, HOTPOT); /* of 250: the others lack a document that supports their answer */
+	/* the file has 250 questions; the others lack a document that supports their answer */
+	CHECK_INT(m.hotpot.n, HOTPOT);
 	CHECK(m.squad.n > 300 && m.squad.doc.n > 100);
-	/* Every answer stands in its paragraph; of HotpotQA those that are not yes or no. */
+	/* Every answer of SQuAD is in its paragraph; so is every answer of HotpotQA other than yes and no. */
 	for (size_t i = 0; i < m.squad.n; i++) {
 		const struct question *q = &m.squad.q[i];
 		CHECK_INT(q->n_gold, 1);
@@ -397,7 +400,7 @@ static int count(const char *text, const char *what)
 	return n;
 }
 
-/* The essay of a test: sentences that say their number. */
+/* Fill the essay with numbered sentences. */
 static void number_essay(struct corpus *m)
 {
 	struct err e = { 0 };
@@ -502,7 +505,7 @@ TEST(keys_and_values_by_task)
 		CHECK_INT(strlen(s.ref.w[0]), 36);
 		CHECK(s.ref.w[0][14] == '4' && strchr("89ab", s.ref.w[0][19]));
 		sample_free(&s);
-		/* The references are the best answer. */
+		/* The references themselves, given as the answer, get the best score. */
 		for (int keyed = 0; keyed < 2; keyed++) {
 			struct str answer = { 0 };
 
@@ -519,7 +522,8 @@ TEST(keys_and_values_by_task)
 		}
 		build(&m, "vt", 60, 2048, i, &s);
 		CHECK_INT(s.ref.n, 5);
-		CHECK_INT(count(s.prompt.p, "VAR "), 2 * 9); /* the solved example and the question */
+		/* nine assignments in the solved example, nine in the question */
+		CHECK_INT(count(s.prompt.p, "VAR "), 2 * 9);
 		for (size_t k = 0; k < s.ref.n; k++)
 			CHECK_INT(count(s.prompt.p, s.ref.w[k]), k + 1 < s.ref.n ? 2 : 1);
 		sample_free(&s);
@@ -580,7 +584,8 @@ TEST(common_and_frequent_words_are_counted_right)
 	}
 	build(&m, "fwe", 1000, 4096, 1, &s);
 	CHECK_INT(s.ref.n, 3);
-	for (int k = 0; k < 3; k++) /* 1000 / zeta(2) / 4, 9, 16 */
+	/* Zipf's law with exponent 2: the words of rank 2, 3 and 4 occur 1000 / zeta(2) / 4, 9 and 16 times */
+	for (int k = 0; k < 3; k++)
 		CHECK_INT(count(s.prompt.p, s.ref.w[k]), (int)(1000 / 1.6449340668482264 / ((k + 2) * (k + 2))));
 	sample_free(&s);
 	corpus_free(&m);
@@ -620,7 +625,7 @@ TEST(every_key_has_one_successor)
 	build(&m, "chain", 200, 2048, 5, &s);
 	CHECK_INT(s.ref.n, 200);
 	CHECK_INT(count(s.prompt.p, "Name of key: "), 200);
-	/* Following the list by hand solves it. */
+	/* The answer is found by following the list from key to key. */
 	key = s.ref.w[7];
 	for (int i = 0; i < 10; i++) {
 		const char *next = NULL;
@@ -659,7 +664,7 @@ TEST(samples_differ_and_repeat)
 		CHECK_STR(a.head.p, b.head.p);
 		CHECK_MSG(strcmp(a.prompt.p, c.prompt.p) != 0, "%s", t->name);
 		sample_free(&b);
-		/* A longer prompt of the same sample asks for the same. */
+		/* A longer prompt of the same sample has the same answer. */
 		build(&m, t->name, 120, 2048, 1, &b);
 		CHECK_MSG(b.prompt.n > a.prompt.n, "%s", t->name);
 		for (size_t k = 0; k < a.ref.n; k++)
@@ -719,13 +724,13 @@ TEST(pieces_are_kept_and_found)
 	struct err e = { 0 };
 
 	CHECK_MSG(checkpoint_open(&p, &o.o, &e) == 0, "%s", e.msg);
-	CHECK(checkpoint_open(&second, &o.o, &e) < 0); /* two at once would tear each other's lines away */
+	CHECK(checkpoint_open(&second, &o.o, &e) < 0); /* two runs at once would damage each other's lines */
 	CHECK(strstr(e.msg, "another run"));
 	for (int i = 0; i < 300; i++) {
 		snprintf(what, sizeof what, "{\"task\":\"x\",\"sample\":%d}", i * 7 % 300);
 		put_score(&p, what, i * 7 % 300);
 	}
-	put_score(&p, "{\"task\":\"x\",\"sample\":5}", 0.5); /* measured anew: this counts */
+	put_score(&p, "{\"task\":\"x\",\"sample\":5}", 0.5); /* measured again: the later score counts */
 	CHECK(known_score(&p, "{\"task\":\"x\",\"sample\":5}") == -1);
 	checkpoint_close(&p);
 	CHECK_MSG(checkpoint_open(&p, &o.o, &e) == 0, "%s", e.msg);
@@ -742,7 +747,7 @@ TEST(pieces_are_kept_and_found)
 	remove(path);
 }
 
-/* Cut anywhere: what stands in whole lines is there, nothing else, and the file can be written on. */
+/* A file that is cut at any byte gives the results of its complete lines, and new results can be appended. */
 TEST(pieces_of_a_torn_file)
 {
 	char path[32];
@@ -764,7 +769,8 @@ TEST(pieces_of_a_torn_file)
 		size_t left;
 
 		o.resume = file_of(path, text, cut);
-		if (cut > 0 && cut < strlen("{\"weir\":\"eval\",\"piece\":")) { /* too little to know whose it is */
+		/* too short to be recognised as a checkpoint of weir */
+		if (cut > 0 && cut < strlen("{\"weir\":\"eval\",\"piece\":")) {
 			CHECK(checkpoint_open(&p, &o.o, &why) < 0);
 			free(test_read(path, &left));
 			CHECK_INT(left, cut);
@@ -833,7 +839,7 @@ TEST(prompts_are_as_long_as_they_may_be)
 		for (const struct task_def *t = h ? passkey_chain_tasks : ruler_tasks; t->name; t++) {
 			struct sample s = { .depth = -1 };
 			struct tokens out = { 0 };
-			/* What one unit more takes: a document, a sentence or a word. */
+			/* upper bound of the tokens of one more unit: a document, a sentence or a word */
 			size_t unit = strncmp(t->name, "qa", 2) ? !strncmp(t->name, "niah", 4) ? 160 : 40 : 800;
 
 			for (int32_t len = 1500; len <= 3000; len += 1500) {
@@ -860,7 +866,8 @@ static void keep_sum(int32_t pos, const float *logits, void *ud)
 		*sum += logits[i] * ((pos + i) % 7 + 1);
 }
 
-/* One policy after another over one reading gives what each gives alone. */
+/* Several policies that are measured one after the other after a single prefill give the same scores as each one
+ * alone. */
 TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 {
 	static const char *const kv[] = { "full",
@@ -919,8 +926,8 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 	engine_close(engine);
 }
 
-/* A sample after another one with the same beginning gives what it gives alone, when the cache was emptied: where a run
- * was stopped does not show. */
+/* A sample that follows one with the same beginning gives the same score as with an emptied cache. So results do not
+ * depend on where a run was interrupted. */
 TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 {
 	static const char *const kv[] = { "full",
@@ -973,7 +980,8 @@ TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 	engine_close(engine);
 }
 
-/* Guesses by earlier tokens recover less than the oracle, and all rows recover all. */
+/* Selections by the attention of earlier tokens recover less mass than the oracle; selecting all entries recovers all
+ * mass. */
 TEST(guesses_stand_below_the_oracle)
 {
 	static const char *const watch[] = { "sift:k=32,split=even", "recycled:k=32", "sift:k=512" };
@@ -1002,7 +1010,8 @@ TEST(guesses_stand_below_the_oracle)
 	for (int i = 0; i < 3; i++) {
 		CHECK_INT(timeline_recovery(tl, i, &r), 0);
 		CHECK_INT(r.steps, 2 * STEPS);
-		CHECK_INT(r.guesses, 2 * (STEPS - 1)); /* the first token after reading has none before it */
+		/* the first token after the prefill has no earlier token to guess from */
+		CHECK_INT(r.guesses, 2 * (STEPS - 1));
 		if (i < 2) {
 			double n = (double)r.steps, g = (double)r.guesses;
 			CHECK_MSG(r.last_row / g < r.oracle / n + 0.01 && r.mean_row / g < r.oracle / n + 0.01,
@@ -1017,16 +1026,16 @@ TEST(guesses_stand_below_the_oracle)
 	engine_close(engine);
 }
 
-/* What a policy reads on average of a sequence of 1,000 tokens under the setting `value`. */
+/* Return how many entries a policy reads on average in a sequence of 1,000 tokens under the setting `value`. */
 static double reads(int kind, double value)
 {
 	/* the share of steps and layers that read everything */
 	static const double whole[] = { 0, 0.1, 2.0 / 30, 0.4 };
 
 	if (kind == 4)
-		return value + 128; /* the tokens generated since come on top */
+		return value + 128; /* 128 generated tokens are read in addition */
 	if (kind == 5)
-		return floor(value / 16) * 16 - 7.5; /* whole pages, the last one half full */
+		return floor(value / 16) * 16 - 7.5; /* whole pages of 16; the last one is on average half full */
 	return whole[kind] * 1000 + (1 - whole[kind]) * value;
 }
 
@@ -1067,7 +1076,8 @@ TEST(entries_are_fitted)
 	entry_fit_free(&fit);
 }
 
-/* What a set recovers as it ages is counted by layer and age; queries are compared with those of the token before. */
+/* The mass that a selected set recovers is counted by layer and by the set's age in tokens. Queries are compared with
+ * those of the previous token. */
 TEST(recovery_is_told_by_the_age_of_a_set)
 {
 	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1",
@@ -1097,7 +1107,7 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	          "%s", e.msg);
 	CHECK(timeline_sync(tl, id, READ, NULL, NULL, &e) >= 0);
 	CHECK(timeline_extend(tl, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
-	/* Every fifth token selects, and reads everything. */
+	/* At every fifth token the policy reads all entries and selects a new set. */
 	CHECK_INT(timeline_recovery_ages(tl, 0, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++) {
 		CHECK_INT(ages.n[a], a < 5 ? 4 * n_layer : 0);
@@ -1111,7 +1121,7 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 		/* A dense layer has no sets; the others select at every token. */
 		CHECK_INT(timeline_recovery_layer(tl, 1, i, &l), 0);
 		CHECK(l.tokens == (i ? STEPS : 0) && l.selected == l.tokens);
-		/* Never again after the prefill. */
+		/* This policy selects no new set after the prefill. */
 		CHECK_INT(timeline_recovery_layer(tl, 2, i, &l), 0);
 		CHECK(l.tokens == STEPS && l.selected == 0);
 	}
@@ -1120,7 +1130,7 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 
 	CHECK_INT(timeline_recovery(tl, 0, &r), 0);
 	CHECK_MSG(fabs(mass - r.mass * n_layer) < 1e-6 * mass, "%g by ages, %g by tokens", mass, r.mass * n_layer);
-	/* A sample of all others, which are fewer than its most, recovers no more than there is. */
+	/* A sample that covers all other entries recovers no more than all mass. */
 	CHECK_INT(timeline_recovery(tl, 5, &r), 0);
 	CHECK_MSG(r.mass <= r.oracle + 1e-3 * (double)r.steps, "%.4f recovered, oracle %.4f", r.mass / (double)r.steps,
 	          r.oracle / (double)r.steps);
@@ -1128,7 +1138,7 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	for (int a = 0; a < RECOVERY_AGES; a++)
 		CHECK_INT(ages.n[a], a >= 1 && a <= STEPS ? n_layer : 0);
 	CHECK(timeline_recovery_ages(tl, 3, &ages) < 0 && timeline_recovery_ages(tl, N, &ages) < 0);
-	/* More entries than there are: nothing is a set. */
+	/* k exceeds the number of entries: there are no selected sets. */
 	CHECK_INT(timeline_recovery_ages(tl, 4, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++)
 		CHECK_INT(ages.n[a], 0);
@@ -1138,7 +1148,8 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 			CHECK(fabs(cosine[h]) <= STEPS - 1 + 1e-9 && cosine[h] != 0);
 	}
 	CHECK(timeline_query_cosine(tl, n_layer, cosine) < 0);
-	/* The same token again and again: queries of the first layer depend on nothing else. */
+	/* With one repeated token, all queries of the first layer are equal before rotation, because they depend on the
+	 * token alone. */
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 30;
 	timeline_close(tl);

@@ -1,4 +1,4 @@
-/* tests/app/t_evidence.c - what an answer rests on (app/retrieval/evidence.c). */
+/* tests/app/t_evidence.c - the passages that an answer attended to (app/retrieval/evidence.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static struct options options(const char *kv)
 	return o;
 }
 
-/* One document, one question; the answer's tokens, and the evidence of it. */
+/* Ask one question about one document. Sets *id to the answer's tokens and *evidence to its evidence as JSON. */
 static void ask(struct options *o, const char *doc, size_t n, struct tokens *id, struct str *evidence)
 {
 	struct conversation t;
@@ -87,7 +87,7 @@ TEST(evidence_changes_no_answer)
 	str_free(&s);
 }
 
-/* The place of a passage is that of its first word, whatever the format calls a page. */
+/* The page and heading of a passage are those of its first word. */
 TEST(places_are_those_of_the_first_word)
 {
 	static const char text[] = "Preface.\n\nOne.\n\nTwo.\n\nThree.\n";
@@ -113,11 +113,11 @@ TEST(places_are_those_of_the_first_word)
 	CHECK_INT(t.doc[0].n_mark, 4);
 	document_place(&t.doc[0], 0, 5, &at);
 	CHECK(at.page && !strcmp(at.page, "xii") && !at.heading);
-	document_place(&t.doc[0], 0, 14, &at); /* a title below a picture: it is this passage's */
+	document_place(&t.doc[0], 0, 14, &at); /* no heading is above the passage: take the heading within it */
 	CHECK(at.heading && !strcmp(at.heading, "First"));
-	document_place(&t.doc[0], 8, 14, &at); /* begins with the gap before */
+	document_place(&t.doc[0], 8, 14, &at); /* the range begins with the blank lines before the page */
 	CHECK(at.page && !strcmp(at.page, "1"));
-	document_place(&t.doc[0], 22, 28, &at); /* a page without a number */
+	document_place(&t.doc[0], 22, 28, &at); /* a page without a label */
 	CHECK(!at.page && at.heading && !strcmp(at.heading, "First"));
 	conversation_close(&t);
 }

@@ -27,7 +27,7 @@ static void write_picture(const struct grid *g, const char *name, const char *th
 	str_free(&drawn);
 }
 
-/* Check what holds for every screen: there is text, and the cursor is on the screen. */
+/* Check that the screen has text and that the cursor is on the screen. */
 static void look(struct play *p, const char *name)
 {
 	const struct grid *g = ui_draw(p->t->ui, now_seconds());

@@ -1,10 +1,11 @@
-/* tests/app/t_lag.c - the real program on a pseudo terminal with the default model: how soon a key is on the screen
- * while an answer streams, what the cache panel costs, what the program takes when nobody does anything.
+/* tests/app/t_lag.c - measures the program on a pseudo terminal with the default model: how soon a typed key is on the
+ * screen while an answer is generated, the processor time that the cache panel costs, and the processor time of an idle
+ * program.
  *
- * Time is counted from the write of the key to the moment at which its cell has arrived, whole frames only. Cost of a
- * token is counted in processor time, which other programs on the machine disturb least, and as the program says it.
- * The figures are notes; what is checked are bounds that hold on a busy machine, too. WEIR is the program (default
- * ./weir). WEIR_SOAK measures longer.
+ * The delay of a key ends when the complete frame with its cell has arrived. The cost of a token is measured in
+ * processor time, which other programs disturb least, and in the tokens per second that the program reports. The
+ * figures are printed as notes; the checks use wide bounds that hold on a busy machine, too. WEIR is the program
+ * (default ./weir). WEIR_SOAK measures longer.
  *
  * Runs alone: it measures time. */
 #include "tests/lib/test.h"
@@ -87,11 +88,11 @@ static void ended(void)
 	close(p.master);
 	vt_free(&p.vt);
 	snprintf(clean, sizeof clean, "rm -rf '%.60s'", p.home);
-	if (system(clean)) { /* a directory is left */
+	if (system(clean)) { /* on failure only a directory is left behind */
 	}
 }
 
-/* What has come, or comes within so many seconds. */
+/* Read the program's output, and wait at most `seconds` for it. */
 static void take(double seconds)
 {
 	struct pollfd wait = { .fd = p.master, .events = POLLIN };
@@ -115,7 +116,7 @@ static void pass(double seconds)
 		take(left);
 }
 
-/* Row y as ASCII. */
+/* Return row y of the screen as ASCII. */
 static const char *row(int y)
 {
 	static char text[W + 1];
@@ -151,7 +152,7 @@ static void send(const char *bytes)
 	CHECK(write(p.master, bytes, strlen(bytes)) == (ssize_t)strlen(bytes));
 }
 
-/* A line, letter by letter: no paste. */
+/* Type a line, letter by letter, so that it is no paste. */
 static void type(const char *text)
 {
 	for (; *text; text++) {
@@ -168,7 +169,7 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* It answers, and goes on with that for long. */
+/* Make sure that a long answer is being generated. Returns 1 if it is. */
 static int answering(void)
 {
 	for (int i = 0; i < 5; i++) {
@@ -178,12 +179,13 @@ static int answering(void)
 		type("Write a very long story about a mill, a weir and a miller, with many chapters.");
 		send("\r");
 		if (wait_for(busy, 120))
-			pass(0.7); /* beyond the reading of the question */
+			pass(0.7); /* until the question is prefilled */
 	}
 	return busy();
 }
 
-/* Presses `n` letters at random moments while it answers; seconds until each is on the screen. */
+/* Type n letters at random moments while the program answers. Sets lag[] to the seconds until each letter is on the
+ * screen. */
 static int measure(int n, double *lag)
 {
 	int done = 0, column = 0;
@@ -206,7 +208,7 @@ static int measure(int n, double *lag)
 		at = now_seconds();
 		until = at + 120 * test_patience();
 		send(letter);
-		/* Five seconds, or as long as the answer goes on: its end moves things about. */
+		/* Wait at most five seconds, but longer while the answer runs: the end of the answer moves the rows. */
 		while (!p.ended && now_seconds() < until && (now_seconds() < at + 5 || !at_rest()) &&
 		       (p.vt.frame || p.vt.x != x + 1 || p.vt.y != y || p.vt.cell[y * W + x].cp != letter[0]))
 			take(0.05);
@@ -229,10 +231,10 @@ static void report(const char *what, double *lag, int n)
 		return;
 	test_note("%d keys while it answers, %s: p50 %.1f ms, p99 %.1f ms, at most %.1f ms", n, what, lag[n / 2] * 1e3,
 	          lag[n * 99 / 100] * 1e3, lag[n - 1] * 1e3);
-	CHECK(lag[n / 2] < 1 * test_patience()); /* one that the machine let wait is no fault */
+	CHECK(lag[n / 2] < 1 * test_patience()); /* the median, so that single delays by a busy machine do not count */
 }
 
-/* Seconds of processor time of all threads of the program. */
+/* Return the processor time of all threads of the program, in seconds. */
 static double taken(void)
 {
 	char path[300], buf[100];
@@ -255,8 +257,8 @@ static double taken(void)
 	return sum;
 }
 
-/* Until the program takes next to no time any more: a pane over the transcript does not show when the answer is
- * complete. */
+/* Wait until the program uses almost no processor time: if a pane covers the transcript, the screen does not show that
+ * the answer is complete. */
 static void until_quiet(double seconds)
 {
 	double until = now_seconds() + seconds, before = taken(), cpu;
@@ -283,7 +285,7 @@ TEST(keys_while_it_answers)
 	send("\025\033");
 	CHECK_MSG(wait_for(at_rest, 20), "it does not stop");
 	send("\033OQ\033OQ");
-	/* On its own, what it takes: with the whole cache shown and hidden. */
+	/* Measure the processor time of the idle program, with the full cache view shown and hidden. */
 	until_quiet(60);
 	for (int shown = 0; shown < 2; shown++) {
 		double seconds = long_run ? 10 : shown ? 1 : 3, before = taken(), took;
@@ -305,17 +307,18 @@ static int is_written(void)
 	return !p.vt.frame && strstr(row(H - 2), entered) != NULL;
 }
 
-/* The line was taken, and from the same picture on the hints say whether something runs: nothing does. */
+/* 1 if the input line is empty and the hints on the same frame say that nothing runs: the program has accepted the line
+ * and finished its work. */
 static int taken_at_rest(void)
 {
 	return at_rest() && row(H - 2)[0] == '>' && strspn(row(H - 2) + 1, " ") == W - 1;
 }
 
-/* A line, once it is seen. */
+/* Type a line, and press Enter when it is on the screen. */
 static void enter(const char *text)
 {
 	type(text);
-	entered = strlen(text) > 20 ? text + strlen(text) - 20 : text; /* it fits into one row */
+	entered = strlen(text) > 20 ? text + strlen(text) - 20 : text; /* the last 20 bytes, which fit into one row */
 	wait_for(is_written, 60);
 	send("\r");
 }
@@ -326,7 +329,7 @@ static double middle(double *v, int n)
 	return v[n / 2];
 }
 
-/* The last "[24 tokens, 31.2 t/s" on the screen. */
+/* Parse the last "[24 tokens, 31.2 t/s" on the screen. Returns 1 if found. */
 static int told(int *tokens, double *tps)
 {
 	for (int y = H - 1; y >= 0; y--) {
@@ -337,7 +340,7 @@ static int told(int *tokens, double *tps)
 	return 0;
 }
 
-/* And no pane is over the answer and its figures. */
+/* 1 if the program is at rest and no pane covers the answer's figures. */
 static int told_at_rest(void)
 {
 	return taken_at_rest() && told(&(int){ 0 }, &(double){ 0 });
@@ -346,7 +349,7 @@ static int told_at_rest(void)
 TEST(the_panel_costs_little)
 {
 	static const char *const name[] = { "hidden", "bar", "full" };
-	static const char escape[] = "\033[27u"; /* with the next letter in one read it would be Alt otherwise */
+	static const char escape[] = "\033[27u"; /* a bare ESC read together with the next letter would mean Alt */
 	int n = getenv("WEIR_SOAK") ? 300 : 40, rounds = getenv("WEIR_SOAK") ? ROUNDS_SOAK : ROUNDS, whole = 1;
 	double cpu[3][ROUNDS_SOAK], tps[3][ROUNDS_SOAK];
 	char text[40];
@@ -368,7 +371,8 @@ TEST(the_panel_costs_little)
 			snprintf(text, sizeof text, "/kv %s", how ? name[how] : "off");
 			enter(text);
 			if (how == 2) {
-				/* The panel covers the line: the question is asked first, then it opens. */
+				/* The full view covers the input line, so close it, enter the command, and open it
+				 * again. */
 				until_quiet(60);
 				send(escape);
 			}
@@ -387,12 +391,13 @@ TEST(the_panel_costs_little)
 		}
 	CHECK_MSG(whole, "an answer is missing: %s", row(H - 4));
 	for (int how = 0; how < 3 && whole; how++) {
-		double cost = middle(cpu[how], rounds), speed = middle(tps[how], rounds); /* sorted from here on */
+		/* middle() sorts both arrays */
+		double cost = middle(cpu[how], rounds), speed = middle(tps[how], rounds);
 		test_note("cache %s: %.2f ms of processor time a token, %.1f t/s "
 		          "(medians of %d answers of %d tokens; at best %.2f ms, %.1f t/s)",
 		          name[how], cost * 1e3, speed, rounds, n, cpu[how][0] * 1e3, tps[how][rounds - 1]);
-		/* Sorted, too: the best answers, which other programs disturbed least. They disturb those all the same:
-		 * threads that wait for one another take time of the processor. */
+		/* Compare the cheapest answers, which other programs disturbed least. The bound is wide, because even
+		 * they are disturbed: threads that wait for each other use processor time. */
 		CHECK_MSG(cpu[how][0] < 3 * cpu[0][0] + 2e-3,
 		          "cache %s: %.2f ms of processor time a token, hidden %.2f", name[how], cpu[how][0] * 1e3,
 		          cpu[0][0] * 1e3);

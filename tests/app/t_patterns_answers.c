@@ -60,7 +60,7 @@ static void walk_json(struct jv v)
 	str_free(&s);
 }
 
-/* A value inside of a list, of an object, of a string; and as it is. */
+/* Parse the pattern as the content of a list, an object and a string, and unchanged. */
 static void pass_json(const char *p, size_t n)
 {
 	static struct str s;

@@ -1,6 +1,6 @@
 /* tests/app/t_pictures.c - the pictures of the README and the manuals, with the default model: tests/pictures/NAME.svg
- * must be, byte for byte, what the program shows. A picture is the one `screen` of NAME.keys (see play.h). `make
- * pictures` (WEIR_PICTURES=write) writes the files. */
+ * must equal, byte for byte, what the program shows at the command `screen` of NAME.keys (see play.h). `make pictures`
+ * (WEIR_PICTURES=write) writes the files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,14 +12,15 @@
 
 #define LEVEL "avx2"
 
-/* The words behind `screen` say what the picture shows; a minute later, so that no notice covers the status row. */
+/* Draw the picture. about: the words after `screen`, which describe it. The time is a minute later, so that no notice
+ * covers the status row. */
 static void draw(struct play *p, const char *about)
 {
 	svg_draw(ui_draw(p->t->ui, now_seconds() + 60), "dusk", about, &p->got);
 }
 
-/* The same, with what weir says below an answer, but for the speed, which no two runs share: "[20 tokens, 23.6 t/s,
- * context ...]". */
+/* Draw the picture with the note below an answer, "[20 tokens, 23.6 t/s, context ...]", but without the speed, which
+ * differs from run to run. */
 static void draw_with_notes(struct play *p, const char *about)
 {
 	static const char unit[] = " t/s, ";
@@ -48,7 +49,8 @@ static void draw_with_notes(struct play *p, const char *about)
 	free(g.cell);
 }
 
-/* Answers of another level differ in their last bits, and so do their words sooner or later. */
+/* Skip the test on processors without this level of CPU kernels: logits of other levels differ in their last bits, so
+ * later words of an answer may differ. */
 static void skip_where_others(void)
 {
 	struct backend *be = NULL;
@@ -65,7 +67,7 @@ static void skip_where_others(void)
 		SKIP("this processor has no " LEVEL);
 }
 
-/* The first line that differs. */
+/* Report the first line in which two files differ. */
 static void compare(const char *path, const char *a, const char *b)
 {
 	for (int line = 1; *a || *b; line++) {
@@ -82,7 +84,7 @@ static void compare(const char *path, const char *a, const char *b)
 	}
 }
 
-/* What was drawn against the file, or into the file. */
+/* Compare the drawn picture with the file, or write the file. */
 static void check_or_write(const char *name, const struct str *drawn)
 {
 	char path[200], *expected;
@@ -122,7 +124,7 @@ TEST(cache)
 	picture_of_screen("cache");
 }
 
-/* With what weir says of itself, and with the settings that users have. */
+/* Without -q and with sampling, as users run weir. */
 TEST(document)
 {
 	const char *const args[] = { "weir", "-m", test_model(), "--seed", "1", "--color", "always", NULL };

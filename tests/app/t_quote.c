@@ -1,4 +1,4 @@
-/* tests/app/t_quote.c - what a question brings along from the documents (app/retrieval/quote.c, documents.c;
+/* tests/app/t_quote.c - the text of documents that is sent with a question (app/retrieval/quote.c, documents.c;
  * tests/lib/scene.h). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "app/conversation/conversation.h"
 #include "tests/lib/scene.h"
 
-/* A text of 200 paragraphs, far too long for a context of 512. */
+/* Write a text of 200 paragraphs, which is far too long for a context of 512 tokens. */
 static void write_towers(char *path, size_t n)
 {
 	static const char *const stone[] = { "granite", "marble", "slate", "basalt", "chalk" };
@@ -37,7 +37,8 @@ static void open_towers(struct scene *s, const char *words)
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(s, line);
 	CHECK_INT(s->c.conv.n_doc, 1);
-	/* The tiny model judges nothing well: as on a machine that is too slow, the order of the index stays. */
+	/* The tiny model cannot rank passages: switch reranking off, as on a slow machine, so that the order of the
+	 * index stays. */
 	search_of(&s->c.conv)->rerank.tokens = -1;
 }
 
@@ -67,7 +68,8 @@ TEST(a_document_that_does_not_fit_is_searched)
 	CHECK(!s.errors.n);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_MSG(s.c.conv.n_msg == 2, "%s%s", str_text(&s.said), str_text(&s.errors));
-	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
+	/* The sources are shown. The quoted sentence is in the question's context; the question's text stays as
+	 * typed. */
 	CHECK(has(&s.said,
 	          "[1] towers.txt, line 187: \"Tower93 was built of basalt by the brothers of the badger93.\""));
 	CHECK_STR(question_of(&s)->text.p, "Which brothers have built Tower93?");
@@ -76,8 +78,7 @@ TEST(a_document_that_does_not_fit_is_searched)
 	close_scene(&s);
 }
 
-/* The sentence of a list's item is quoted without the item's mark, which is no word of it; a number that is one
- * stays. */
+/* A list item is quoted without its list mark. A number that belongs to the sentence stays. */
 TEST(a_quoted_item_has_no_mark)
 {
 	static const struct {
@@ -110,8 +111,8 @@ TEST(a_quoted_item_has_no_mark)
 	}
 }
 
-/* A small model's quotation has the best sentence, and its neighbours if the words of the question are not in it: those
- * behind it first, those before it in its paragraph, 350 bytes at most. A heading ends it. */
+/* A small model's quotation has the best sentence. If that sentence lacks words of the question, neighbouring sentences
+ * are added up to 350 bytes: first those after it, then those before it in its paragraph, never across a heading. */
 TEST(a_quotation_has_the_neighbours)
 {
 	static const struct {
@@ -162,13 +163,13 @@ TEST(a_quotation_has_the_neighbours)
 static int answer_begins(const struct scene *s, const char *text)
 {
 	const struct message *m = conversation_answer(&s->c.conv);
-	size_t blank = m && m->text.n && m->text.p[0] == ' '; /* of this vocabulary's first token */
+	size_t blank = m && m->text.n && m->text.p[0] == ' '; /* the tokenizer puts a blank before the first word */
 
 	return m && m->text.n >= blank + strlen(text) && !memcmp(m->text.p + blank, text, strlen(text));
 }
 
-/* A model of few parameters answers a question with the sentence, and goes on in its own words when it is asked to:
- * /continue, /regen. A request is answered in its own words at once. */
+/* The answer of a model with few parameters begins with the quoted sentence; /continue and /regen go on in the model's
+ * own words. A request such as "Write ..." is answered without a quotation. */
 TEST(a_small_model_answers_with_the_sentence)
 {
 	static const char sentence[] =
@@ -199,7 +200,7 @@ TEST(a_small_model_answers_with_the_sentence)
 	close_scene(&s);
 }
 
-/* A limit of tokens holds for the sentence, too. */
+/* The token limit of -n also cuts the quoted sentence. */
 TEST(a_limit_cuts_the_sentence)
 {
 	struct scene s;
@@ -211,7 +212,7 @@ TEST(a_limit_cuts_the_sentence)
 	close_scene(&s);
 }
 
-/* Sources are numbered before the answer; below it only their share of the attention is told. */
+/* The numbered sources are shown before the answer; below the answer only their attention shares are shown. */
 TEST(sources_are_numbered_once_and_shown)
 {
 	struct scene s;
@@ -221,11 +222,11 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(has(&s.errors, "no sources"));
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
-	/* All attention on the only passage that there is says nothing; passages that only mention towers are no
+	/* With a single passage in the prompt, its share is not shown. Passages that only mention towers are no
 	 * sources. */
 	CHECK(!has(&s.said, "attention"));
 	CHECK(!has(&s.said, "[2]"));
-	/* As after an answer that looked at nothing but its question. */
+	/* Pretend that the answer attended to its question only. */
 	evidence_of(&s.c.conv)->n = 0;
 	evidence_of(&s.c.conv)->unattended = 1;
 	sources_below(&s.c);
@@ -235,8 +236,7 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(has(&s.said, "brothers of the badger93. It looks over the marshes"));
 	do_line(&s, "/source 9");
 	CHECK(has(&s.errors, "the last answer has one source: /source 1"));
-	/* They belong to the question: answering it again shows them again, also where they have to be searched for
-	 * again. */
+	/* Sources belong to the question: /regen shows them again, even if they must be searched again. */
 	do_line(&s, "/regen");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
 	do_line(&s, "Of which stone is Tower17 built?");
@@ -251,7 +251,7 @@ TEST(sources_are_numbered_once_and_shown)
 	close_scene(&s);
 }
 
-/* What the model has not seen is told apart, also where its answer is told of later; the same sentence is a source
+/* Sources that were not sent to the model are marked, also in stored and exported answers. A sentence is listed only
  * once. */
 TEST(what_was_found_but_not_sent_is_marked)
 {
@@ -290,7 +290,8 @@ TEST(what_was_found_but_not_sent_is_marked)
 	close_scene(&s);
 }
 
-/* What an earlier question brought is in the context: it is not marked, and a share stands only beside one that is. */
+/* A passage that was sent with an earlier question is still in the context, so it is not marked as unsent. A share is
+ * shown only if another share can be compared with it. */
 TEST(what_an_earlier_question_brought_was_sent)
 {
 	struct scene s;
@@ -300,8 +301,8 @@ TEST(what_an_earlier_question_brought_was_sent)
 	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1");
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK(!has(&s.said, "attention"));
-	/* Another passage comes along. What the first one still draws is told; a little is not, and then there is
-	 * nothing to compare. */
+	/* A second passage is sent. The attention share of the first one is shown only if it is large enough; here it
+	 * is too small, so no shares are shown. */
 	do_line(&s, "Which brothers have built Tower17?");
 	CHECK_MSG(has(&s.said, "[1] towers.txt, line 35: \"Tower17"), "%s", s.said.p);
 	CHECK_INT(evidence_of(&s.c.conv)->compared, 1);
@@ -313,7 +314,7 @@ TEST(what_an_earlier_question_brought_was_sent)
 	answer_attended_lines(&list, &lines);
 	CHECK_STR(str_text(&lines), "");
 	answer_sources_free(&list);
-	/* Both are found: the second in the list is the first's, and both have shares. */
+	/* The search finds both passages, which are both in the context, so neither is marked as unsent. */
 	do_line(&s, "Which brothers have built Tower93, and Tower17?");
 	CHECK_MSG(has(&s.said, ": \"Tower93") && has(&s.said, ": \"Tower17"), "%s", s.said.p);
 	CHECK_MSG(!has(&s.said, "not sent"), "%s", s.said.p);
@@ -321,7 +322,7 @@ TEST(what_an_earlier_question_brought_was_sent)
 	CHECK_INT(count(&json, "\"sent\":true"), 2);
 	do_line(&s, "/source 2");
 	CHECK_MSG(!has(&s.said, "not sent"), "%s", s.said.p);
-	/* It is not in the context any more. */
+	/* After /undo one of the two passages is no longer in the context. */
 	do_line(&s, "/undo 3");
 	do_line(&s, "Which brothers have built Tower93, and Tower17?");
 	CHECK_MSG(count(&s.said, " (not sent to the model): \"Tower") == 1 && !has(&s.said, "attention"), "%s",
@@ -330,7 +331,8 @@ TEST(what_an_earlier_question_brought_was_sent)
 	close_scene(&s);
 }
 
-/* Of a text that was read whole, the answer attends to what the search has not found. */
+/* A passage of a whole document that the answer attended to, but the search did not find, is listed with a number of
+ * its own. */
 TEST(attended_passages_have_numbers_of_their_own)
 {
 	struct scene s;
@@ -346,13 +348,13 @@ TEST(attended_passages_have_numbers_of_their_own)
 	do_line(&s, line);
 	do_line(&s, "zebras"); /* nothing is found */
 	CHECK_MSG(has(&s.said, "[1] whole.txt, lines 1-5: \"one two The ferry sails at dawn."), "%s",
-	          s.said.p); /* there is no other passage */
+	          s.said.p); /* the document has only this passage */
 	do_line(&s, "/source");
 	CHECK(has(&s.said, "The ferry sails at dawn.\nIt comes back at night."));
 	close_scene(&s);
 }
 
-/* Ctrl-C while nothing runs that a signal could stop: between the search and the answer. */
+/* A search during which Ctrl-C is pressed: no timeline runs that the signal could cancel. */
 static int stopping_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
                            struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud,
                            struct err *e)
@@ -378,7 +380,7 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	CHECK_INT(s.c.conv.n_msg, 0);
 	CHECK(!has(&s.said, "nothing in the documents"));
 	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn; Up brings it back]"));
-	/* The next one runs. */
+	/* The next question is answered. */
 	sources_search_by(&s.c.conv, NULL, NULL, NULL);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(s.c.conv.n_msg, 2);
@@ -442,7 +444,7 @@ TEST(nothing_found_is_said_and_the_model_is_not_asked)
 	close_scene(&s);
 }
 
-/* What is nearest is shown, and can be opened, but never sent. */
+/* If no passage answers the question, the nearest ones are shown and can be opened, but are not sent to the model. */
 TEST(the_nearest_passages_are_shown)
 {
 	struct scene s;
@@ -462,7 +464,7 @@ TEST(the_nearest_passages_are_shown)
 	str_free(&json);
 	do_line(&s, "/source 1");
 	CHECK(has(&s.said, "[1] towers.txt, line"));
-	/* They are no sources of the answer that goes on. */
+	/* The nearest passages are no sources of the answer that /continue extends. */
 	do_line(&s, "/continue");
 	CHECK(!has(&s.said, "[1]") || !has(&s.said, "basalt by"));
 	do_line(&s, "zebra quantum saxophone of basalt");
@@ -492,7 +494,7 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 	CHECK(conversation_render(&s.c.conv, 0, &after, &e) == 0);
 	CHECK(before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
 	CHECK(strstr(str_text(&s.resumed), " 0 recomputed"));
-	/* And a turn that was undone in an earlier run comes back whole. */
+	/* A turn that was undone in an earlier run is redone with its context. */
 	do_line(&s, "/undo");
 	close_scene(&s);
 	open_scene(&s, "-n 4 -s towers -c 4000");
@@ -505,7 +507,7 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 	str_free(&context);
 }
 
-/* The lines of the last answer's sources, and how they are shown when a session comes back. */
+/* Set *out to the lines of the last answer's sources, as a resumed session shows them. */
 static void lines_of(const struct scene *s, struct str *out)
 {
 	str_clear(out);
@@ -558,7 +560,7 @@ TEST(every_answer_keeps_its_sources)
 	do_line(&s, "Which brothers have built Tower93?");
 	lines_of(&s, &second);
 	CHECK_MSG(strstr(second.p, "[1] towers.txt, line 187: \"Tower93"), "%s", second.p);
-	/* The session is resumed: all answers have theirs, to the last per cent. */
+	/* After the session is resumed, all answers have their sources with the same shares. */
 	reopen(&s, "-s kept -c 4000");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, second.p);
@@ -566,7 +568,8 @@ TEST(every_answer_keeps_its_sources)
 	CHECK_MSG(has(&tail, first.p) && has(&tail, second.p), "%s", tail.p);
 	do_line(&s, "/source");
 	CHECK(has(&s.said, "brothers of the badger93. It looks over"));
-	/* Undo goes back to the answer before and its sources, redo to this one's, also those of an earlier run. */
+	/* Undo shows the sources of the previous answer, redo those of the last one; both also work for turns of an
+	 * earlier run. */
 	do_line(&s, "/undo");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, first.p);
@@ -578,7 +581,7 @@ TEST(every_answer_keeps_its_sources)
 	do_line(&s, "/redo");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, second.p);
-	/* A variant has its own, a fork has those of its branch. */
+	/* Each variant has its own sources; a fork has those of its branch. */
 	do_line(&s, "/edit Which brothers have built Tower17?");
 	lines_of(&s, &now);
 	CHECK_MSG(strstr(now.p, "Tower17") && !strstr(now.p, "Tower93"), "%s", now.p);
@@ -589,8 +592,8 @@ TEST(every_answer_keeps_its_sources)
 	reopen(&s, "-s other -c 4000");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, second.p);
-	/* What they name may be gone: the lines stay, and what is opened is said to be gone. It is there again with the
-	 * document. */
+	/* After the document is dropped, the lines stay, and /source reports that the document is missing. After /redo
+	 * the source can be opened again. */
 	do_line(&s, "/drop 1");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, second.p);
@@ -599,7 +602,7 @@ TEST(every_answer_keeps_its_sources)
 	do_line(&s, "/redo");
 	do_line(&s, "/source");
 	CHECK(has(&s.said, "brothers of the badger93. It looks over") && !s.errors.n);
-	/* Where sources are not shown, those of an earlier run are not, either. */
+	/* With sources switched off, those of an earlier run are not shown either. */
 	do_line(&s, "/set sources off");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, "");
@@ -610,7 +613,7 @@ TEST(every_answer_keeps_its_sources)
 	str_free(&tail);
 }
 
-/* What is stored beside an answer may be damaged, or of another program: it gives no sources, and few of many. */
+/* Damaged or foreign JSON beside an answer gives no sources. A list that is too long is cut. */
 TEST(stored_sources_are_read_with_care)
 {
 	static const char *const none[] = {

@@ -122,7 +122,7 @@ static void tell(struct scene *s, const char *text)
 	str_free(&line);
 }
 
-/* Paragraphs about nothing that the questions ask about, until the cache has evicted what was said before. */
+/* Add paragraphs about other subjects until the cache has evicted the earlier turns. */
 static void fill(struct scene *s)
 {
 	static const char *const about[] = {
@@ -186,7 +186,7 @@ TEST(evicted_turns_come_back_and_others_do_not)
 	CHECK(recalls(&s, 2, "4711"));
 	CHECK(s.said.n && strstr(s.said.p, "[recalled from turn 2: \"The code of my bicycle lock is 4711"));
 	CHECK(!strncmp(last_question(&s)->context.p, "Earlier in this conversation (turn 2) the user said: \"", 54));
-	/* What the context quotes is not said again by the question's own text. */
+	/* The quotation is only in the question's context, not in its text. */
 	CHECK(!strcmp(last_question(&s)->text.p, "What was the code of my bicycle lock?"));
 	tell(&s, "Why?");
 	CHECK(!recalls_of(&s.c.conv)->n && !last_question(&s)->context.n);
@@ -201,7 +201,7 @@ TEST(evicted_turns_come_back_and_others_do_not)
 	tell(&s, "/set recall on");
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
 	CHECK(recalls(&s, 1, "plumber"));
-	/* Another conversation has nothing of this one. */
+	/* A new conversation does not find the turns of the previous one. */
 	tell(&s, "/new");
 	fill(&s);
 	tell(&s, "What does my sister Henrietta do in Lisbon?");

@@ -1,5 +1,5 @@
-/* tests/app/t_remote.c - app/remote without a server: server-sent events however they are cut, the JSON of answers and
- * errors, addresses and keys, requests. tests/cli/s_remote.sh has the server. */
+/* tests/app/t_remote.c - app/remote without a server: server-sent events that arrive in pieces of any size, the JSON of
+ * answers and errors, addresses and keys, requests. tests/cli/s_remote.sh has the server. */
 #include "app/conversation/conversation.h"
 #include "app/remote/remote_private.h"
 #include "tests/lib/test.h"
@@ -24,7 +24,7 @@ static int add_event(const char *data, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* The events of a stream that arrives in pieces of `step` bytes. */
+/* Append the events of a stream that arrives in pieces of `step` bytes. */
 static void events_of(const char *text, size_t n, size_t step, struct str *out)
 {
 	struct sse s = { 0 };
@@ -178,13 +178,13 @@ TEST(chunks_of_all_servers_are_understood)
 	CHECK(c.total == 100 && c.done == 100);
 	parse(&c, "{\"choices\":{\"a\":1},\"usage\":[],\"error\":null}", 0);
 	CHECK(!c.fault && !c.text.n);
-	/* Mistral: reasoning among the parts of the text. */
+	/* Mistral sends reasoning as a part of the content. */
 	parse(&c,
 	      "{\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"t\"}]},{\"type\":\"text\",\"text\":\"u\"}]}}]}",
 	      0);
 	CHECK_STR(c.thought.p, "t");
 	CHECK_STR(c.text.p, "u");
-	/* OpenRouter: the same reasoning twice, or as details alone. */
+	/* OpenRouter sends reasoning under two names, or only as reasoning_details. */
 	parse(&c,
 	      "{\"choices\":[{\"delta\":{\"content\":\"\",\"reasoning\":\"r\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"r\"}]}}]}",
 	      0);
@@ -195,14 +195,14 @@ TEST(chunks_of_all_servers_are_understood)
 	CHECK_STR(c.thought.p, "s");
 	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning_content\":\"\",\"reasoning\":\"v\"}}]}", 0);
 	CHECK_STR(c.thought.p, "v");
-	/* The name that the text has in the older protocol. */
+	/* The older completions protocol names the member "text". */
 	parse(&c, "{\"choices\":[{\"index\":0,\"text\":\"a\"}]}", 0);
 	CHECK_STR(c.text.p, "a");
 	parse(&c, "{\"choices\":[{\"delta\":{\"text\":\"b\"}}]}", 0);
 	CHECK_STR(c.text.p, "b");
 	parse(&c, "{\"choices\":[{\"delta\":{\"content\":\"c\"},\"text\":\"c\"}]}", 0);
 	CHECK_STR(c.text.p, "c");
-	/* DeepSeek's count of cached tokens. */
+	/* DeepSeek's name for the number of cached tokens. */
 	parse(&c, "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"prompt_cache_hit_tokens\":8}}", 0);
 	CHECK_INT(c.usage.cached, 8);
 	parse(&c, "[]", -1);
@@ -271,7 +271,8 @@ TEST(errors_of_all_servers_are_understood)
 
 /* ---- reasoning ---- */
 
-/* The prompt has opened it: only the closing mark comes.  0: the mark is only mentioned. */
+/* The prompt has the opening mark of reasoning, so the answer has only the closing one. length 0: the text only
+ * mentions the mark. */
 TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 {
 	/* clang-format off */
@@ -297,7 +298,8 @@ TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 
 		CHECK_MSG(reasoning_length(text, n) == cases[i].length, "case %zu, '%s': %zu bytes", i, text,
 		          reasoning_length(text, n));
-		/* The same in pieces; what comes later may change it back. */
+		/* Parse the text in growing pieces. The result for the whole text may be 0 although an earlier piece
+		 * looked like reasoning. */
 		for (size_t k = 1; k <= n && !found; k++)
 			found = reasoning_unopened(text, k, k == n, &seen);
 		seen = 0;
@@ -306,7 +308,7 @@ TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 	}
 }
 
-/* A server may send blanks, and marks, without an end. */
+/* A server may send blanks and marks endlessly. */
 TEST(reasoning_takes_time_in_proportion_to_the_text)
 {
 	static const char *const unit[] = {

@@ -1,6 +1,7 @@
-/* tests/app/t_screen.c - the whole program behind a screen of cells: scripts of keys (tests/screens/NAME.keys, see
- * play.h) against the screens that they must show (NAME.screen: "=== NAME" and the screen, for each `screen NAME` of
- * the script). WEIR_SCREENS=write writes what is there as expected, to be looked at before it is committed. */
+/* tests/app/t_screen.c - the whole program behind a screen of cells: plays scripts of keys (tests/screens/NAME.keys,
+ * see play.h) and compares the screens with the expected ones (NAME.screen: "=== NAME" and the screen, for each `screen
+ * NAME` of the script). WEIR_SCREENS=write writes the current screens as the expected ones: look at them before you
+ * commit them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ static void dump(struct play *p, const char *name)
 	tui_dump(p->t, 0, &p->got);
 }
 
-/* The first line that differs, with its neighbour. */
+/* Report the first line that differs from the expected screens, with the lines around it. */
 static void compare(const struct play *p, const char *expected)
 {
 	const char *a = expected, *b = str_text(&p->got), *part = "";
@@ -49,7 +50,7 @@ static void play(const char *name)
 	}
 	snprintf(keys, sizeof keys, "tests/screens/%.100s.keys", name);
 	snprintf(screen, sizeof screen, "tests/screens/%.100s.screen", name);
-	play_script(&p, keys, args, "c"); /* plain C: the same answer on every machine */
+	play_script(&p, keys, args, "c"); /* kernels in plain C give the same answer on every machine */
 	if (getenv("WEIR_SCREENS")) {
 		FILE *f = fopen(test_file(screen), "w");
 		if (f) {

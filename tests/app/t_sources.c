@@ -1,7 +1,7 @@
 /* tests/app/t_sources.c - the passages that answer a question (app/retrieval/sources.c, rerank.c;
  * app/chat/document_search.c).
  *
- * The tiny model judges nothing well: what it is asked to judge is in an order that bm25 leaves no doubt about. */
+ * The tiny model ranks passages badly, so in tests with reranking bm25 alone already decides the order. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct talk {
 	struct chat c;
 };
 
-/* A chat without a store; only what searching needs of it. */
+/* Open a chat without a store, with only the parts that a search needs. */
 static void talk_open(struct talk *k)
 {
 	struct err e = { 0 };
@@ -52,7 +52,7 @@ static void add(struct talk *k, const char *name, const char *text)
 	CHECK_MSG(chat_document_bytes(&k->c, name, text, strlen(text), &e) >= 0, "%s", e.msg);
 }
 
-/* The sentence that is quoted first, with its document: "NAME: SENTENCE". */
+/* Return the best sentence of the first source with its document, as "NAME: SENTENCE". */
 static const char *quoted(struct talk *k, const char *question, int *found)
 {
 	static struct str out;
@@ -96,7 +96,7 @@ TEST(a_named_page_or_section_comes_first)
 	CHECK_STR(quoted(&k, "Summarise section 1.1.", &found), "book.md: Throw them away.");
 	CHECK_STR(quoted(&k, "and what happens in Chapter 4?", &found), "book.md: Sails are mended in winter.");
 	CHECK_STR(quoted(&k, "第7章は何ですか", &found), "book.md: 船は港にある。");
-	/* capitals beyond ASCII, as headings have them */
+	/* headings have capitals beyond ASCII */
 	CHECK_STR(quoted(&k, "¿Qué dice el capítulo 5?", &found), "book.md: La vela es blanca.");
 	CHECK_STR(quoted(&k, "О чём глава 6?", &found), "book.md: Корабль в порту.");
 	CHECK_STR(quoted(&k, "Что в главе 6?", &found), "book.md: Корабль в порту.");
@@ -104,7 +104,7 @@ TEST(a_named_page_or_section_comes_first)
 	CHECK(strcmp(quoted(&k, "In this chapter I want ropes", &found), "book.md: Hemp rots."));
 	add(&k, "paged.txt", paged);
 	CHECK_STR(quoted(&k, "What is on page 3?", &found), "paged.txt: Three masts.");
-	/* Of two documents with a page 3 nothing says which is meant. */
+	/* Two documents have a page 3, so the question is ambiguous. */
 	add(&k, "again.txt", paged);
 	CHECK(strcmp(quoted(&k, "What is on page 3?", &found), "paged.txt: Three masts."));
 	quoted(&k, "page", &found);
@@ -130,7 +130,7 @@ TEST(the_best_passage_of_all_documents_comes_first)
 	          "ferry.txt: The bakery opens at six, and sells bread until the evening.");
 	CHECK_STR(quoted(&k, "zebras", &found), "");
 	CHECK_INT(found, 0);
-	/* What is dropped is not found. */
+	/* A dropped document is not found. */
 	conversation_drop_document(&k.c.conv, 0, NULL);
 	CHECK_STR(quoted(&k, "Which bakery sells bread?", NULL), "");
 	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL),
@@ -143,7 +143,7 @@ TEST(a_question_may_lean_on_what_was_said)
 	struct talk k;
 
 	talk_open(&k);
-	search_of(&k.c.conv)->rerank.tokens = -1; /* the order of the index */
+	search_of(&k.c.conv)->rerank.tokens = -1; /* no reranking: the order of the index stays */
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	CHECK_STR(quoted(&k, "Did he?", NULL), "");
@@ -156,7 +156,7 @@ TEST(a_question_may_lean_on_what_was_said)
 	chat_close(&k.c, &k.o);
 }
 
-/* A question behind others is found where it is found alone. */
+/* A question after other turns finds the same sentence as alone. */
 TEST(what_is_found_alone_is_found_behind_any_turn)
 {
 	static const char *const question[] = {
@@ -231,7 +231,7 @@ TEST(the_last_turn_decides_between_equals)
 		conversation_message(&k.c.conv, ROLE_ASSISTANT, turn[1], strlen(turn[1]), NULL, 0);
 		CHECK_STR(quoted(&k, follows[i % 2], &found), turn[2]);
 		CHECK_INT(found, 1);
-		/* It finds nothing by the words of the turn alone. */
+		/* Words of the previous turn alone find nothing. */
 		quoted(&k, "zebra quantum saxophone", &found);
 		CHECK_INT(found, 0);
 		conversation_clear(&k.c.conv);
@@ -264,7 +264,7 @@ TEST(questions_for_the_whole_are_told_from_others)
 		{WHOLE_NOT, "What was the war about?"}, {WHOLE_NOT, "Which book did they read?"}, {WHOLE_NOT, "Who wrote to the editor of the Times?"}, {WHOLE_NOT, "When was it?"},
 		{WHOLE_NOT, "What is it?"}, {WHOLE_NOT, "Who was the author of the plot against the king?"}, {WHOLE_NOT, "Wer schrieb den Brief?"},
 		{WHOLE_NOT, "\xe8\xbf\x99\xe6\x9c\xac\xe4\xb9\xa6"}, {WHOLE_NOT, "\xff\xfe \xc2"},
-		/* Longer than any such question. */
+		/* A text longer than any question about a whole document. */
 		{WHOLE_NOT, "Summarise this this this this this this this this this this this this this this this this this this this this this this this this this this "
 		            "this this this this this this this this this this this this this this this this this this this this this this this this."},
 	};
@@ -307,18 +307,18 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	CHECK_INT(found, 1);
 	CHECK(!strncmp(quoted(&k, "What are the main findings?", &found), "mills.txt: Mills grind slowly.", 30));
 	CHECK_INT(found, 1);
-	/* Behind any turn, too. */
+	/* The same after another turn. */
 	conversation_message(&k.c.conv, ROLE_USER, "Who thanks the miller?", 22, NULL, 0);
 	conversation_message(&k.c.conv, ROLE_ASSISTANT, "The authors.", 12, NULL, 0);
 	CHECK(!strncmp(quoted(&k, "Who wrote it?", NULL), "mills.txt: On Mills", 19));
-	/* Of several documents the one that is named. */
+	/* With several documents, the question names one. */
 	add(&k, "ferry.txt", ferry);
 	CHECK(!strncmp(quoted(&k, "What is ferry.txt about?", NULL), "ferry.txt: The ferry sails", 20));
 	chat_close(&k.c, &k.o);
 }
 
-/* What a text is about is said by its abstract or its first prose, whatever stands in front of that; its title goes
- * along. */
+/* The question what a text is about gets its abstract or its first paragraph of prose, whatever precedes it, and the
+ * title. */
 TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 {
 #define PROSE                                                                                                          \
@@ -387,7 +387,7 @@ TEST(searching_leaves_the_conversation_as_it_is)
 	timeline_stats(k.c.conv.tl, &after);
 	CHECK_INT(after.n_tokens, before.n_tokens);
 	CHECK_INT(k.c.conv.n_msg, 0);
-	/* A machine that is too slow leaves the order to the index. */
+	/* On a machine that is too slow for reranking, the order of the index stays. */
 	search_of(&k.c.conv)->rerank.tokens = -1;
 	CHECK(strstr(quoted(&k, "When does the ferry sail?", NULL), "The ferry sails at nine"));
 	CHECK_INT(conversation_sources(&k.c.conv, "", 0, &s, &e), 0);
@@ -428,10 +428,10 @@ TEST(other_words_of_the_same_meaning_are_found)
 	CHECK_INT(found, 1);
 	CHECK(strstr(quoted(&k, "what was damaged by bad weather", NULL), "A storm tore the roof off"));
 	CHECK(strstr(quoted(&k, "Wo kann man Musik h\xc3\xb6ren?", NULL), "On Sundays a band plays"));
-	/* The question's own words count as before. */
+	/* With an encoder, the question's words still count. */
 	CHECK(strstr(quoted(&k, "Which bakery sells bread?", &found), "The bakery opens at six"));
 	CHECK_INT(found, 1);
-	/* A question that refers to the one before is read behind it. */
+	/* A question that refers to the previous one is encoded after it. */
 	conversation_message(&k.c.conv, ROLE_USER, "Who is the physician of the town?", 33, NULL, 0);
 	conversation_message(&k.c.conv, ROLE_ASSISTANT, "A woman.", 8, NULL, 0);
 	CHECK(strstr(quoted(&k, "And where is her office?", NULL), "The physician has her rooms"));
@@ -517,7 +517,8 @@ TEST(a_reader_finds_the_words_that_answer_and_refuses)
 	talk_close_with_reader(&k, folder, &encoder);
 }
 
-/* A pronoun may mean the message before, or nothing in it: neither hides an answer, nor makes one. */
+/* A pronoun may refer to the previous message or not. In both cases an existing answer is found, and no other passage
+ * is taken for an answer. */
 TEST(a_question_with_a_pronoun_is_read_alone_and_behind_the_one_before)
 {
 	static const char *const said[][2] = {
@@ -568,7 +569,8 @@ static void write_reranker(const char *path, float factor)
 	free(file);
 }
 
-/* Scores that are large enough decide the order alone; no words are marked, and nothing is refused for them. */
+/* Large scores of a reranker alone decide the order. No words are marked, and no question is refused because of the
+ * scores. */
 TEST(a_reranker_orders_passages)
 {
 	static const char question[] = "Who sails from the harbour at nine?";

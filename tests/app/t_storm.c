@@ -1,16 +1,16 @@
-/* tests/app/t_storm.c - the whole program in a storm: keys of all kinds, pastes, bytes that are no keys, commands and
- * sizes from 1x1 to 500x200 at random while answers stream; once behind a screen of cells, once on a pseudo terminal.
+/* tests/app/t_storm.c - feeds the whole program random keys, pastes, invalid bytes, commands and sizes from 1x1 to
+ * 500x200 while answers are generated; once behind a screen of cells, once on a pseudo terminal.
  *
- * Each storm is a process of its own, so that one that crashes or hangs is known by its seed. It leaves and comes back
- * whenever the keys say so. What must hold: it always goes on within WATCHDOG seconds; nothing but what a terminal of
- * that kind may be told comes out, and its screen is the picture that was drawn; when it leaves, the terminal is as it
- * was; and in the end it rests when it is told to stop, and takes a line.
+ * Each run (storm) is a process of its own, so that the seed of a run that crashes or hangs is known. If the keys quit
+ * the program, it is started again. Checked: the program never hangs for WATCHDOG seconds; it sends only control
+ * sequences that the terminal supports, and the terminal's screen equals the drawn picture; after quitting, the
+ * terminal is restored; at the end the program can be stopped and accepts a line.
  *
- * WEIR_SOAK=20 is 100,000 keys and 10,000 sizes. WEIR_STORM=SEED plays that one alone. */
+ * WEIR_SOAK=20: 100,000 keys and 10,000 sizes. WEIR_STORM=SEED: only the run with this seed. */
 #include "app/tui/tui.h"
 #include "app/tui/tui_private.h"
 #include "ui/ui_private.h"
-#include "tests/lib/pty.h" /* last: terminfo's names are short words */
+#include "tests/lib/pty.h" /* must be the last include: terminfo defines short words as macros */
 
 #include <limits.h>
 #include <signal.h>
@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 
 #define MODEL    "tests/vectors/models/llama-block32.gguf"
-#define WATCHDOG 240.0 /* many programs may want this machine at the same time */
+#define WATCHDOG 240.0 /* seconds; long, because the machine may be busy */
 
-/* What readline keeps: see t_ui.c. */
+/* Suppress leak reports about readline, see t_ui.c. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -47,10 +47,10 @@ static int times(int n)
 	return n * (int)(factor < 1 ? 1 : MIN(1000, factor));
 }
 
-/* What the one that watches sees of the storm. */
+/* Shared with the parent process, which watches the run. */
 struct seen {
 	int steps, busy, keys, sizes, lives, pictures, complaints;
-	double longest;     /* step of the loop */
+	double longest;     /* longest step of the event loop, in seconds */
 	uint64_t sequences; /* that came out */
 	char doing[200];
 };
@@ -58,14 +58,14 @@ struct seen {
 struct storm {
 	struct seen *seen;
 	uint64_t seed, rng;
-	int on_pty, keys, sizes; /* how many are wanted */
+	int on_pty, keys, sizes; /* keys, sizes: how many to send */
 	int failed;              /* checks so far */
 	char home[64], model[PATH_MAX];
 	struct options o;
 	struct chat c;
 	struct tui *t;
-	struct show show; /* the terminal: pty, vt and what may be said to it */
-	struct str out;   /* bytes on their way in */
+	struct show show; /* the terminal: pty, its screen, and the control sequences that it supports */
+	struct str out;   /* bytes to send to the program */
 };
 
 static void complain(struct storm *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -110,11 +110,11 @@ static const char *const special[] = {
 	"\033[19~", "\033[20~", "\033[24~", "\033[Z", "\t",       "\r",           "\n",
 	"\177",     "\033\r",   "\033\033", "\033[I", "\033[O",   "\033[27;5;9~", "\033[97;5u",
 };
-/* Keys of panes, and letters that are keys of the transcript. */
+/* Letters that are keys in panes and in the transcript. */
 static const char letters[] = "jkudbfgGnNq?[]ycrezmi'/o40%p7cl+-=1234 yn";
 static const char controls[] =
 	"\001\002\005\006\007\010\013\014\016\020\022\023\024\025\026\027\030\031\031\037\003\033\032";
-/* Not whole, or nothing that means something; what follows is typed right behind. */
+/* Incomplete, unknown or invalid sequences. Other keys follow them at once. */
 /* clang-format off */
 static const char *const broken[] = {
 	"\033", "\033[", "\033[1;", "\033[200", "\033O", "\033]0;title", "\033]52;c;AAAA\a", "\033P$q", "\033_x",
@@ -143,7 +143,7 @@ static const char *const commands[] = {
 
 static void put(struct storm *s, const char *bytes)
 {
-	/* One NUL among the broken ones. */
+	/* An empty string stands for one NUL byte. */
 	str_add(&s->out, bytes, *bytes ? strlen(bytes) : 1);
 	s->seen->keys++;
 }
@@ -259,9 +259,9 @@ static void step(struct storm *s, double seconds)
 		s->seen->longest = took;
 }
 
-/* The kernel hands on in its own time what was written to the master. Keys that come while the terminal is not raw are
- * echoed, and Ctrl-C, Ctrl-Z and Ctrl-\ among them throw away what is on its way out: half a picture would be lost that
- * nobody draws again. So they must be there before the program may suspend, start an editor or leave. */
+/* Wait until the kernel has delivered the bytes written to the master. If keys arrived while the terminal is not in raw
+ * mode, they would be echoed, and Ctrl-C, Ctrl-Z and Ctrl-\ would flush pending output, of which the program would not
+ * know. So all keys must have arrived before the program can suspend, start an editor or quit. */
 static void wait_for_keys(struct storm *s, int there)
 {
 	double until = now_seconds() + 20;
@@ -271,7 +271,7 @@ static void wait_for_keys(struct storm *s, int there)
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 }
 
-/* The bytes go in as a terminal would send them. */
+/* Send the bytes to the program as a terminal would. */
 static void send(struct storm *s)
 {
 	int waiting = 0;
@@ -291,7 +291,7 @@ static void send(struct storm *s)
 			complain(s, "the terminal takes no keys");
 		else
 			wait_for_keys(s, waiting + (int)s->out.n);
-		/* More than its buffer holds must not wait there. */
+		/* Let the program read until the terminal's input buffer is empty, so that it never overflows. */
 		for (int i = 0; i < 1000 && !s->t->left && !ioctl(s->show.pty.fd, FIONREAD, &waiting) && waiting; i++)
 			step(s, 0);
 	}
@@ -306,7 +306,8 @@ static void resize(struct storm *s, int w, int h)
 	}
 	pty_to_vt(&s->show.pty, &s->show.vt);
 	set_size(&s->show.pty, w, h);
-	if (w != s->show.vt.w || h != s->show.vt.h) /* or nobody would draw it again */
+	/* a resize to the same size must keep the screen, because the program does not draw it again */
+	if (w != s->show.vt.w || h != s->show.vt.h)
 		vt_size(&s->show.vt, w, h);
 	raise(SIGWINCH);
 }
@@ -323,7 +324,7 @@ static void new_size(struct storm *s)
 	resize(s, w, h);
 }
 
-/* The picture as it is now, and the terminal's screen: both hold what they must. */
+/* Check the drawn picture, and that the terminal's screen equals it. */
 static void check_picture(struct storm *s)
 {
 	struct grid *g = &s->t->ui->grid;
@@ -420,7 +421,7 @@ static void end(struct storm *s)
 	}
 }
 
-/* When it left, it comes back. */
+/* If the program has quit, start it again. Returns 1 if it has. */
 static int again(struct storm *s)
 {
 	if (!s->t->left)
@@ -430,7 +431,7 @@ static int again(struct storm *s)
 	return 1;
 }
 
-/* After everything it must still stop, rest, and take a line. */
+/* Check at the end that the program can be stopped and still accepts a line. */
 static void come_to_rest(struct storm *s)
 {
 	double until = now_seconds() + WATCHDOG / 2;
@@ -440,7 +441,7 @@ static void come_to_rest(struct storm *s)
 		struct str text = { 0 };
 
 		snprintf(s->seen->doing, sizeof s->seen->doing, "coming to rest");
-		/* What is half typed ends; panes and searches close; the line is emptied; nobody waits in the queue. */
+		/* End an incomplete sequence, close panes and searches, and empty the input line and the queue. */
 		str_adds(&s->out, "\033[201~");
 		send(s);
 		for (int i = 0; i < 3; i++) {
@@ -466,7 +467,7 @@ static void come_to_rest(struct storm *s)
 		}
 		again(s);
 		tui_dump(s->t, 0, &text);
-		s->t->ui->dirty = 1; /* it was drawn, but not shown */
+		s->t->ui->dirty = 1; /* tui_dump() has drawn the screen without showing it */
 		shows = strstr(text.p, "still here") != NULL;
 		if (!shows && now_seconds() >= until)
 			fprintf(stderr, "%s", text.p);
@@ -539,7 +540,7 @@ static void blow(struct storm *s)
 
 		if (s->seen->keys < s->keys)
 			some_keys(s);
-		/* It is to answer most of the time. */
+		/* Keep the program answering most of the time. */
 		if (tui_idle(s->t) && !s->t->ui->n_queue && !roll(s, 3)) {
 			if (s->t->ui->focus != ON_LINE && roll(s, 2)) {
 				put(s, "\033");
@@ -561,7 +562,7 @@ static void blow(struct storm *s)
 			step(s, 0);
 			again(s);
 		}
-		/* The third in one answer ends the program at once: that is meant. */
+		/* Send at most two SIGINT per answer: the third ends the program by design. */
 		if (tui_idle(s->t))
 			ints = 0;
 		if (ints < 2 && !roll(s, 100)) {
@@ -621,10 +622,10 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 		blow(&s);
 		if (chdir("/") == 0) {
 			snprintf(clean, sizeof clean, "rm -rf '%.60s'", s.home);
-			if (system(clean)) { /* a directory is left */
+			if (system(clean)) { /* on failure only a directory is left behind */
 			}
 		}
-		exit(seen->complaints || test_failures() > failed); /* not _exit(): leaks are looked for then */
+		exit(seen->complaints || test_failures() > failed); /* exit(), not _exit(), so that leaks are checked */
 	}
 	while (waitpid(child, &status, WNOHANG | WUNTRACED) == 0 || WIFSTOPPED(status)) {
 		if (WIFSTOPPED(status))
@@ -662,7 +663,7 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 
 static void storms(int on_pty)
 {
-	enum { KEYS = 2500, SIZES = 250, EACH = 2500 }; /* keys of one process at most */
+	enum { KEYS = 2500, SIZES = 250, EACH = 2500 }; /* EACH: most keys of one process */
 	int keys = times(KEYS), sizes = times(SIZES), n = (keys + EACH - 1) / EACH;
 	const char *one = getenv("WEIR_STORM");
 	struct seen sum = { 0 };
@@ -680,7 +681,7 @@ static void storms(int on_pty)
 		sum.longest * 1e3, on_pty ? "" : ", no terminal");
 	if (on_pty)
 		test_note("%llu control sequences came out", (unsigned long long)sum.sequences);
-	CHECK(sum.busy * 5 > sum.steps); /* or it is no storm while answers stream */
+	CHECK(sum.busy * 5 > sum.steps); /* otherwise too few keys came during answers */
 }
 
 TEST(behind_cells)

@@ -1,5 +1,5 @@
-/* tests/app/t_stream_text.c - a text without an end as a growing message (app/reader/growing_message.c), questions
- * beside it (aside.c), and where it comes from (app/chat/text_source.c). */
+/* tests/app/t_stream_text.c - texts without an end: the growing message (app/reader/growing_message.c), questions about
+ * it (aside.c), and the source of its text (app/chat/text_source.c). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 /* ---- cutting ---- */
 
-/* Letters of several scripts, blanks, marks, digits: what tokenizers treat differently, in any order. */
+/* Append random letters of several scripts, blanks, punctuation and digits, which tokenizers treat differently. */
 static void wild_text(struct str *out, size_t n)
 {
 	/* clang-format off */
@@ -34,7 +34,8 @@ static void wild_text(struct str *out, size_t n)
 		str_adds(out, bits[test_rand() % LEN(bits)]);
 }
 
-/* The tokens of a text in pieces as they come, at most `most` bytes each; -1: nothing can be said. */
+/* Compare the tokens of a text with those of its pieces, cut by text_cut() after at most `most` bytes each. Returns 1
+ * if they differ, else 0. */
 static int differs(struct engine *engine, const char *text, size_t n, size_t most)
 {
 	struct tokens whole = { 0 }, pieces = { 0 };
@@ -139,7 +140,7 @@ struct reader {
 	struct conversation t;
 	struct err e;
 };
-static uint64_t reader_memory; /* --kv-memory of readers opened from now on */
+static uint64_t reader_memory; /* value of --kv-memory for readers that are opened later */
 
 static int reader_open(struct reader *r, const char *model, const char *kv, const char *template)
 {
@@ -173,7 +174,7 @@ static void reader_close(struct reader *r)
 	options_free(&r->o);
 }
 
-/* Words, so that there are places to cut. */
+/* Append random words with blanks between them, at which the text can be cut. */
 static void words(struct str *out, size_t n)
 {
 	static const char *const word[] = { "water", "wheel", "a", "miller", "went", "over", "stone", "by", "river" };
@@ -208,7 +209,7 @@ static void ask(struct reader *r, const char *question, struct turn *turn)
 	conversation_ask(&r->t, question, strlen(question), &hooks, turn, &r->e);
 }
 
-/* As one message at once. */
+/* Ask with the whole text and the question as one message. */
 static void ask_whole(struct reader *r, const struct str *text, const char *question, struct turn *turn)
 {
 	struct str all = { 0 };
@@ -246,7 +247,7 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 		CHECK_MSG(streamed > 0 && streamed <= had, "%llu tokens streamed, the sequence has %zu",
 		          (unsigned long long)streamed, had);
 		ask(&a, "Who went over?", &turn);
-		/* Nothing is read again: what was read is the beginning of what the question wants. */
+		/* The question prefills nothing again: the prefilled tokens are the beginning of its prompt. */
 		CHECK_INT(turn.recomputed, 0);
 		CHECK_INT(turn.reused_tokens, had);
 		ask_whole(&b, &text, "Who went over?", &whole);
@@ -310,7 +311,7 @@ TEST(ask_in_between_and_read_on)
 		CHECK_INT(turn.reused_tokens, had);
 		CHECK_INT(a.t.n_msg, 2 * (i + 1));
 	}
-	/* A question without more to read is a message of its own. */
+	/* A question without new text before it is a message of its own. */
 	ask(&a, "Who?", &turn);
 	CHECK_INT(a.t.n_msg, 10);
 	CHECK_INT(a.t.msg[8].text.n, 4);
@@ -339,7 +340,7 @@ TEST(a_question_is_taken_back_and_the_text_stays)
 	CHECK_INT(a.t.n_msg, 2);
 	CHECK_INT(a.t.msg[0].text.n, 806);
 	CHECK(!memcmp(a.t.msg[0].text.p, text.p, 800));
-	/* Twice: the text goes, too. */
+	/* The second undo removes the text, too. */
 	CHECK_INT(conversation_undo(&a.t, 2), 2);
 	CHECK_INT(a.t.n_msg, 0);
 	CHECK(!a.t.grows);
@@ -348,7 +349,7 @@ TEST(a_question_is_taken_back_and_the_text_stays)
 	reader_close(&a);
 }
 
-/* The engine asks for nothing in the middle of a piece, so it is stopped before one. */
+/* Cancel the prefill before every third piece of text: no text may be lost. */
 TEST(a_stop_loses_nothing)
 {
 	struct reader a, b;
@@ -400,7 +401,7 @@ TEST(another_cache_in_the_middle)
 	ask(&a, "Who?", &turn);
 	CHECK_INT(turn.recomputed, 0);
 	CHECK_INT(turn.reused_tokens, had);
-	/* And a document, which stands before it all. */
+	/* The same with a document, which is rendered before the text. */
 	feed(&a, text.p, 1000, 300);
 	doc_decode("note.txt", "The mill burned.", 16, &doc, &a.e);
 	conversation_add_document(&a.t, &doc, &a.e);
@@ -440,7 +441,7 @@ static void take_head(const struct reader *r, struct str *out)
 	CHECK_MSG(timeline_head_save(r->t.tl, out, &e) == 0, "%s", e.msg);
 }
 
-/* Everything that decides what follows is equal: tokens, cache, policy state, logits. */
+/* Check that both readers have equal tokens, caches, policy states and logits, which decide all later results. */
 static void check_heads(const struct reader *a, const struct reader *b)
 {
 	struct str x = { 0 }, y = { 0 };
@@ -461,7 +462,7 @@ static void stop_it(int32_t done, int32_t total, void *ud)
 	timeline_cancel(ud);
 }
 
-/* Interrupt the stream of `a` before piece i in one of several ways; it ends as it began. */
+/* Interrupt the stream of `a` before piece i in one of five ways; conversation_return() then restores its state. */
 static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 {
 	struct turn turn;
@@ -470,7 +471,7 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 	int32_t first;
 
 	switch (i % 5) {
-	case 0: /* a question, and one that leans on it */
+	case 0: /* a question, and one that refers to it */
 		ask(a, "Who went over?", &turn);
 		first = turn.prompt_tokens;
 		CHECK(conversation_is_beside(&a->t));
@@ -478,14 +479,14 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 		CHECK(turn.prompt_tokens > first);
 		CHECK_INT(a->t.n_msg, messages + 3);
 		break;
-	case 1: /* a step is stopped */
+	case 1: /* a prefill is stopped */
 		timeline_cancel(a->t.tl);
 		while (conversation_grow(&a->t, piece, n, 0, NULL, NULL, &e) == 0)
 			piece += n, n = 0;
 		CHECK_INT(e.code, ERR_CANCELLED);
 		timeline_resume(a->t.tl);
 		return;
-	case 2: /* the question is undone, and asked otherwise */
+	case 2: /* the question is undone, and another one asked */
 		ask(a, "What?", &turn);
 		CHECK_INT(conversation_undo(&a->t, 1), 1);
 		CHECK(a->t.grows && growing_of(&a->t)->known);
@@ -509,7 +510,7 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 	conversation_grow(&a->t, piece, n, 0, NULL, NULL, &a->e);
 }
 
-/* The growing message itself is undone, with tokens that the rendering lacks; the next one begins anew. */
+/* The growing message itself is undone while the rendering lacks its newest tokens. The next text is a new message. */
 TEST(a_growing_message_is_undone)
 {
 	struct reader a;
@@ -531,7 +532,7 @@ TEST(a_growing_message_is_undone)
 	reader_close(&a);
 }
 
-/* Sentences end in order, behind a full stop or the like. */
+/* Check that the ends of sentences are in order and each follows a full stop or similar mark. */
 static void check_sentences(const struct reader *r, size_t bytes)
 {
 	const struct surprise *s = surprise_of(&r->t);
@@ -561,7 +562,7 @@ static void beside_the_text(const char *model, const char *kv, const char *templ
 			add_document(&b, document);
 		}
 		conversation_beside(&a.t, 1);
-		a.o.surprise = "on"; /* which leaves the stream as it is, too */
+		a.o.surprise = "on"; /* must not change the results of the stream either */
 		for (size_t at = 0; at < bytes && !a.e.code; at += piece, i++) {
 			size_t n = bytes - at < piece ? bytes - at : piece;
 
@@ -576,7 +577,7 @@ static void beside_the_text(const char *model, const char *kv, const char *templ
 		CHECK_INT(conversation_grown(&a.t), conversation_grown(&b.t));
 		check_heads(&a, &b);
 		check_sentences(&a, bytes);
-		/* The question at the end, which belongs to the conversation: both have read the same. */
+		/* The last question stays in the conversation. Both readers give the same answer. */
 		conversation_beside(&a.t, 0);
 		ask(&a, "Who went over?", &x);
 		ask(&b, "Who went over?", &y);
@@ -605,7 +606,7 @@ TEST(a_question_beside_the_text_with_the_default_model)
 	beside_the_text(test_model(), "cascade:size=256,stride=64", NULL, 1600, 180, NULL);
 }
 
-/* Then the copy that is taken for the question lies on disk, too. */
+/* With --kv-memory, the snapshot before the question is on disk, too. */
 TEST(a_question_beside_the_text_whose_cache_lies_on_disk)
 {
 	reader_memory = 6 << 20;
@@ -628,13 +629,13 @@ TEST(a_document_that_is_added_beside_the_text)
 	ask(&a, "Who?", &turn);
 	add_document(&a, "The mill burned.");
 	CHECK(conversation_return(&a.t));
-	CHECK(!growing_of(&a.t)->known); /* all is recomputed behind the document */
+	CHECK(!growing_of(&a.t)->known); /* all tokens after the document are recomputed */
 	feed(&a, text.p + 2000, 2000, 300);
 	CHECK_INT(a.t.n_msg, 1);
 	timeline_tokens(a.t.tl, &had);
 	ask(&a, "Who?", &turn);
 	CHECK_INT(turn.reused_tokens, had);
-	/* Another cache: the snapshot is of no use, the text is read again. */
+	/* After a change of the cache policy the snapshot cannot be loaded, so the text is prefilled again. */
 	CHECK(conversation_change_policy(&a.t, "test", "sink:size=96,stride=64", &a.e) >= 0);
 	CHECK(!conversation_return(&a.t));
 	str_free(&text);
@@ -693,7 +694,7 @@ TEST(what_a_file_holds)
 	             6, "program");
 	check_stream(" \n\n", 3, "white space");
 	check_stream("", 0, "empty");
-	/* What only a terminal understands. A line is held back until it ends. */
+	/* Escape sequences, overstrikes and overwritten progress are left out. A line is returned when it ends. */
 	check_stream("\033[1mbold\033[0m _\bu\n10%\r20%\rdone\n", 30, "bold u\ndone\n");
 	check_stream("one\rtwo\rthree", 13, "one\ntwo\nthree");
 	for (int i = 0; i < 1500; i++)
@@ -716,7 +717,7 @@ TEST(what_a_file_holds)
 	str_free(&want);
 }
 
-/* The text of another format is the one that doc_read() gives, in pieces of whole characters; then comes the end. */
+/* Files of other formats give the text of doc_read(), in pieces of whole characters, then the end. */
 TEST(documents_of_other_formats)
 {
 	static const char *const files[] = { "page.html",    "text.gz",    "body.docx",
@@ -755,14 +756,15 @@ TEST(what_is_no_text)
 	CHECK_INT(e.code, ERR_DOCUMENT);
 }
 
-/* A text is indexed in parts: when it has grown, or lost its beginning, all but the last are the same. */
+/* A text is indexed in parts. If it grows or loses its beginning, the boundaries of all parts but the last stay the
+ * same. */
 TEST(parts_of_a_text_that_grows)
 {
 	struct str text = { 0 };
 	size_t n = 0, ends[20], at = 0, k;
 
 	for (int i = 0; text.n < 500000; i++)
-		/* stretches without line breaks, too */
+		/* parts of the text have no line breaks */
 		str_addf(&text, i % 3000 < 1500 ? "line %d\n" : "\xe4\xb8\xad\xe6\x96\x87 %d", i);
 	while (at < text.n && n < 20)
 		ends[n++] = at = text_part_end(text.p, text.n, 0, at);
@@ -779,7 +781,7 @@ TEST(parts_of_a_text_that_grows)
 	str_free(&text);
 }
 
-/* A page is named by its label, and counted where that is not its number. */
+/* A page is shown with its label; if the label is not its number, also with its number. */
 TEST(pages_of_what_is_read)
 {
 	struct reading r = { .tokens = 20, .page = "172", .number = 45, .pages = 92 };

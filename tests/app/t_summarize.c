@@ -19,26 +19,27 @@ TEST(a_section_ends_at_the_best_place)
 		                           { .at = 37, .level = 3, .text = "Eight" } };
 
 	CHECK_INT(section_end(&t, 0, 2, 100), t.n);
-	CHECK_INT(section_end(&t, 0, 2, 40), 27);  /* the paragraph goes before later sentences and lines */
-	CHECK_INT(section_end(&t, 0, 2, 20), 5);   /* a sentence before a line */
-	CHECK_INT(section_end(&t, 0, 6, 20), 15);  /* a line before a word */
-	CHECK_INT(section_end(&t, 0, 16, 23), 20); /* the last of equal places */
-	CHECK_INT(section_end(&t, 28, 1, 14), 38); /* counted from where the section begins */
+	/* the end of a paragraph is preferred to later ends of sentences and lines */
+	CHECK_INT(section_end(&t, 0, 2, 40), 27);
+	CHECK_INT(section_end(&t, 0, 2, 20), 5);   /* the end of a sentence is preferred to that of a line */
+	CHECK_INT(section_end(&t, 0, 6, 20), 15);  /* the end of a line is preferred to that of a word */
+	CHECK_INT(section_end(&t, 0, 16, 23), 20); /* of equal breaks the last one */
+	CHECK_INT(section_end(&t, 28, 1, 14), 38); /* least and most count from the beginning of the section */
 	t.heading = heads;
 	t.n_heading = 3;
-	CHECK_INT(section_end(&t, 0, 2, 40), 15); /* the highest heading before any paragraph */
+	CHECK_INT(section_end(&t, 0, 2, 40), 15); /* the highest heading is preferred to any paragraph */
 	CHECK_INT(section_end(&t, 0, 16, 40), 37);
 	t.n_heading = 1;
 	CHECK_INT(section_end(&t, 0, 2, 40), 5);
 	t = plain("\xe4\xbd\xa0\xe5\xa5\xbd\xe3\x80\x82\xe4\xbd\xa0\xe5\xa5\xbd\xe5\x90\x97");
-	CHECK_INT(section_end(&t, 0, 1, 16), 9); /* behind a full stop without blanks */
-	CHECK_INT(section_end(&t, 9, 1, 5), 12); /* never within a character */
+	CHECK_INT(section_end(&t, 0, 1, 16), 9); /* after a full stop without a blank */
+	CHECK_INT(section_end(&t, 9, 1, 5), 12); /* never inside a character */
 	t = plain("यह पहला है। यह दूसरा है");
-	CHECK_INT(section_end(&t, 0, 1, 40), (int)strlen("यह पहला है। ")); /* a sentence of any script, */
+	CHECK_INT(section_end(&t, 0, 1, 40), (int)strlen("यह पहला है। ")); /* ends of sentences in any script */
 	t = plain("They met Mr. Bell there by night");
-	CHECK_INT(section_end(&t, 0, 1, 20), 18); /* and none at an abbreviation */
+	CHECK_INT(section_end(&t, 0, 1, 20), 18); /* no end at an abbreviation */
 	t = plain("\xff\xfe\x80\x80\x80\x80\x80\x80\x80\x80");
-	CHECK_INT(section_end(&t, 2, 1, 3), 5); /* bytes that are no text end somewhere, too */
+	CHECK_INT(section_end(&t, 2, 1, 3), 5); /* invalid UTF-8 is cut, too */
 }
 
 static void random_text(struct str *out, size_t n)
@@ -76,7 +77,7 @@ TEST(sections_are_the_text_in_order)
 			struct tokens id = { 0 };
 
 			CHECK(s[i].text >= last && s[i].text < 2 && s[i].from >= at[s[i].text] && s[i].to > s[i].from);
-			/* Between two sections there are blanks alone. */
+			/* Check that only blanks are between two sections. */
 			for (size_t k = at[s[i].text]; k < s[i].from; k++)
 				CHECK(strchr(" \n", t[s[i].text].text[k]));
 			CHECK(s[i].to == t[s[i].text].n || ((unsigned char)t[s[i].text].text[s[i].to] & 0xc0) != 0x80);
@@ -104,7 +105,7 @@ struct keep {
 		char key[SUMMARY_KEY];
 		struct str text;
 	} p[400];
-	size_t n, stop_at; /* stop_at: stop once so many are kept */
+	size_t n, stop_at; /* stop_at: stop when this many results are stored */
 	size_t calls, parts, joins;
 };
 
@@ -169,7 +170,8 @@ static int run(struct engine *engine, const struct options *o, const struct str 
 	return summarize(engine, o, &t, 1, words, &hooks, s, e);
 }
 
-/* A text of many contexts; stopped anywhere, it goes on there, and the end is the same. */
+/* The summary of a text much longer than the context can be stopped after any result. It then resumes there, and the
+ * final summary is the same. */
 TEST(what_was_stopped_goes_on)
 {
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
@@ -205,7 +207,7 @@ TEST(what_was_stopped_goes_on)
 		CHECK_STR(again.text.p, s.text.p);
 		summary_free(&again);
 	}
-	/* Other words, another text or another temperature: nothing of it is taken for these. */
+	/* With another length or temperature, stored results are not reused. */
 	CHECK_MSG(run(engine, &o, &text, 30, all, &again, &e) == 0, "%s", e.msg);
 	CHECK(again.made > 0);
 	summary_free(&again);
@@ -223,7 +225,7 @@ TEST(what_was_stopped_goes_on)
 	engine_close(engine);
 }
 
-/* A text that grows at its end keeps the summaries of its beginning. */
+/* If a text has grown at its end, the summaries of its first sections are reused. */
 TEST(a_text_that_grew_costs_its_end)
 {
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
@@ -348,7 +350,8 @@ static void add_document(struct scene *s, const char *name, size_t bytes)
 	str_free(&text);
 }
 
-/* Answers are drawn at random here: a summary between two questions must leave the random numbers, too, as they are. */
+/* Answers are sampled at random here: a summary between two questions must not change the state of the random generator
+ * either. */
 TEST(a_conversation_does_not_feel_a_summary)
 {
 	struct scene with, without;
@@ -403,7 +406,7 @@ TEST(a_session_keeps_its_summaries)
 	CHECK(!s.shown.n);
 	CHECK_MSG(has(&s.said, "1 of 3 sections are done"), "%s%s", str_text(&s.said), str_text(&s.errors));
 	close_scene(&s);
-	/* After a restart the first section is there. */
+	/* After a restart the stored summary of the first section is reused. */
 	open_told(&s, "-s kept -n 8 -c 5000 --kv full");
 	do_line(&s, "/summarize 25");
 	CHECK_MSG(s.shown.n > 0, "%s%s", str_text(&s.errors), str_text(&s.said));
@@ -490,7 +493,7 @@ TEST(it_is_offered_where_a_question_asks_for_all)
 	cleanup();
 }
 
-/* No passage of a document that is only searched answers that. */
+/* If documents are searched, a request for a summary starts /summarize, because no passage answers it. */
 TEST(a_request_starts_it_where_documents_are_searched)
 {
 	struct scene s;
@@ -508,7 +511,7 @@ TEST(a_request_starts_it_where_documents_are_searched)
 	CHECK(has(&s.said, "[summary of 'river.txt', 1 section"));
 	do_line(&s, "tl;dr");
 	CHECK(has(&s.said, "[summary of 2 documents"));
-	/* A question of its own stays one. */
+	/* A question that only mentions a summary is answered as a question. */
 	do_line(&s, "What does the summary of the miller say?");
 	CHECK(!has(&s.said, "[summary of"));
 	close_scene(&s);

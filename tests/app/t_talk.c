@@ -1,4 +1,4 @@
-/* tests/app/t_talk.c - the commands of a conversation, whoever shows it (app/chat, app/conversation;
+/* tests/app/t_talk.c - the commands of a conversation, without a front end (app/chat, app/conversation;
  * tests/lib/scene.h). */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ TEST(redo_is_the_opposite_of_undo)
 		do_line(&s, "a question of some words");
 	}
 	whole(&s.c.conv, &at[4]);
-	/* Any walk to and fro ends where it should. */
+	/* Any sequence of /undo and /redo gives the expected messages. */
 	for (int step = 0, here = 4; step < 200; step++) {
 		int n = 1 + (int)(test_rand() % 5), up = test_rand() % 2 == 0;
 		char line[20];
@@ -46,7 +46,7 @@ TEST(redo_is_the_opposite_of_undo)
 	do_line(&s, "/redo 5");
 	do_line(&s, "/redo");
 	CHECK(has(&s.said, "nothing to redo"));
-	/* The cache was not touched: the next answer is what it would have been, and nothing is read again. */
+	/* Undo and redo did not change the cache, so nothing is prefilled again. */
 	do_line(&s, "/undo 2");
 	do_line(&s, "/redo 2");
 	do_line(&s, "and once more");
@@ -73,7 +73,7 @@ TEST(a_new_question_ends_what_can_be_brought_back)
 	do_line(&s, "/redo");
 	CHECK(has(&s.said, "nothing to redo"));
 	CHECK_INT(s.c.conv.n_msg, 4);
-	/* In the session both are there; the newest answered question hangs at the end. */
+	/* The session stores both branches; redo follows the newest answered question. */
 	do_line(&s, "/undo");
 	do_line(&s, "/edit 1");
 	CHECK_STR(s.draft.p, "one");
@@ -82,7 +82,7 @@ TEST(a_new_question_ends_what_can_be_brought_back)
 	CHECK_INT(s.c.conv.n_msg, 4);
 	CHECK_STR(s.c.conv.msg[2].text.p, "another two");
 	close_scene(&s);
-	/* What an earlier run took back. */
+	/* Redo turns that an earlier run has undone. */
 	open_scene(&s, "-n 4 -s branches");
 	do_line(&s, "/undo 2");
 	close_scene(&s);
@@ -99,7 +99,7 @@ TEST(a_new_question_ends_what_can_be_brought_back)
 	str_free(&before);
 }
 
-/* A prefill takes the tokens of undone turns out of the cache, and nothing counts them any more. */
+/* The next prefill removes the tokens of undone turns from the cache; they are no longer counted. */
 TEST(undone_tokens_leave_with_the_next_prefill)
 {
 	struct scene s;
@@ -120,7 +120,7 @@ TEST(undone_tokens_leave_with_the_next_prefill)
 	close_scene(&s);
 }
 
-/* A disk that is full, as a limit on the size of files shows it: no half of a file stays, and the next try has its
+/* If the disk is full (simulated by a limit on file sizes), no partial file is left, and the next try can use the same
  * name. */
 TEST(a_file_that_cannot_be_written_whole_is_removed)
 {
@@ -148,7 +148,7 @@ TEST(a_file_that_cannot_be_written_whole_is_removed)
 		CHECK(has(&s.said, i == 2 ? "written to" : i ? "half.md, as JSON]" : "half.md, as Markdown]"));
 		CHECK(!unlink(path));
 	}
-	/* Without a word it is Markdown, named after the session, in the working directory. */
+	/* Without arguments /export writes Markdown into the working directory, to a file named after the session. */
 	unlink("weir-written.md");
 	do_line(&s, "/export");
 	CHECK(has(&s.said, "[written to weir-written.md, as Markdown]"));
@@ -185,7 +185,8 @@ static void kept_policy(const struct scene *s, struct str *out)
 	CHECK_MSG(session_value(s->c.log->store, s->c.log->session, "kv", out, &e) == 1, "%s", e.msg);
 }
 
-/* What another program has as its defaults shall not matter. */
+/* A session stores all settings of its policy, so that it does not depend on the defaults of the version that resumes
+ * it. */
 TEST(a_session_keeps_all_settings_of_its_cache)
 {
 	struct scene s;
@@ -202,7 +203,7 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 		"auto:prefix=sift,k=256,bits=2,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
 		"score=attn");
 	close_scene(&s);
-	/* What is shown is what differs from the defaults. */
+	/* /set shows only the settings that differ from the defaults. */
 	open_scene(&s, "-n 4 -c 256 -s settings");
 	do_line(&s, "/set kv");
 	CHECK(has(&s.said, "kv auto:s=0.8512345678,n=3\n"));
@@ -210,7 +211,7 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	str_free(&kept);
 }
 
-/* A session of an older version, whose policy had a setting that was removed, goes on without it. */
+/* A session of an older version, whose policy had a setting that was removed, can be resumed without that setting. */
 TEST(a_setting_that_was_removed_is_left_out_of_a_session)
 {
 	static const char *const then[] = { "sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7",
@@ -250,7 +251,9 @@ static void ask_all(struct scene *s, int from, int to)
 	}
 }
 
-/* Sessions once kept what was not a default, and four rings were the default: `then` was kept of kv. */
+/* Resume a session of an old version, which stored only settings that differed from the defaults; the default number of
+ * rings was four. kv: the policy then used; then: the text that was stored for it; shown: the text that /set shows
+ * now. */
 static void from_when_there_were_four(const char *kv, const char *then, const char *shown)
 {
 	static int number;
@@ -271,7 +274,7 @@ static void from_when_there_were_four(const char *kv, const char *then, const ch
 	id = s.c.log->session;
 	CHECK_MSG(st.rings.evicted > 0, "%s: nothing has left", kv);
 	close_scene(&s);
-	/* Opened again, or switched to, it comes back whole, and answers as it would have without a break. */
+	/* Resumed or switched to, the session is restored completely and answers as it would have without a break. */
 	for (int switched = 0; switched < 2; switched++) {
 		open_scene(&s, "-n 8 -c 256 -s elsewhere");
 		CHECK_MSG(!session_set(s.c.log->store, id, "kv", then, strlen(then), &e), "%s", e.msg);
@@ -352,11 +355,11 @@ static int64_t tokenized_by(struct scene *s, const char *line)
 		CHECK_MSG(got_ <= most, "%lld bytes tokenized", (long long)got_);                                      \
 	} while (0)
 
-/* However much was said before it: a question, and what the template writes around it. */
+/* A turn tokenizes only its question and the template's text around it, however long the conversation is. */
 TEST(a_question_tokenizes_only_itself)
 {
 	static const char question[] = "a question of some words";
-	/* What the template writes; and what reranking tokenizes: the document's passages that were found, each with
+	/* around: bytes that the template adds. searched: bytes that reranking tokenizes, the found passages, each with
 	 * the question. */
 	static const int64_t around = 110;
 	int64_t searched;
@@ -378,16 +381,16 @@ TEST(a_question_tokenizes_only_itself)
 	CHECK_LEAST(tokenized_by(&s, "/regen"), around);
 	CHECK_LEAST(tokenized_by(&s, "/system Be kind."), around);
 	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + 2 * around + searched);
-	/* A document is tokenized once, and what stands behind it keeps its tokens. */
+	/* A new document is tokenized once; the messages after it keep their tokens. */
 	cost = tokenized_by(&s, "/pin 1");
 	CHECK_INT(s.c.conv.n_doc, 2);
 	CHECK(cost <= (int64_t)s.c.conv.doc[1].text.n + 3 * around);
 	CHECK_LEAST(tokenized_by(&s, "/drop 1"), 2 * around);
-	/* The pinned message answers the question, which is quoted in front of it. */
+	/* The pinned message answers the question, so its sentence is quoted before the question. */
 	cost = tokenized_by(&s, question);
 	CHECK(s.c.conv.msg[s.c.conv.n_msg - 2].context.n > 0);
 	CHECK(cost <= (int64_t)(sizeof question + s.c.conv.msg[s.c.conv.n_msg - 2].context.n) + 2 * around + searched);
-	/* And they are the tokens of the whole. */
+	/* The tokens equal those of a complete new rendering. */
 	CHECK(conversation_render(&s.c.conv, 1, &all, &e) == 0);
 	rendered_free(&s.c.conv.rendered);
 	CHECK(conversation_render(&s.c.conv, 1, &afresh, &e) == 0);
@@ -399,7 +402,7 @@ TEST(a_question_tokenizes_only_itself)
 
 /* ---- system prompts ---- */
 
-/* Where these bytes are in the rendered text from token `first` on; SIZE_MAX: nowhere. */
+/* Return the offset of these bytes in the rendered text from token `first` on; SIZE_MAX if they do not occur. */
 static size_t find_from(struct scene *s, int32_t first, const char *bytes, size_t n)
 {
 	const struct rendered *r = &s->c.conv.rendered;
@@ -415,7 +418,7 @@ static size_t find_from(struct scene *s, int32_t first, const char *bytes, size_
 	return found;
 }
 
-/* Does the text begin in this token? */
+/* 1 if the text begins in token `first`. */
 static int stands_at(struct scene *s, int32_t first, const char *bytes, size_t n)
 {
 	size_t in = find_from(s, first, bytes, n);
@@ -423,8 +426,8 @@ static int stands_at(struct scene *s, int32_t first, const char *bytes, size_t n
 	return first >= 0 && in != SIZE_MAX && (!in || find_from(s, first + 1, bytes, n) == SIZE_MAX);
 }
 
-/* The template of Gemma 2 refuses system messages: the prompt stands in front of the first question, where it is pinned
- * with the documents, and all texts are found behind it. */
+/* The template of Gemma 2 refuses system messages: the system prompt is put before the first question and pinned with
+ * the documents; the places of all texts are still right. */
 TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 {
 	static const char *const templates[] = { "gemma", "chatml" };
@@ -460,7 +463,7 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 		CHECK(stands_at(&s, conv->msg[0].place.first, "Who are you?", 12) &&
 		      stands_at(&s, conv->msg[2].place.first, "Why?", 4));
 		CHECK(conv->pinned >= conv->doc[0].place.first + (int32_t)document_count(conv, 0, &e) - 1);
-		/* Without the prompt the first question has the document alone in front of it. */
+		/* Without a system prompt, only the document precedes the first question. */
 		do_line(&s, "/system \"\"");
 		tokens_free(&all);
 		CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
@@ -472,8 +475,8 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 	}
 }
 
-/* A question has lost its answer, as when the program is killed: templates that want turns get both questions as one
- * message. */
+/* A question may have no answer, because the program was killed. Templates that demand alternating roles then get both
+ * questions as one message. */
 TEST(a_question_without_an_answer_does_not_block_the_next_one)
 {
 	static const char *const templates[] = { "gemma", "mistral-v3", "chatml" };
@@ -511,8 +514,8 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 	}
 }
 
-/* The template of gpt-oss gets earlier answers without their channels, which it refuses, and begins the reply with the
- * answer's where reasoning is off. */
+/* gpt-oss writes its answers in channels, which its template refuses in earlier messages: they are rendered without.
+ * With reasoning off, the prompt ends with the beginning of the answer's channel. */
 TEST(answers_with_channels)
 {
 	static const char thought[] =
@@ -555,7 +558,7 @@ TEST(an_answer_in_parts_is_the_answer)
 {
 	static const char *const policies[] = { "full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24",
 		                                "refresh:k=24" };
-	/* Penalties count the whole answer, also the part that is there. */
+	/* Penalties must also count the part of the answer that is continued. */
 	static const char *const sampling[] = { "", "--temp 0.9 --seed 7", "--repeat-penalty 1.5",
 		                                "--temp 0.9 --seed 7 --frequency-penalty 0.5" };
 
@@ -601,7 +604,7 @@ TEST(a_stopped_answer_goes_on)
 	do_line(&s, "/continue");
 	whole(&s.c.conv, &parts);
 	SAME(one, parts);
-	/* Nowhere to go on from. */
+	/* There is no answer to continue. */
 	do_line(&s, "/new");
 	do_line(&s, "/continue");
 	CHECK(has(&s.errors, "no answer yet"));
@@ -635,7 +638,7 @@ TEST(what_was_cut_stays_in_the_session_and_its_forks)
 	CHECK_INT(tree.shown, 2);
 	CHECK_INT(tree.all, 3);
 	close_scene(&s);
-	/* And in another run the longer one goes on, without reading again. */
+	/* A later run continues the longer answer without prefilling it again. */
 	open_scene(&s, "-n 5 -s copy");
 	do_line(&s, "/continue");
 	CHECK(s.c.conv.last.prompt_tokens - s.c.conv.last.reused_tokens <= 1);
@@ -648,8 +651,8 @@ TEST(what_was_cut_stays_in_the_session_and_its_forks)
 
 /* ---- a program that was killed ---- */
 
-/* The second answer is never finished: its question, and maybe its beginning, are stored, the snapshot is the one of
- * the first answer. */
+/* End the process during the second answer. The second question is stored, and maybe the beginning of its answer; the
+ * snapshot is that of the first answer. */
 static void die_in_the_second_answer(const char *words)
 {
 	pid_t child = fork();
@@ -677,12 +680,12 @@ TEST(after_a_crash_the_snapshot_before_it_is_used)
 		char words[120];
 
 		snprintf(words, sizeof words, "-n 8 -s crash-%zu --kv %s", i, policies[i]);
-		open_scene(&s, "--private"); /* makes the directory that both processes use */
+		open_scene(&s, "--private"); /* creates the directory that both processes use */
 		close_scene(&s);
 		die_in_the_second_answer(words);
 		open_scene(&s, words);
 		timeline_stats(s.c.conv.tl, &st);
-		/* What is said is what happens: the tokens restored are reused, and the others are prefilled. */
+		/* The notice is right: the restored tokens are reused, and only the others are prefilled. */
 		human_count(&first, (uint64_t)st.n_tokens);
 		CHECK_MSG(st.n_tokens > 20, "%s: nothing restored: '%s'", policies[i], s.resumed.p);
 		CHECK_MSG(has(&s.resumed, "restored ") && has(&s.resumed, first.p), "%s: '%s'", policies[i],
@@ -743,7 +746,7 @@ TEST(documents_one_by_one)
 	CHECK(has(&s.said, "1  note.txt"));
 	CHECK(!s.c.log->failed);
 	close_scene(&s);
-	/* In the same order, with their texts. */
+	/* The resumed session has the documents in the same order, with their texts. */
 	open_scene(&s, "-n 4 -s docs -c 200");
 	CHECK_INT(s.c.conv.n_doc, 2);
 	CHECK_STR(s.c.conv.doc[0].name, "note.txt");
@@ -782,7 +785,7 @@ TEST(another_model_reads_the_talk_again)
 	do_line(&s, "three");
 	CHECK_INT(s.c.conv.n_msg, 6);
 	do_line(&s, "/continue");
-	/* And back: nothing of the text has changed, and ids of the words of that time count again. */
+	/* Back to the first model: the texts have not changed, and the answers' stored token ids are used again. */
 	do_line(&s, "/model " TINY);
 	CHECK(!s.errors.n);
 	do_line(&s, "/retry");
@@ -802,7 +805,7 @@ TEST(a_model_that_cannot_hold_the_talk_is_refused)
 	for (int i = 0; i < 20; i++)
 		str_adds(&long_text, "word ");
 	do_line(&s, long_text.p);
-	s.c.o.ctx = 40; /* as if the other one were smaller */
+	s.c.o.ctx = 40; /* as if the other model had a smaller context */
 	do_line(&s, "/model " OTHER);
 	CHECK_MSG(has(&s.errors, "holds 40"), "%s", str_text(&s.errors));
 	CHECK(strstr(engine_info(s.c.conv.engine)->path, "llama-block32") != NULL);
@@ -845,31 +848,31 @@ TEST(deleting_can_be_undone_and_is_done_later)
 	CHECK(has(&s.errors, "is deleted"));
 	do_line(&s, "/delete victim");
 	CHECK(has(&s.errors, "deleted already"));
-	CHECK(exists(&s, "victim")); /* nothing has happened to it */
+	CHECK(exists(&s, "victim")); /* it is still on the disk */
 	do_line(&s, "/undelete");
 	do_line(&s, "/sessions");
 	CHECK(has(&s.said, "victim"));
 	do_line(&s, "/undelete");
 	CHECK(has(&s.errors, "nothing to undelete"));
-	/* The time is over. */
+	/* The time to restore the session has passed. */
 	do_line(&s, "/delete victim");
 	s.c.deleted[0].until = now_seconds() - 1;
 	chat_delete_due(&s.c, 0);
 	CHECK(!exists(&s, "victim"));
 	do_line(&s, "/undelete");
 	CHECK(has(&s.errors, "nothing to undelete"));
-	/* The one that runs; and it comes back as it was. */
+	/* Delete the current session; /undelete opens it again. */
 	do_line(&s, "/delete");
 	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "/undelete");
 	CHECK_INT(s.c.conv.n_msg, 2);
 	CHECK_INT(s.came_back, 2);
-	/* Its name is free at once. */
+	/* The name of a deleted session can be used at once. */
 	do_line(&s, "/delete");
 	do_line(&s, "a new one");
 	do_line(&s, "/rename keep");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-	/* Leaving in order deletes for good. */
+	/* A normal end of the program deletes the session from the disk. */
 	do_line(&s, "/delete");
 	close_scene(&s);
 	open_scene(&s, "-n 4 -s other");
@@ -951,7 +954,7 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 	str_free(&note);
 }
 
-/* What names a channel has 200 bytes at most, however many come together. */
+/* A channel's head has at most 200 bytes, however the text is cut into pieces. */
 TEST(a_channel_whose_name_does_not_end_is_cut_at_one_place)
 {
 	static const char *const before[] = { "<|channel|>", "<|channel|>analysis<|message|>one<|end|>" },
@@ -972,7 +975,7 @@ TEST(a_channel_whose_name_does_not_end_is_cut_at_one_place)
 	str_free(&note);
 }
 
-/* Marks in any order, whole and cut: the pieces in which a text comes change nothing. */
+/* Whole and incomplete marks in any order: the result does not depend on how the text is cut into pieces. */
 TEST(marks_in_any_order_are_told_apart_in_any_pieces)
 {
 	static const char *const part[] = { "<think>", "</think>",    "<|channel|>", "analysis",
@@ -1050,8 +1053,8 @@ TEST(think_is_a_setting)
 	close_scene(&s);
 }
 
-/* The user's setting, else the model file's, else the advice of its makers, which may differ with reasoning, else the
- * default. */
+/* A sampling setting is the user's, else that of the model file, else the advice of the model's makers, which may
+ * depend on reasoning, else the default. */
 TEST(sampling_is_the_models)
 {
 	struct scene s;
@@ -1060,7 +1063,7 @@ TEST(sampling_is_the_models)
 
 	open_scene(&s, "-n 2 --private -c 500 -m " OTHER " --chat-template qwen3 --temp auto");
 	do_line(&s, "/set temp");
-	CHECK_STR(s.said.p, "temp 0.6 (family: Qwen3)\n"); /* it reasons by itself */
+	CHECK_STR(s.said.p, "temp 0.6 (family: Qwen3)\n"); /* the model reasons by default */
 	do_line(&s, "/think off");
 	do_line(&s, "/set top-p");
 	CHECK_STR(s.said.p, "top-p 0.8 (family: Qwen3)\n");
@@ -1069,7 +1072,7 @@ TEST(sampling_is_the_models)
 	CHECK_STR(s.said.p, "repeat-penalty 1 (default)\n");
 	do_line(&s, "/set temp 0.9");
 	CHECK_STR(s.said.p, "[temp 0.9]\n");
-	/* What is not set is the next model's. */
+	/* Settings that the user has not set are those of the next model. */
 	do_line(&s, "/model " TINY);
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	do_line(&s, "/set");
@@ -1099,8 +1102,8 @@ TEST(sampling_is_the_models)
 	unlink(path);
 }
 
-/* A session keeps what the user has set, and the rest stays the model's. Old ones kept everything, with the defaults of
- * that time. */
+/* A session stores only the sampling settings that the user has set. Sessions of old versions stored all of them, with
+ * the defaults of that time. */
 TEST(a_session_keeps_the_sampling_that_was_set)
 {
 	/* clang-format off */
@@ -1112,7 +1115,7 @@ TEST(a_session_keeps_the_sampling_that_was_set)
 	struct err e = { 0 };
 
 	open_scene(&s, "-n 2 -c 500 -s sampled");
-	do_line(&s, "/set top-p 0.9"); /* the default, but set */
+	do_line(&s, "/set top-p 0.9"); /* equal to the default, but set by the user */
 	do_line(&s, "a question");
 	close_scene(&s);
 	open_scene(&s, "-n 2 -c 500 -s sampled -m " OTHER " --chat-template qwen3");
@@ -1127,7 +1130,7 @@ TEST(a_session_keeps_the_sampling_that_was_set)
 	do_line(&s, "/set");
 	CHECK_MSG(has(&s.said, "top-k              40 (default)\ntop-p              0.7 (yours)\n"), "%s", s.said.p);
 	CHECK_MSG(has(&s.said, "repeat-penalty     1 (default)\n"), "%s", s.said.p);
-	/* Another session, in which nothing is set. */
+	/* Another session, without settings of the user. */
 	do_line(&s, "a question");
 	close_scene(&s);
 	open_scene(&s, "-n 2 -c 500 -s plain");
@@ -1141,7 +1144,7 @@ TEST(a_session_keeps_the_sampling_that_was_set)
 	close_scene(&s);
 }
 
-/* A template that reasons where it is asked to: `on` asks. */
+/* The template opens reasoning only if asked to: /think on asks. */
 TEST(reasoning_is_asked_for)
 {
 	static const char text[] =
@@ -1177,7 +1180,7 @@ TEST(reasoning_is_asked_for)
 	close_scene(&s);
 }
 
-/* Its template begins the reasoning: all that comes before the end mark is reasoning. */
+/* The template opens the reasoning, so all text before the closing mark is reasoning. */
 TEST(a_model_whose_template_begins_the_reasoning)
 {
 	struct scene s;
@@ -1209,7 +1212,8 @@ TEST(a_model_whose_template_begins_the_reasoning)
 
 /* ---- answers that repeat themselves ---- */
 
-/* A loop of every period is noticed after 96 tokens and four rounds; one token that is another each round is none. */
+/* A loop of any period is detected after 96 tokens and four periods. If one token differs in each period, there is no
+ * loop. */
 TEST(a_loop_is_noticed)
 {
 	for (int period = 1; period <= LOOP_PERIOD; period++)
@@ -1230,7 +1234,7 @@ TEST(a_loop_is_noticed)
 		}
 }
 
-/* This model repeats the last token for ever. */
+/* This model repeats its last token forever. */
 TEST(an_answer_in_a_loop_is_stopped)
 {
 	struct scene s;
@@ -1243,7 +1247,7 @@ TEST(an_answer_in_a_loop_is_stopped)
 	CHECK_INT(s.c.conv.last.loop, 1);
 	CHECK(s.c.conv.last.answer_tokens < 140);
 	CHECK(has(&s.said, "repeats the same"));
-	/* The answer goes on where somebody wants it to. */
+	/* With /set loops go the answer is not stopped. */
 	do_line(&s, "/set loops go");
 	do_line(&s, "/continue");
 	CHECK(s.c.conv.last.stop == STOP_LENGTH);
@@ -1329,7 +1333,7 @@ TEST(an_encoder_is_set_by_its_name)
 	do_line(&s, "/set encoder first-a");
 	CHECK(has(&s.said, "[encoder first-a]"));
 	check_encoder(&s, 32);
-	/* A beginning of several names changes nothing; neither does a name that there is not. */
+	/* An ambiguous or unknown name of an encoder is refused and changes nothing. */
 	do_line(&s, "/set encoder first");
 	CHECK(has(&s.errors, "'first' is the beginning of 2 encoders: first-a, first-b"));
 	do_line(&s, "/set encoder second");
@@ -1344,7 +1348,8 @@ TEST(an_encoder_is_set_by_its_name)
 	CHECK_INT(encoder_reads(search_of(&s.c.conv)->meaning.encoder), READS_SCORES);
 	do_line(&s, "/set encoder off");
 	check_encoder(&s, 0);
-	/* One that cannot read plain text leaves the words; it is said once. */
+	/* An encoder that cannot encode plain text is not used: documents are searched by words alone, with one
+	 * notice. */
 	do_line(&s, "/set encoder bare");
 	check_encoder(&s, 0);
 	CHECK(has(&s.said, "documents are searched by words alone"));

@@ -46,7 +46,7 @@ TEST(numbers_and_names_are_looked_up)
 	check_list(&s, "It was built in 1872 by the French, and the keeper was John Anders Smith.",
 	           "1872\nFrench\nJohn\nSmith\n");
 	check_list(&s, "The keeper was John Smith, and his son was John Smith.", "John Smith\n");
-	/* One number, several spellings. */
+	/* Different spellings of a number count as the same number. */
 	check_list(&s, "It cost 12500 or 12.500 crowns, has 7 men, and is lit at 5:30 on the 7th.", "");
 	check_list(&s, "The lamp has 2,5 tons.", "");
 	check_list(&s, "The lamp has 25 tons and is lit at 530 by eight men for 12,501 crowns.", "25\n530\n12,501\n");
@@ -55,11 +55,11 @@ TEST(numbers_and_names_are_looked_up)
 	                 "500 crowns",
 	                 17, &nul);
 	CHECK_STR(str_text(&nul), "12\n500\n");
-	/* The first word of a sentence, a line or a quotation says nothing; labels are no numbers. */
+	/* Capitals at the beginning of a sentence, a line or a quotation make no names; list labels are no numbers. */
 	check_list(&s, "Yes. Perhaps the men know. The text says: \"Lamps are lit.\"\n- Masons did it.", "");
 	check_list(&s, "1. The masons [2]\n2. the men\n 3) and the lamp [14]", "");
 	check_list(&s, "the 14 men", "14\n");
-	/* In other languages than English numbers alone are checked: German nouns begin with capitals. */
+	/* In languages other than English only numbers are checked: for example, German nouns begin with capitals. */
 	check_list(&s, "Der Turm wurde von Maurern im Jahr 1872 gebaut.", "1872\n");
 	check_list(&s,
 	           "\xe5\xa1\x94\xe3\x81\xaf"
@@ -69,7 +69,7 @@ TEST(numbers_and_names_are_looked_up)
 	close_scene(&s);
 }
 
-/* The time of this test is that of one pass over both texts. */
+/* The check takes time in proportion to both texts: this test would otherwise not end. */
 TEST(a_long_answer_beside_a_long_text)
 {
 	struct scene s;
@@ -101,7 +101,7 @@ TEST(what_the_user_said_and_what_was_sent_is_given)
 	m = conversation_message(&s.c.conv, ROLE_USER, "When?", 5, NULL, 0);
 	str_adds(&m->context, "Ebba kept the light until 1903.");
 	check_list(&s, "the keeper was called Ebba until 1903", "");
-	/* An earlier answer is no source. */
+	/* A number in an earlier answer counts as not given. */
 	conversation_message(&s.c.conv, ROLE_ASSISTANT, "In 1904.", 8, NULL, 0);
 	check_list(&s, "it was in 1904", "1904\n");
 	/* The name of the document is known; a document that is searched counts only by what was sent of it. */

@@ -1,8 +1,8 @@
-/* tests/app/t_worker.c - the thread of the full screen: it starts or fails without a trace, owns the chat while it
- * runs, and asks the store for the session's title only when that may have changed.
+/* tests/app/t_worker.c - the thread of the full screen: it starts, or fails without leaking; it owns the chat while it
+ * runs; it reads the session's title from the store only when the title may have changed.
  *
- * Under the thread sanitizer `reads_at_once` shows that main leaves the chat alone: the thread appends to it from its
- * first moment. */
+ * Under the thread sanitizer `reads_at_once` shows that the main thread does not touch the chat, which the worker
+ * changes from its first moment on. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ static void closed(void)
 	options_free(&p.o);
 	str_free(&p.note);
 	snprintf(clean, sizeof clean, "rm -rf '%.60s'", p.home);
-	if (system(clean)) { /* a directory is left */
+	if (system(clean)) { /* on failure only a directory is left behind */
 	}
 }
 
@@ -77,14 +77,14 @@ static void settle(struct tui *t)
 
 /* ---- starting ---- */
 
-enum { TRIES = 50, NOISE = 4096 }; /* what malloc() keeps of small pieces for the next time */
+enum { TRIES = 50, NOISE = 4096 }; /* NOISE: most bytes by which malloc()'s caches may change the figures */
 
 static size_t allocated(void)
 {
 	return mallinfo2().uordblks;
 }
 
-/* No descriptor is left to open. */
+/* No file descriptor is free for the event descriptor. */
 TEST(no_event_descriptor)
 {
 	struct rlimit before, none;
@@ -108,8 +108,8 @@ TEST(no_event_descriptor)
 	closed();
 }
 
-/* A stack that no address space holds: pthread_create() fails. Returns the bytes that so many starts leave
- * allocated. */
+/* Make pthread_create() fail by a default stack size beyond the address space. Returns the bytes that `tries` failed
+ * starts leave allocated. */
 static size_t without_threads(int tries)
 {
 	pthread_attr_t before, huge;
@@ -144,7 +144,7 @@ TEST(no_thread)
 	opened((const char *const[]){ "--private", "tests/screens/document.md", NULL });
 	leaked = without_threads(TRIES);
 	CHECK_MSG(leaked < NOISE, "%zu bytes are lost", leaked);
-	/* And with threads again, all is well. */
+	/* With the normal stack size the screen opens. */
 	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
 	settle(t);
 	tui_close(t);
@@ -162,8 +162,8 @@ static int says_working(struct worker *w)
 	return s.working;
 }
 
-/* The thread comes to a message late, here never: something runs from the moment on at which main hands it over, and
- * until a stop takes it back. */
+/* Here the thread never takes the message. The status reports work from worker_do() until worker_stop() drops the
+ * message. */
 TEST(a_message_that_waits_for_the_thread_is_work)
 {
 	struct worker *w;
@@ -172,7 +172,7 @@ TEST(a_message_that_waits_for_the_thread_is_work)
 	opened((const char *const[]){ "--private", NULL });
 	CHECK(worker_open(&w, &p.c, &e) == 0);
 	CHECK(!says_working(w));
-	worker_do(w, JOB_REPORT, 0, NULL, 0); /* a small job: the user did not send it */
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* a small job, which the user did not send, is not reported as work */
 	CHECK(!worker_status(w, &(struct worker_status){ 0 }));
 	worker_do(w, JOB_LINE, 0, "hello", 5);
 	CHECK(says_working(w));
@@ -184,7 +184,7 @@ TEST(a_message_that_waits_for_the_thread_is_work)
 	closed();
 }
 
-/* Stopped as soon as it was sent: the message ran, or the screen says that it did not; and then the screen rests. */
+/* A message that is stopped as soon as it was sent either ran or is reported as dropped; then nothing runs. */
 TEST(a_message_is_stopped_as_soon_as_it_is_sent)
 {
 	enum { ROUNDS = 40 };
@@ -240,8 +240,8 @@ TEST(reads_at_once)
 	str_free(&text);
 }
 
-/* A signal that ends the program while it runs: main notes it, and the chat has it as the exit code. In a process of
- * its own, which the signal is never forgotten in. */
+/* Send SIGTERM while the screen runs, and return the chat's exit code. Runs in a child process, because the signal
+ * stays noted. */
 static int end_by_signal(void)
 {
 	struct tui *t;
@@ -308,8 +308,8 @@ static void enter(struct tui *t, const char *line)
 	settle(t);
 }
 
-/* Reading looks at what is true after every chunk, an answer ten times a second: the title is the same all the
- * while. */
+/* The status is reported after every chunk of a prefill and ten times a second during an answer, but the title is read
+ * only when it may have changed. */
 TEST(the_title_is_asked_for_when_it_changes)
 {
 	struct tui *t;
@@ -334,7 +334,7 @@ TEST(the_title_is_asked_for_when_it_changes)
 	many = asked;
 	str_free(&question);
 	test_note("the title is asked for %d times in a short turn, %d times in one of 5000 words", few, many);
-	CHECK(few > 0); /* or the test does not see it */
+	CHECK(few > 0); /* otherwise the hook does not count */
 	CHECK_INT(many, few);
 	enter(t, "/rename renamed");
 	CHECK(shows(t, "renamed  "));
@@ -357,7 +357,7 @@ static void paste(struct tui *t, const char *word, int n)
 	tui_feed(t, "\033[201~\r", 7);
 }
 
-/* Until the screen shows this; two minutes, and the machine has forgotten the test. */
+/* Wait until the screen shows the text, at most two minutes. */
 static void wait_for(struct tui *t, const char *what)
 {
 	double until = now_seconds() + 120;
@@ -367,7 +367,7 @@ static void wait_for(struct tui *t, const char *what)
 	CHECK_MSG(shows(t, what), "'%s' is not shown", what);
 }
 
-/* The last line above this one that is not blank, or "". */
+/* Set *out to the last line above the one with the text `what` that is not blank; "" if there is none. */
 static void line_above(const struct str *screen, const char *what, struct str *out)
 {
 	const char *end = strstr(screen->p, what), *from = NULL;
@@ -382,8 +382,8 @@ static void line_above(const struct str *screen, const char *what, struct str *o
 		str_adds(out, "");
 }
 
-/* A cache of sinks rolls 64 tokens back at most: to regenerate a longer answer is to prefill the whole question again,
- * which takes long enough to be stopped before the first token. Meanwhile the old answer is not shown. */
+/* A `sink` cache can roll back at most 64 tokens. Regenerating a longer answer therefore prefills the whole question
+ * again, which takes long enough to be stopped before the first token. Meanwhile the old answer is not shown. */
 TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 {
 	struct tui *t;
@@ -399,7 +399,7 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	tui_dump(t, 0, &screen);
 	line_above(&screen, "[cut at 100 tokens", &answer);
 	CHECK_MSG(answer.n > 4 && !strstr(answer.p, "word"), "the answer ends in '%s' on\n%s", answer.p, screen.p);
-	/* On a busy machine this thread may come too late to see the prefill, or to stop it: then once more. */
+	/* On a busy machine this thread may miss the prefill: try again. */
 	for (int i = 0; i < 50 && !stopped; i++) {
 		tui_feed(t, "/regen\r", 7);
 		while (!shows(t, "reading") && !tui_idle(t))
@@ -423,7 +423,7 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	str_free(&answer);
 }
 
-/* What one looks at while the worker works opens over the transcript, at once; a command that may change something
+/* A command that only shows something opens a pane at once, even during an answer. A command that may change something
  * waits. */
 TEST(looking_does_not_wait)
 {
@@ -441,12 +441,13 @@ TEST(looking_does_not_wait)
 	CHECK(shows(t, "reading"));
 	tui_feed(t, "\33[27u", 5);
 	tui_feed(t, "/copy code 99\r", 14);
-	CHECK(shows(t, "there is no block of code")); /* in the status row: the transcript grows by an answer */
+	/* shown in the status row, because an answer is being appended to the transcript */
+	CHECK(shows(t, "there is no block of code"));
 	tui_feed(t, "/set temp\r", 10);
 	tui_feed(t, "\003", 1);
 	settle(t);
 	tui_dump(t, 0, &text);
-	/* stopping makes it the draft again */
+	/* after a stop, the waiting command is back in the input line */
 	CHECK_MSG(!strstr(text.p, "so far ") && strstr(text.p, "> /set temp"), "%s", text.p);
 	str_free(&text);
 	tui_close(t);
@@ -459,8 +460,8 @@ static void keys(struct tui *t, const char *k)
 	tui_step(t, 0.05);
 }
 
-/* Sessions are deleted and restored while an answer runs, and the list stays open. Deleting the one that is answered
- * waits for the end of the answer: undone before that, it does not happen; a stop is no undoing. */
+/* Sessions are deleted and restored while an answer runs, and the list stays open. Deleting the session of the running
+ * answer waits for the end of the answer. /undelete before that cancels the deletion; stopping the answer does not. */
 TEST(sessions_are_deleted_while_an_answer_runs)
 {
 	static const char list[] = "\33OS", down[] = "\33[B", erase[] = "\4", yes[] = "y", undo[] = "\25",
@@ -498,7 +499,7 @@ TEST(sessions_are_deleted_while_an_answer_runs)
 	CHECK_INT(p.c.n_deleted, 1);
 	CHECK(chat_is_deleted(&p.c, here));
 	CHECK_INT(p.c.conv.n_msg, 0);
-	keys(t, stop); /* what was typed meanwhile is the draft now */
+	keys(t, stop); /* clears the text that was typed meanwhile */
 	enter(t, "/undelete");
 	CHECK_INT(p.c.n_deleted, 0);
 	CHECK_INT(p.c.log->session, here);
@@ -532,7 +533,7 @@ TEST(the_status_does_not_count_undone_turns)
 	closed();
 }
 
-/* While a question is read, the status counts what the cache has of the conversation before it, too. */
+/* During the prefill of a question, the status also counts the cached tokens before it. */
 TEST(the_status_of_a_prefill_counts_what_was_there)
 {
 	struct tui *t;
@@ -557,8 +558,7 @@ TEST(the_status_of_a_prefill_counts_what_was_there)
 	closed();
 }
 
-/* A token that some heads keep and others evicted is kept: the tokens that are kept and those that are evicted are
- * all. */
+/* A token that at least one head keeps counts as kept, so kept and evicted tokens add up to all tokens. */
 TEST(kept_and_evicted_tokens_are_all)
 {
 	struct tui *t;
@@ -577,14 +577,14 @@ TEST(kept_and_evicted_tokens_are_all)
 	CHECK(c->evicted > 0 && c->thinned > 0);
 	CHECK_INT(c->kept + c->evicted, c->seen);
 	CHECK(c->kept >= c->region[0].fill + c->region[1].fill);
-	cache_report_take(r, &p.c.conv, &nobody, 2, c->seen - 3); /* the last three are not read yet */
+	cache_report_take(r, &p.c.conv, &nobody, 2, c->seen - 3); /* the last three tokens are not prefilled yet */
 	CHECK_INT(c->kept + c->evicted, c->seen);
 	cache_report_free(r);
 	closed();
 }
 
-/* Nor those of the conversation before a new one, whose speed goes, too; a bounded cache may have evicted most of
- * them. */
+/* The status of a new conversation counts neither the tokens nor the speed of the previous one, even if a bounded cache
+ * has evicted most of those tokens. */
 TEST(the_status_of_a_new_conversation_is_its_own)
 {
 	static const char *const policy[] = { "full", "sink:size=64,stride=16" };
@@ -642,7 +642,8 @@ TEST(left_and_right_show_variants)
 	settle(t);
 	CHECK(shows(t, "[variant 1 of 2]") && !shows(t, "2 of 2"));
 	CHECK(!shows(t, "/variant") && !shows(t, "[variant 1 of 2;")); /* said once */
-	tui_feed(t, "x\33[C\177", 5);                                  /* with a draft they move the cursor */
+	/* with a draft, Left and Right move the cursor */
+	tui_feed(t, "x\33[C\177", 5);
 	settle(t);
 	CHECK(shows(t, "[variant 1 of 2]"));
 	tui_feed(t, "\33[C", 3);
@@ -652,7 +653,7 @@ TEST(left_and_right_show_variants)
 	closed();
 }
 
-/* Answers that differ behind a NUL byte are two. */
+/* Answers that differ only after a NUL byte are two variants. */
 TEST(variants_may_hold_any_bytes)
 {
 	struct tui *t;
@@ -681,7 +682,7 @@ TEST(variants_may_hold_any_bytes)
 	closed();
 }
 
-/* An answer that a crash cut short says so, and how to go on. */
+/* An answer that a crash has cut short gets a note that names the command to continue. */
 TEST(an_interrupted_answer_is_marked)
 {
 	struct tui *t;
@@ -704,7 +705,7 @@ TEST(an_interrupted_answer_is_marked)
 	tui_feed(t, "/continue\r", 10);
 	settle(t);
 	CHECK(!shows(t, "interrupted"));
-	/* A question whose answer had not begun. */
+	/* The note below a question whose answer had not begun. */
 	CHECK(!message_append(p.c.log->store, p.c.log->session,
 	                      &(struct stored_message){ .parent = p.c.conv.msg[1].stored,
 	                                                .role = ROLE_USER,
@@ -723,7 +724,7 @@ TEST(an_interrupted_answer_is_marked)
 	closed();
 }
 
-/* A session that comes back shows the sources of every answer; F7 and a click open those of the answer that is seen. */
+/* A resumed session shows the sources of every answer; F7 and a click open those of the visible answer. */
 TEST(answers_come_back_with_their_sources)
 {
 	static const char *const args[] = {
@@ -735,7 +736,7 @@ TEST(answers_come_back_with_their_sources)
 	char *first, *second;
 
 	opened(args);
-	search_of(&p.c.conv)->rerank.tokens = -1; /* the tiny model judges nothing well */
+	search_of(&p.c.conv)->rerank.tokens = -1; /* no reranking: the tiny model cannot rank passages */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "What does the tenant pay?\r", 26);
@@ -755,7 +756,7 @@ TEST(answers_come_back_with_their_sources)
 	str_clear(&screen);
 	tui_dump(t, 0, &screen);
 	CHECK_MSG(strstr(screen.p, "source [1] of ") != NULL, "%s", screen.p);
-	/* The document goes, and its answers say so. */
+	/* After the document is dropped, opening a source reports that it is missing. */
 	tui_feed(t, "\3", 1);
 	settle(t);
 	tui_feed(t, "/drop 1\r", 8);
@@ -788,7 +789,7 @@ TEST(a_regenerated_answer_has_its_sources)
 	size_t n = 0;
 
 	opened((const char *const[]){ "--private", "-n", "4", "tests/screens/document.md", NULL });
-	search_of(&p.c.conv)->rerank.tokens = -1; /* the tiny model judges nothing well */
+	search_of(&p.c.conv)->rerank.tokens = -1; /* no reranking: the tiny model cannot rank passages */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	for (int i = 0; i < 2; i++) {
@@ -811,8 +812,8 @@ TEST(a_regenerated_answer_has_its_sources)
 	str_free(&screen);
 }
 
-/* What was taken from the stream when the stop came is in the conversation, and all of it is shown, whether or not it
- * was prefilled. */
+/* All text that was taken from the stream before the stop is in the conversation and on the screen, even if it is not
+ * prefilled yet. */
 TEST(a_stopped_stream_shows_all_that_was_taken)
 {
 	enum { LINES = 40000 };
