@@ -1,5 +1,5 @@
-/* tests/cuda/cuda_test.h - the device of the CUDA backend's tests: the emulated one, as linked into the test; or,
- * with WEIR_TEST_CUDA=device, a GPU, through the plugin that WEIR_CUDA names. */
+/* tests/cuda/cuda_test.h - opens the device for tests of the CUDA backend: the emulated device, which is linked into
+ * the test; with WEIR_TEST_CUDA=device, a GPU, through the plugin that WEIR_CUDA names. */
 #ifndef WEIR_TEST_CUDA_TEST_H
 #define WEIR_TEST_CUDA_TEST_H
 
@@ -13,7 +13,7 @@
 
 int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
-/* A test that simulates the CUDA runtime itself defines TEST_CUDA_PLAYED. */
+/* 1 if the tests use a GPU. A test that simulates the CUDA runtime defines TEST_CUDA_PLAYED and never uses one. */
 static inline int test_cuda_is_device(void)
 {
 #ifdef TEST_CUDA_PLAYED
@@ -25,7 +25,7 @@ static inline int test_cuda_is_device(void)
 #endif
 }
 
-/* Open the backend under test; otherwise as weir_cuda_open(). */
+/* Open the backend under test. Returns what weir_cuda_open() returns. */
 static inline int test_cuda_open(struct backend **out, char err[160])
 {
 	return test_cuda_is_device() ? backend_open(out, "cuda", NULL, err)
@@ -56,8 +56,8 @@ static inline const char *test_cuda_plugin(void)
 	return path;
 }
 
-/* Make engine_open() and backend_open() use that plugin from now on, or a GPU's, which was named when the test
- * began. */
+/* test_cuda_use_plugin(): make engine_open() and backend_open() use the plugin with the emulated device, or the GPU's
+ * plugin that WEIR_CUDA named when the test began. */
 static char test_cuda_named[4200];
 __attribute__((constructor)) static inline void test_cuda_begin(void)
 {

@@ -32,15 +32,15 @@ enum wrong {
 	COPY_ODD,
 	N_WRONG
 };
-/* Run a kernel that sums 0 .. 255 with this mistake. Return 0 and its result, or -1 and the device's message. */
+/* Run a kernel with this mistake that sums 0 .. 255. Returns 0 and sets *sum; or -1 with the device's message in
+ * err. */
 int wrong_run(enum wrong, float *sum, char err[160]);
 
-/* Compare what kernels compute with plain code, for each operation of the language. Return 0, or the line of the
+/* Compare the results of each operation of the kernel language with plain code. Returns 0, or the source line of the
  * first difference. */
 int language_check(void);
 
-/* Launches whose numbers are added up: kind = which kernel, arg = its argument; then how often each argument came,
- * in order. */
+/* A queue of launches that add up numbers. queue_launch(): launch kernel `kind` with argument `arg`. */
 struct wrong_queue;
 struct wrong_queue *queue_open(void);
 void queue_close(struct wrong_queue *);

@@ -1,7 +1,8 @@
 /* tests/cuda/t_cuda_attn.c - attention of the CUDA backend, on the emulated device (tests/cuda/emulator/host.cuh)
  * or on a GPU.
  *
- * Results are compared with attention in double (attn_ref.h). Bounds of the normalised error (NMSE), by path:
+ * Results are compared with attention in double (attn_ref.h). Upper bounds of the normalised mean squared error (NMSE),
+ * by code path:
  *
  *     f32 planes, odd head_dims, and few queries over f16      1e-10    (f32 arithmetic, or as good)
  *     few queries over bf16, many over bf16                    1e-8     (16 bits of queries and probabilities)
@@ -17,7 +18,7 @@
 #include "tests/lib/attn_ref.h"
 #include "tests/cuda/cuda_test.h"
 
-/* Not where the device's plugin is tested. */
+/* Weak, because these functions are missing if a GPU is tested. */
 void gpu_host_order(unsigned) __attribute__((weak));
 void gpu_host_stats(struct gpu_host_counts *) __attribute__((weak));
 
@@ -33,10 +34,10 @@ static struct backend *open_cuda(void)
 	return be;
 }
 
-/* Up to here queries of a KV head are few. */
+/* up to this number of queries of a KV head, the path for few queries is taken */
 enum { FEW = 32 };
 
-/* WEIR_SOAK=10: ten times as many shapes; at most twenty times. */
+/* WEIR_SOAK=N: N times as many shapes, at most 20 times as many. */
 static int rounds(int n)
 {
 	const char *soak = getenv("WEIR_SOAK");
@@ -83,7 +84,7 @@ static struct shape shape_small(int round)
 	return s;
 }
 
-/* The same with what few models have: a sliding window, a soft cap, sinks. */
+/* Return a random shape with features that few models have: a sliding window, a soft cap, sinks. */
 static struct shape shape_few(int round)
 {
 	struct shape s = shape_small(round);
@@ -139,8 +140,8 @@ TEST(parts_lists_and_types_match_double)
 	test_note("attention, worst nmse: f32 or as good %.1e, bf16 %.1e, f16 %.1e", worst[0], worst[1], worst[2]);
 }
 
-/* More parts than one launch takes, of which some are empty; more heads in a group than are few; one token that sees
- * one row. */
+/* More parts than one launch takes, some of them empty; a group of more than FEW heads; a token that sees a single
+ * row. */
 TEST(odd_shapes_match_double)
 {
 	/* clang-format off */
@@ -189,7 +190,7 @@ static const struct shape steady[] = {
 };
 enum { N_STEADY = LEN(steady) };
 
-/* Blocks that come in another order, and steps that are replayed, change nothing; nor do counters last. */
+/* The order of blocks and replayed steps do not change the bits; counters of one launch do not affect the next. */
 TEST(same_bits_every_time)
 {
 	for (int i = 0; i < N_STEADY; i++) {
@@ -251,7 +252,7 @@ TEST(same_bits_every_time)
 
 /* ---- special values ---- */
 
-/* A token must not see what lies behind it, nor rows that are on no list, not even as 0 * NaN. */
+/* A token must not read later rows, nor rows that are on no list, not even as 0 * NaN. */
 TEST(never_reads_what_is_not_seen)
 {
 	static const struct {
@@ -290,7 +291,7 @@ TEST(never_reads_what_is_not_seen)
 			          (int)seen);
 			if (seen < s.n)
 				CHECK(isnan(got[(size_t)seen * width]));
-			/* Values alone: keys tell of themselves. */
+			/* Restore the keys, so that only the values are NaN. */
 			for (int32_t r = 80 + 109 - (s.n - seen); r < 80 + 109; r++)
 				be->ops->write(be, &g.k, (size_t)r * row, (uint8_t *)w.kb + (size_t)r * row, row);
 			stage_run(&g, 0, s.n, NULL, got);
@@ -340,7 +341,8 @@ TEST(carries_not_a_number)
 		}
 }
 
-/* Scores far apart must neither overflow nor lose the largest; nor must large queries, where they are 16 bits wide. */
+/* Scores that are far apart must neither overflow nor lose the largest one. The same holds for large queries, which
+ * some paths round to 16 bits. */
 TEST(survives_extreme_scores)
 {
 	for (int kind = 0; kind < 4; kind++) {
@@ -395,7 +397,7 @@ TEST(probe_matches_double)
 		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
 		                                                : 0;
 		int32_t cols = w.cols - skip;
-		int elsewhere = 0; /* sums of before are in a tensor of their own */
+		int elsewhere = 0; /* 1 = the sums of earlier calls are in a separate tensor */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
 		      share = round % 3 ? 0.9f : 0.5f;
 		float width[3] = { GUARD, 1000, GUARD };
@@ -434,7 +436,7 @@ TEST(probe_matches_double)
 			.skip = skip,
 		};
 		stage_run(&g, 0, s.n, &probe, got);
-		/* Tokens of no weight are computed as without a probe. */
+		/* The output is the same as without a probe, also for tokens of weight 0. */
 		CHECK_MSG(nmse(got, out, all) < bound_of(&s, 0), "nmse %g: %s", nmse(got, out, all), describe(&s));
 		be->ops->read(be, &sum, 0, m, cells * 4);
 		be->ops->read(be, &need, 0, width, 12);
@@ -453,7 +455,7 @@ TEST(probe_matches_double)
 			if (x == before)
 				CHECK_MSG(m[i] == (float)before, "wrote row %d column %d", (int)r, (int)c);
 		}
-		/* Keys of q8_0 are rounded once more on their way. */
+		/* Keys of q8_0 are rounded a second time while they are read. */
 		CHECK_MSG(worst < (s.type == DT_Q8_0   ? 4e-4
 		                   : s.type == DT_BF16 ? 4e-5
 		                                       : 6e-6),
@@ -478,7 +480,7 @@ TEST(probe_matches_double)
 	}
 }
 
-/* Equal scores: the share is exact to a row. */
+/* With equal scores, the number of rows that hold a share of the mass is known exactly. */
 TEST(need_of_even_attention)
 {
 	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0, .window = 0 };
@@ -503,8 +505,8 @@ TEST(need_of_even_attention)
 
 /* ---- conditions ---- */
 
-/* Parts that hang on flags: what is attended, and its mass, are those of the parts that are left; each way in one
- * grid. */
+/* Parts that are skipped depending on a flag on the device: output and mass equal those of a call without the skipped
+ * parts, and the grid is the same in both cases. */
 TEST(parts_hang_on_flags)
 {
 	for (int kind = 0; kind < 3; kind++)
@@ -541,7 +543,7 @@ TEST(parts_hang_on_flags)
 			int32_t gone = is ? 1 : 0, skipped;
 			double holding = 0;
 
-			/* The world without the part that is not read. */
+			/* The same data without the part that is skipped. */
 			left.s.n_part = 2;
 			for (int i = gone; i < 2; i++) {
 				left.s.n_rows[i] = w.s.n_rows[i + 1];
@@ -606,7 +608,7 @@ TEST(parts_hang_on_flags)
 
 /* ---- choices ---- */
 
-/* Slots selected in the same call: the same bits as selecting first. */
+/* Attention that selects slots in the same call gives the same bits as a selection before the call. */
 TEST(same_bits_as_selecting_first)
 {
 	static const struct {
@@ -666,7 +668,7 @@ TEST(same_bits_as_selecting_first)
 			part[0].selection = at_once ? &choice : NULL;
 			be->ops->attn(be, &g.args, 1);
 			be->ops->read(be, &out, 0, got[at_once], (size_t)(heads * dim) * 4);
-			/* The second time the list is what the call itself finds. */
+			/* Reset the list: in the second round the call itself must fill it. */
 			be->ops->write(be, &rows, 0, w.rows[0], (size_t)(n_kv * list[i].best) * 4);
 		}
 		CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
@@ -719,7 +721,7 @@ TEST(refuses_what_does_not_fit)
 	struct attn_probe p = { .mass = &sum, .weight = weight };
 	struct attn_part part = { .n_slots = 4, .when = { &flag, 0, 0 } };
 
-	/* A list lies on the device, so that a wrong row is not told; it is read as one of the cache's. */
+	/* A list is on the device, so a wrong row number is not reported; it must be read as a row inside the cache. */
 	for (int i = 0; i < 4; i++) {
 		be->ops->write(be, &g.rows[0], 19 * 4, &wrong[i], 4);
 		stage_run(&g, 0, 2, NULL, got);
@@ -749,7 +751,7 @@ TEST(refuses_what_does_not_fit)
 	w.row0[1] = 71;
 	stage_run(&g, 0, 2, NULL, got);
 	refused(be, "wrong shape");
-	/* Of several tokens each would have to decide for itself. */
+	/* Conditions are refused for several tokens, because each token would need its own decision. */
 	g.args.part = &part;
 	g.args.n_part = 1;
 	be->ops->attn(be, &g.args, 2);
@@ -765,7 +767,8 @@ TEST(refuses_what_does_not_fit)
 	world_free(&w);
 }
 
-/* One launch, whose grid stays the same from token to token: a step of layers is replayed. */
+/* Attention takes one launch whose grid does not change from token to token, so that the graph of a step is
+ * replayed. */
 TEST(takes_one_launch)
 {
 	enum { LAYERS = 5 };

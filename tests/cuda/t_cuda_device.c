@@ -39,7 +39,7 @@ TEST(device_says_what_is_missing)
 		fake_cuda.image = words;
 		open_says("weir-cuda.so has no code for 'host' (sm_90); build it with 'make CUDA_ARCH=native'");
 	}
-	/* A newer driver than the runtime is fine, and so is an older one of the same major version. */
+	/* A driver newer than the runtime works; so does an older one of the same major version. */
 	for (int v = 13000; v <= 14000; v += 500) {
 		struct backend *be;
 
@@ -85,7 +85,7 @@ TEST(device_gives_everything_back)
 	CHECK_INT(fake_cuda_held(), held);
 }
 
-/* Without graphs, or with such as cannot be updated, everything is as it was but slower. */
+/* Without graphs, or with graphs that cannot be updated, results are the same. */
 TEST(device_without_graphs)
 {
 	for (int graphs = 0; graphs <= 2; graphs += 2) {
@@ -98,7 +98,7 @@ TEST(device_without_graphs)
 	fake_cuda_good();
 }
 
-/* No memory for cuBLAS is told and over: with memory the next product is computed, after what comes before it. */
+/* A lack of memory for cuBLAS is reported once. When there is memory again, the next product is computed. */
 TEST(device_product_after_no_memory)
 {
 	enum { N = 12, N_ROWS = 5, COLS = 32 };
@@ -123,7 +123,7 @@ TEST(device_product_after_no_memory)
 		be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, N);
 		CHECK(be->ops->sync(be) < 0);
 		CHECK_MSG(strstr(be->err, "out of GPU memory (cuBLAS's workspace)") != NULL, "%s", be->err);
-		CHECK_INT(fake_cuda_held(), held + !i); /* the activations' buffer stays */
+		CHECK_INT(fake_cuda_held(), held + !i); /* the buffer for activations stays allocated */
 	}
 	fake_cuda.workspace = 1;
 	be->ops->write(be, &x, 0, xs, sizeof xs);
@@ -139,7 +139,7 @@ TEST(device_product_after_no_memory)
 	fake_cuda_good();
 }
 
-/* What has been waited for is not waited for again: each time costs microseconds, and a token of a small model has few
+/* A second wait without new work costs nothing: each wait takes microseconds, and a token of a small model only a few
  * hundred. */
 TEST(device_waits_once)
 {
@@ -154,7 +154,7 @@ TEST(device_waits_once)
 		for (int k = 0; k < i; k++)
 			be->ops->rmsnorm(be, &t, &t, &w, 64, 1e-6f, 1);
 		if (i & 1)
-			be->ops->read(be, &t, 0, x, sizeof x); /* waits for its own bytes */
+			be->ops->read(be, &t, 0, x, sizeof x); /* a read waits for its own bytes only */
 		CHECK(be->ops->sync(be) == 0);
 		CHECK(be->ops->sync(be) == 0);
 		waits += !(i & 1);
@@ -165,7 +165,7 @@ TEST(device_waits_once)
 	finish(be);
 }
 
-/* The device begins while the host still gathers: parts of a step are there before anybody waits. */
+/* The device runs parts of a step while the host still collects its launches, before a wait. */
 TEST(device_begins_early)
 {
 	struct backend *be = open_cuda();

@@ -20,7 +20,7 @@ static const struct fetch_shape fetch_shapes[] = {
 	{ 40, 2, 300, 20, 16, DT_BF16 },  { 64, 1, 3000, 1300, 1100, DT_Q8_0 }, { 6, 2, 33, 1, 1, DT_F16 },
 };
 
-/* Planes, rows and their map on one backend. */
+/* The tensors of one backend: planes in host memory, fetched rows, and the map from slots to rows. */
 struct fetch_set {
 	struct backend *be;
 	struct tensor k, v, from_k, from_v, map, list, slots, next, count, count_ahead;
@@ -86,7 +86,7 @@ static void set_fetch(struct fetch_set *f, const struct fetch_shape *s, const in
 				       });
 }
 
-/* The entries of some slots were written again. */
+/* Mark the rows of n slots from `from` on as not fetched, as if their entries were written again. */
 static void set_forget(struct fetch_set *f, const struct fetch_shape *s, int32_t from, int32_t n)
 {
 	int32_t *none = must_alloc(4 * (size_t)n);
@@ -117,7 +117,7 @@ static void same_tensor(const struct fetch_set *a, const struct fetch_set *b, co
 	free(q);
 }
 
-/* The rows of the list hold the wanted entries, each its own. */
+/* Check that the rows in the list hold the wanted entries, and that no row is used twice. */
 static void holds(const struct fetch_set *f, const struct fetch_shape *s, const int32_t *want, int32_t n,
                   const uint8_t *from, const struct tensor *to)
 {
@@ -144,7 +144,7 @@ static void holds(const struct fetch_set *f, const struct fetch_shape *s, const 
 	free(taken);
 }
 
-/* Each head's slots in another order; a call changes some of the first ones. */
+/* Shuffle the slots of each head; all = 0: only a third of them. */
 static void shuffle(int32_t *want, const struct fetch_shape *s, int all)
 {
 	for (int32_t h = 0; h < s->heads; h++)

@@ -56,19 +56,19 @@ TEST(host_tells_mistakes)
 		gpu_host_order(order);
 		for (size_t i = 0; i < LEN(mistakes); i++) {
 			if (mistakes[i].touches && SANITIZED)
-				continue; /* the sanitizer ends the program at the access */
+				continue; /* a sanitizer would end the program at the illegal access */
 			*err = 0;
 			CHECK_MSG(wrong_run(mistakes[i].w, &sum, err) < 0, "order %u: %s was not told", order,
 			          mistakes[i].name);
 			CHECK_MSG(strstr(err, mistakes[i].says) != NULL, "%s: \"%s\"", mistakes[i].name, err);
 		}
-		/* And the next launch is as good as new. */
+		/* The next launch works. */
 		CHECK(wrong_run(RIGHT, &sum, err) == 0 && sum == 255 * 128);
 	}
 	gpu_host_order(2);
 }
 
-/* What cannot be told shows in the result, in one order or another. */
+/* Mistakes that the device cannot detect give a wrong result in most orders. */
 TEST(host_shows_missing_barriers_and_garbage)
 {
 	static const enum wrong w[] = { NO_BARRIER, SHARED_UNSET, STAGED_LATE, NOT_WAITED };
@@ -86,7 +86,7 @@ TEST(host_shows_missing_barriers_and_garbage)
 		}
 		CHECK_MSG(seen >= 3, "mistake %d showed in %d of 6 orders", (int)w[i], seen);
 	}
-	/* Half a warp of its own is no mistake, though no sum any more. */
+	/* A mask of half a warp is legal, although the sum is then wrong. */
 	CHECK(wrong_run(OTHER_MASK, &sum, err) == 0);
 	gpu_host_order(2);
 }
@@ -120,7 +120,7 @@ static struct made shape_random(int n)
 	return s;
 }
 
-/* One step with arguments of its own; is its outcome that of its launches in order? */
+/* Run one step with its own arguments, and check that its result is that of its launches in order. */
 static void step_run(struct wrong_queue *q, const struct made *s, int same_args)
 {
 	unsigned long long want = 0;
@@ -165,7 +165,7 @@ TEST(graphs_seen_built_replayed)
 	step_run(q, &s, 0);
 	c = counted();
 	CHECK(c.replayed == 1 && c.updated > 4 && c.updated <= 8);
-	/* Another grid, another kernel, one launch more: other steps. */
+	/* A step with another grid, another kernel or another number of launches is not replayed. */
 	t.grid[4]++;
 	step_run(q, &t, 1);
 	CHECK_INT(counted().replayed, 0);
@@ -182,11 +182,11 @@ TEST(graphs_seen_built_replayed)
 	queue_close(q);
 }
 
-/* A long step is cut where it always is, the beginning short, and equal parts do not share a graph: each has its own
- * arguments. */
+/* A long step is always cut at the same places, and its first parts are short. Equal parts do not share a graph,
+ * because each has its own arguments. */
 TEST(graphs_of_parts)
 {
-	enum { PAIRS = (16 + 32 + 64 + 64 + 8) / 2, PARTS = 5 }; /* a queue_launch() is two */
+	enum { PAIRS = (16 + 32 + 64 + 64 + 8) / 2, PARTS = 5 }; /* each queue_launch() makes two launches */
 	struct wrong_queue *q = queue_open();
 	struct gpu_host_counts c;
 
@@ -210,7 +210,7 @@ TEST(graphs_of_parts)
 
 TEST(graphs_the_least_recently_used_goes)
 {
-	enum { KINDS = 70 }; /* more than there are graphs */
+	enum { KINDS = 70 }; /* more than the number of graphs that are kept */
 	struct wrong_queue *q = queue_open();
 	struct made s[KINDS];
 	struct gpu_host_counts c;
@@ -219,7 +219,7 @@ TEST(graphs_the_least_recently_used_goes)
 		s[i] = shape_random(6);
 		s[i].grid[0] = (unsigned)i + 1;
 	}
-	/* The first stays in use while others come and go. */
+	/* The first graph stays in use while others are replaced. */
 	for (int round = 0; round < 3; round++)
 		for (int i = 0; i < KINDS; i++) {
 			step_run(q, &s[0], 0);
@@ -230,7 +230,7 @@ TEST(graphs_the_least_recently_used_goes)
 		step_run(q, &s[0], 0);
 	c = counted();
 	CHECK_INT(c.replayed, 20);
-	/* More shapes in turn than are kept: still right. */
+	/* If more shapes alternate than graphs are kept, results are still right. */
 	for (int i = 0; i < 5 * KINDS; i++)
 		step_run(q, &s[i % KINDS], 0);
 	queue_close(q);

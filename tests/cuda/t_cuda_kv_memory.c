@@ -40,7 +40,7 @@ static struct timeline *open_kv(struct engine *e, const char *kv, const char *ty
 	return tl;
 }
 
-/* What this cache has to have of the device at least, and what it takes without a limit. */
+/* Return the least device memory that this cache needs. *all: the memory that it takes without a limit. */
 static uint64_t least_of(struct engine *e, const char *kv, const char *type, uint64_t *all)
 {
 	struct timeline_options o = { .kv = kv, .kv_type = type, .ctx = CTX, .batch = 64 };
@@ -165,7 +165,7 @@ TEST(cuda_kv_memory_where_layers_have_windows)
 
 /* ---- drafts, another policy, refusals ---- */
 
-/* Of n drafted tokens keep are accepted, by all of some timelines. */
+/* Draft n tokens on all timelines, and accept the first `keep`. */
 static void all_draft(const struct some *s, const int32_t *draft, int32_t n, int32_t keep)
 {
 	struct err err = { 0 };
@@ -234,7 +234,7 @@ TEST(cuda_kv_memory_refuses)
 		refused(e, kv[i], 64 << 10, ERR_USAGE,
 		        "needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift'");
 	refused(e, "sift:k=16", 64 << 10, ERR_FIT, "--kv-memory allows 0.1");
-	/* What fits needs no policy that selects. */
+	/* A cache that fits into the limit works with any policy. */
 	tl = open_kv(e, "full", NULL, 64 << 20);
 	CHECK(!tl->cache.kv.host);
 	timeline_close(tl);

@@ -1,10 +1,10 @@
 /* tests/cuda/t_cuda_matmul.c - weights and products of the CUDA backend, on the emulated device
  * (tests/cuda/emulator/host.cuh) or on a GPU.
  *
- * Results are compared with products in double, computed here from the reference conversion of the weights. Few
- * tokens are computed in f32, for quantised weights from x rounded to 16 bits per block: NMSE < 1e-9 (measured:
- * 1e-14 for floats, 2 to 3e-10 for the others). Many tokens are computed in f16: NMSE < 1e-6 (measured: 4e-8 to
- * 1e-7). */
+ * Results are compared with products in double, computed here from the reference conversion of the weights. Products of
+ * few tokens are computed in f32; for quantised weights, activations are rounded to 16 bits per block. Bound: NMSE <
+ * 1e-9 (measured: 1e-14 for float weights, 2e-10 to 3e-10 for quantised ones). Products of many tokens are computed in
+ * f16. Bound: NMSE < 1e-6 (measured: 4e-8 to 1e-7). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static float *random_floats(size_t n, float lo, float hi)
 	return x;
 }
 
-/* Where a block of this type keeps its scale and, if it does, its minimum; -1 = it has none. */
+/* Set *d and *m to the byte offsets of the scale and the minimum in a block of this type; -1 = it has none. */
 static void half_fields(enum dtype type, int *d, int *m)
 {
 	*d = 0;
@@ -62,8 +62,8 @@ static void half_fields(enum dtype type, int *d, int *m)
 	}
 }
 
-/* Rows as a file would hold them: any bits under sane scales, so that all levels, scales and minimums occur. `odd`
- * places them at an odd address. */
+/* Make random weights in file format: random bits with moderate scales, so that all quantization levels occur. odd: 1 =
+ * at an odd address. The caller frees *memory. */
 static uint8_t *random_weight(enum dtype type, int32_t rows, int32_t cols, void **memory, int odd)
 {
 	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n),
@@ -90,7 +90,7 @@ static uint8_t *random_weight(enum dtype type, int32_t rows, int32_t cols, void 
 		uint16_t s = f32_to_f16(test_randf(-0.003f, 0.003f)), o = f32_to_f16(test_randf(-0.003f, 0.003f));
 
 		if (type == DT_MXFP4)
-			w[i] = (uint8_t)(112 + test_rand() % 9); /* a power of two alone */
+			w[i] = (uint8_t)(112 + test_rand() % 9); /* the scale of MXFP4 is a power of two */
 		else
 			memcpy(w + i + d, &s, 2);
 		if (m >= 0)
@@ -104,7 +104,7 @@ static struct tensor floats_new(struct backend *be, int32_t rows, int32_t cols, 
 	return tensor_new(be, DT_F32, rows, cols, x);
 }
 
-/* A buffer of n tokens and one row more, full of guards. */
+/* Make an output tensor of n tokens, filled with x or guards, and one more row of guards. */
 static struct tensor out_new(struct backend *be, int32_t n, int32_t cols, const float *x)
 {
 	float *f = must_alloc((size_t)(n + 1) * (size_t)cols * sizeof *f);
@@ -117,7 +117,7 @@ static struct tensor out_new(struct backend *be, int32_t n, int32_t cols, const 
 	return t;
 }
 
-/* The n tokens; the guards behind them must be there. */
+/* Read the output, and check the guards after it. */
 static float *out_read(struct backend *be, const struct tensor *t)
 {
 	size_t n = (size_t)t->rows * (size_t)t->cols;
@@ -137,7 +137,7 @@ struct weight {
 	int32_t rows, cols;
 	void *memory;
 	const uint8_t *host;
-	float *f; /* by the reference conversion */
+	float *f; /* the weights as floats, by the reference conversion */
 	struct tensor t;
 };
 
@@ -163,8 +163,8 @@ static void weight_free(struct backend *be, struct weight *w)
 	free(w->f);
 }
 
-/* out[n][rows] in double; energy (may be NULL): of the terms, which is what a sum of so many has when it does not
- * cancel. */
+/* Compute out[n][rows] in double. energy (may be NULL): sum of the squared terms, the expected square of a sum of
+ * random terms. */
 static void product(double *out, double *energy, const struct weight *w, const float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -184,7 +184,7 @@ static void product(double *out, double *energy, const struct weight *w, const f
 		}
 }
 
-/* The error's energy over that of the signal. */
+/* Return the squared error divided by the squared signal, or by `energy` if given. */
 static double nmse(const float *a, const double *b, const double *energy, size_t n)
 {
 	double err = 0, sum = 0;
@@ -196,13 +196,14 @@ static double nmse(const float *a, const double *b, const double *energy, size_t
 	return err == 0 ? 0 : err / sum;
 }
 
-/* Where there are few outputs, one of them may be off by three times what is usual. */
+/* Return the bound for a product. With few outputs it is larger, because a single output may have three times the usual
+ * error. */
 static double bound(int32_t n, size_t outputs)
 {
 	return (n <= 8 ? FEW : MANY) * (outputs < 40 ? 6 : 1);
 }
 
-/* One product of n tokens; what is off, over the bound. */
+/* Compute one product of n tokens. Returns its error divided by the bound. */
 static double one_product(struct backend *be, struct weight *w, const float *x, int32_t n)
 {
 	struct tensor tx = floats_new(be, n, w->cols, x), out = out_new(be, n, w->rows, NULL);
@@ -264,7 +265,8 @@ TEST(every_type_and_number_of_tokens)
 	finish(be);
 }
 
-/* Columns that no 16 bytes hold, for floats; long rows, which take several tiles of shared memory for the others. */
+/* Float weights with rows whose bytes are no multiple of 16; quantised weights with rows longer than one tile of shared
+ * memory. */
 TEST(ragged_and_long_rows)
 {
 	static const struct {
@@ -295,7 +297,7 @@ TEST(ragged_and_long_rows)
 	finish(be);
 }
 
-/* So many rows that a block takes several groups of them after one preparation of x, or of each tile of x. */
+/* So many rows that a thread block computes several groups of rows after it has prepared x, or a tile of x, once. */
 TEST(many_rows)
 {
 	static const struct {
@@ -324,7 +326,7 @@ TEST(many_rows)
 	finish(be);
 }
 
-/* Weights converted in several pieces. */
+/* Weights that are converted in several pieces. */
 TEST(pieces_of_a_weight)
 {
 	size_t whole;
@@ -352,7 +354,7 @@ TEST(pieces_of_a_weight)
 
 /* ---- groups ---- */
 
-/* q, k and v: other types, a bias, one added to what is there. */
+/* Compute q, k and v in one group: with different weight types, some with a bias, some added to the old output. */
 static void group_case(struct backend *be, const enum dtype types[3], int32_t cols, int32_t n)
 {
 	static const int32_t rows[3] = { 40, 17, 1 };
@@ -384,7 +386,7 @@ static void group_case(struct backend *be, const enum dtype types[3], int32_t co
 		off = nmse(got, want, energy, size);
 		CHECK_MSG(off < bound(n, size), "part %d, %s, %d tokens: NMSE %.2g", i, dtype_info(types[i])->name,
 		          (int)n, off);
-		/* The same product alone: the same bits. */
+		/* A product alone gives the same bits as in a group. */
 		if (!i) {
 			struct tensor alone = out_new(be, n, rows[0], NULL);
 			float *one;
@@ -428,7 +430,7 @@ TEST(groups_with_bias_and_sum)
 	finish(be);
 }
 
-/* More products than a launch takes. */
+/* A group with more products than one launch takes. */
 TEST(many_products_of_one_input)
 {
 	struct backend *be = open_cuda();
@@ -489,7 +491,7 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 	got = out_read(be, &out);
 	product(g, g2, &gate, x, n);
 	product(u, u2, &up, x, n);
-	/* Noise of either comes multiplied by the other. */
+	/* The rounding error of each factor is multiplied by the other factor. */
 	for (size_t j = 0; j < size; j++) {
 		double gj = g[j] += biased ? (double)bias[0][j % (size_t)rows] : 0, s;
 
@@ -538,7 +540,7 @@ TEST(gated_unit)
 	for (size_t t = 0; t < LEN(types); t++)
 		for (size_t i = 0; i < LEN(tokens); i++)
 			gated_case(be, types[t], t % 2 ? 35 : 48, 768, tokens[i]);
-	/* So many rows that a block takes several groups of both; and columns of several tiles. */
+	/* So many rows that a thread block computes several groups of both matrices; and rows longer than one tile. */
 	gated_case(be, types[0], 1105, 72, 1);
 	gated_case(be, types[2], 1105, 96, 1);
 	gated_case(be, types[1], 561, 4352, 8);
@@ -547,7 +549,7 @@ TEST(gated_unit)
 
 /* ---- range ---- */
 
-/* Activations far beyond what f16 holds on either side, tokens of different size side by side. */
+/* Activations above and below the range of f16, with tokens of different magnitude side by side. */
 TEST(large_and_tiny_activations)
 {
 	static const float scale[] = { 1, 1e8f, 1e-9f, 3e4f, 1e-25f, 1e25f, 70000, 6e-8f, 1, 1e-30f };
@@ -617,7 +619,7 @@ TEST(large_and_tiny_weights)
 	finish(be);
 }
 
-/* What is not finite stays with its token. */
+/* Infinite and NaN activations affect only their own token. */
 TEST(not_a_number_stays_where_it_is)
 {
 	static const enum dtype types[] = { DT_F16, DT_Q4_0, DT_Q6_K };
@@ -703,7 +705,7 @@ TEST(embed_gives_the_references_floats)
 			for (int i = 0; i < 5; i++)
 				CHECK_MSG(!memcmp(got + i * cols, w.f + id[i] * cols, (size_t)cols * sizeof *got), "%s",
 				          dtype_info((enum dtype)t)->name);
-			/* The other user of the same rows goes first. */
+			/* Free the product's weights before the embedding that shares its rows. */
 			weight_free(be, &w);
 			free(got);
 			be->ops->embed(be, &out, &table, id + 1, 1);
@@ -714,7 +716,7 @@ TEST(embed_gives_the_references_floats)
 	finish(be);
 }
 
-/* A tied embedding takes its memory once. */
+/* A tied embedding takes device memory only once. */
 TEST(a_weight_in_two_roles_lies_there_once)
 {
 	struct backend *be = open_cuda();
@@ -792,7 +794,7 @@ static int launches(struct backend *be)
 	return (int)n;
 }
 
-/* What an operation costs besides the bytes it reads. */
+/* Check the number of kernel launches that an operation takes. */
 TEST(launches_of_an_operation)
 {
 	struct weight w[4];
@@ -838,8 +840,8 @@ TEST(launches_of_an_operation)
 	finish(be);
 }
 
-/* No scheduling of blocks and warps shows in the results: the processor's device is told one, a GPU has another each
- * time. */
+/* Results do not depend on the schedule of blocks and warps. The emulated device runs in a given order, a GPU in a
+ * different one each time. */
 TEST(the_same_bits_in_any_order)
 {
 	static const enum dtype types[] = { DT_F16, DT_Q4_K, DT_Q6_K };

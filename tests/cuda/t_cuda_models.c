@@ -102,8 +102,8 @@ static float *logits_of(struct engine *e, const struct wanted *w, const char *ty
 	return g.logits;
 }
 
-/* Several tokens at once go through products of f16, single ones through sums of f32; where weights are quantised,
- * these meet activations of 16 bits. */
+/* Bounds of the NMSE. AT_ONCE: several tokens, computed by products in f16. ONE_BY_ONE: single tokens, in f32.
+ * QUANTISED: single tokens with quantised weights, whose activations are rounded to 16 bits. */
 #define AT_ONCE    1e-5
 #define ONE_BY_ONE 1e-9
 #define QUANTISED  1e-8
@@ -297,7 +297,7 @@ TEST(cuda_model_qwen3moe)
 
 /* ---- the CPU and the device, side by side ---- */
 
-/* Read the model's own text and answer greedily; the logits after it. */
+/* answer(): prefill a text and generate up to STEPS tokens greedily. logits: those after the last token. */
 enum { STEPS = 12 };
 struct answer {
 	int32_t id[STEPS];
@@ -337,7 +337,7 @@ static void same_answers(const char *what, const struct answer *a, const struct 
 	CHECK_MSG(a->n == b->n && !memcmp(a->id, b->id, (size_t)a->n * sizeof a->id[0]), "%s: other tokens", what);
 }
 
-/* A text of pseudo-random tokens, the same for both. */
+/* Fill id[] with pseudo-random tokens, the same in every call. */
 static void fill(int32_t *id, size_t n, int32_t n_vocab)
 {
 	uint64_t x = 88172645463325252u;
@@ -358,7 +358,7 @@ static const char *const policies[] = {
 	"predict:k=24,block=4,first=4,last=8,dense=0,rows=16",
 };
 /* clang-format on */
-enum { POLICIES = LEN(policies), READ = 110 }; /* seven pages: quest leaves one out */
+enum { POLICIES = LEN(policies), READ = 110 }; /* 110 tokens are seven pages, of which quest skips one */
 
 static void policies_run(const char *model)
 {
@@ -409,7 +409,7 @@ TEST(cuda_cache_types)
 
 		answer(tc, cpu, id, 40, &a);
 		answer(td, cuda, id, 40, &b);
-		/* The CPU multiplies these weights by 8-bit activations. */
+		/* The bound is wide, because the CPU rounds activations to 8 bits for these weights. */
 		nmse = test_nmse(b.logits, a.logits, (size_t)n_vocab);
 		CHECK_MSG(nmse < 2e-3, "%s: error %.3g", type[i], nmse);
 		free(a.logits);
@@ -423,7 +423,7 @@ TEST(cuda_cache_types)
 
 /* ---- nothing is asked in the middle of a step ---- */
 
-/* A backend's table, watched: whoever reads between two layers waits for the device there. */
+/* A copy of the backend's table of functions that counts reads. A read between two layers would wait for the device. */
 static struct {
 	const struct backend_ops *ops;
 	struct backend_ops mine;
@@ -462,7 +462,8 @@ static void watch_begin(struct backend *be)
 	be->ops = &watch.mine;
 }
 
-/* How many layers of MORE generated tokens came after an answer; *lists = lists of rows that a token read. */
+/* Generate MORE tokens after a text. Returns how many layers ran after a read within the same token. *lists: lists of
+ * slots that a token reads, on average. */
 enum { MORE = 12 };
 static int layers_asked(struct engine *e, const char *kv, int *lists)
 {
@@ -475,9 +476,9 @@ static int layers_asked(struct engine *e, const char *kv, int *lists)
 	greedy.temperature = 0;
 	fill(id, TEXT, N_VOCAB);
 	CHECK_MSG(timeline_sync(tl, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
-	CHECK_MSG(!timeline_pin(tl, TEXT, &err), "%s", err.msg); /* auto selects among what is pinned */
+	CHECK_MSG(!timeline_pin(tl, TEXT, &err), "%s", err.msg); /* auto selects among the pinned entries */
 	watch_begin(e->be);
-	/* The first token comes of what was read. */
+	/* The first token is sampled from the logits of the prefill. */
 	for (int i = 0; i < 1 + MORE; i++) {
 		struct step_out out;
 
@@ -493,8 +494,8 @@ static int layers_asked(struct engine *e, const char *kv, int *lists)
 
 TEST(cuda_layers_ask_nothing)
 {
-	/* Lists that a token reads, as many as there are layers but two under raw bounds and h2o+; -1 = not the same
-	 * each time. */
+	/* lists: number of lists of slots that a token reads: one per layer; under raw bounds, h2o+ and predict two
+	 * layers have none. -1 = not the same for all tokens. */
 	/* clang-format off */
 	static const struct { const char *kv; int lists; } want[] = {
 		{ "full", 0 }, { "sift:k=16", LAYERS }, { "refresh:k=16,qc=3", -1 }, { "refresh:k=16,qc=3,scan=kv", -1 },
@@ -530,7 +531,7 @@ static void extend(struct timeline *tl, const int32_t *id, int32_t n, int stepwi
 	CHECK_MSG(!timeline_extend(tl, id, (size_t)n, stepwise, NULL, NULL, &err), "%s", err.msg);
 }
 
-/* Logits and the bytes of a snapshot: KV entries, attention mass, selected sets, rings. */
+/* Check that two timelines have equal logits and equal snapshots: KV entries, attention mass, selected sets, rings. */
 static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, const char *at)
 {
 	struct str x = { 0 }, y = { 0 };
@@ -554,14 +555,14 @@ static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, 
 	str_free(&y);
 }
 
-/* The short form of tests/engine/t_rollback.c: n tokens are drafted, keep of them accepted. The others leave no
- * trace. */
+/* A short form of tests/engine/t_rollback.c: draft DRAFT tokens, accept keep[] of them, and check that the others leave
+ * no trace. Returns how many tokens were drafted. */
 enum { DRAFT_POLICIES = 7 };
 static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 {
 	enum { PROMPT = 44, AFTER = 30, DRAFT = 5 };
-	/* The first cascade evicts from the prompt on and tries few tokens at once; the second evicts after the last
-	 * draft. */
+	/* The first cascade evicts from the prompt on, so it drafts few tokens at once; the second evicts only after
+	 * the last draft. */
 	static const char *const kv[] = { "full",
 		                          "sink:size=24,sinks=2,stride=8",
 		                          "cascade:size=32,n=2,sinks=2,stride=16",
@@ -585,7 +586,7 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 		extend(a, id, PROMPT, 0);
 		extend(b, id, PROMPT, 0);
 		for (int round = 0; round < 4; round++) {
-			const int32_t *draft = id + DRAFT * round; /* of the prompt, but elsewhere */
+			const int32_t *draft = id + DRAFT * round; /* tokens of the prompt, at another position */
 			const float *logits = NULL;
 			int32_t got = timeline_verify(a, draft, DRAFT, &logits, &err), n = MIN(got, keep[round]);
 
@@ -601,7 +602,7 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 			check_same(a, b, n_vocab, at);
 			tried += got;
 		}
-		/* Decoded, a few prefilled, decoded. */
+		/* Decode, prefill, and decode again. */
 		for (int32_t i = 0; i < AFTER; i += AFTER / 3) {
 			extend(a, id + PROMPT + i, AFTER / 3, i != AFTER / 3);
 			extend(b, id + PROMPT + i, AFTER / 3, i != AFTER / 3);
@@ -622,7 +623,7 @@ TEST(cuda_drafted_tokens_leave_no_trace)
 	          drafts_leave_no_trace(tiny_open(&tiny_families[0], 1, TRAINED, 10000), DRAFT_POLICIES));
 }
 
-/* Layers with heads, widths and inputs of their own, some of which borrow entries. */
+/* A model whose layers differ in heads, widths and inputs; some layers use the KV entries of others. */
 TEST(cuda_drafted_tokens_where_layers_differ)
 {
 	test_note("%d tokens tried", drafts_leave_no_trace(open_on("cuda", "gemma4"), 2));
@@ -630,7 +631,7 @@ TEST(cuda_drafted_tokens_where_layers_differ)
 
 /* ---- begun on one device, continued on the other ---- */
 
-/* Rows and head of `from`, into `to`. */
+/* Copy the KV entries and the rest of the snapshot of `from` into `to`. */
 static void carry(struct timeline *from, struct timeline *to)
 {
 	int32_t n = timeline_entries_ready(from);
@@ -685,7 +686,8 @@ TEST(cuda_continues_where_the_cpu_was_and_back)
 			go_on(same, again);
 			CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: other tokens", kv[k],
 			          from ? "cuda" : "cpu");
-			/* On the same kind of device to the bit; 12 tokens and their logits stand for it. */
+			/* On the same kind of device the continuation is bit-identical: compare 12 tokens and the last
+			 * logits. */
 			CHECK_MSG(!memcmp(here, again, sizeof here), "%s on %s: other tokens after coming back", kv[k],
 			          from ? "cuda" : "cpu");
 			if (timeline_logits(a) && timeline_logits(same))
@@ -722,8 +724,8 @@ TEST(cuda_memory_decides)
 	          -1);
 	CHECK_MSG(strstr(err.msg, "a GPU reads prompts whole; use --device cpu") != NULL, "%s", err.msg);
 	CHECK(need.free_bytes <= need.device_bytes && need.scratch_bytes > 100 << 20);
-	/* Far more than there is: refused with the numbers of the device and a -c that fits, or the word that none
-	 * does. */
+	/* A context far beyond the device's memory is refused. The error names the device's memory and a -c that fits,
+	 * or says that none fits. */
 	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = need.ctx_fits + (1 << 20), .kv = "full" },
 	                        &err),
 	          -1);

@@ -13,7 +13,7 @@
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/levels.h"
 
-enum { GUARDS = 3 }; /* rows behind every result */
+enum { GUARDS = 3 }; /* rows of guards after every result */
 #define GUARD 12345.5f
 
 static struct backend *open_cuda(void)
@@ -75,7 +75,7 @@ TEST(cuda_table_is_full)
 	char text[96];
 	uint64_t available, total;
 
-	/* The name, and what it lacks, come first. */
+	/* The first two members of the table are the name and the list of missing features. */
 	for (size_t i = 2; i < sizeof *be->ops / sizeof(void *); i++)
 		CHECK_MSG(entry[i] != NULL, "entry %d of the table is NULL", (int)i);
 	CHECK_STR(be->ops->name, "cuda");
@@ -96,7 +96,7 @@ TEST(cuda_other_interface)
 	struct backend *be = NULL;
 	char err[160] = "";
 
-	CUDA_HOST_ONLY(); /* the door asks the plugin for its own number only */
+	CUDA_HOST_ONLY(); /* backend_open() always asks for its own version number */
 	CHECK(weir_cuda_open(&be, NULL, BACKEND_ABI + 1, err) < 0);
 	CHECK(be == NULL && strstr(err, "build both again"));
 }
@@ -129,7 +129,7 @@ TEST(cuda_memory_runs_out_and_comes_back)
 	finish(be);
 }
 
-/* Whatever the size of the device: said with numbers, and nothing is lost by having asked. */
+/* A request beyond the device's memory is refused with numbers, whatever that memory is, and no memory is lost. */
 TEST(cuda_more_than_there_is)
 {
 	struct backend *be = open_cuda();
@@ -191,7 +191,7 @@ TEST(cuda_write_and_read)
 	finish(be);
 }
 
-/* Through buffers that are smaller: of what the caller may change at once. */
+/* Copies larger than the staging buffers. The caller may change its bytes as soon as write() returns. */
 TEST(cuda_large_copies)
 {
 	struct backend *be = open_cuda();
@@ -205,7 +205,7 @@ TEST(cuda_large_copies)
 		for (size_t k = 0; k < n; k++)
 			x[k] = (unsigned char)(k * 2654435761u >> 13);
 		be->ops->write(be, &t, 3, x, n);
-		memset(x, 0, n); /* the caller's to change */
+		memset(x, 0, n); /* the caller may change its bytes now */
 		be->ops->read(be, &t, 0, y, n + 7);
 		for (size_t k = 0; k < n + 7; k++) {
 			unsigned char want = k < 3 || k >= n + 3 ? 0 : (unsigned char)((k - 3) * 2654435761u >> 13);
@@ -444,7 +444,7 @@ TEST(cuda_rope)
 
 static const enum dtype cache_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
 
-/* A row as the CPU backend keeps it. */
+/* Convert a row as the CPU backend stores it. */
 static void put_reference(enum dtype type, void *out, const float *x, int32_t dim)
 {
 	dtype_from_f32(type, out, x, dim);
@@ -479,7 +479,8 @@ TEST(cuda_kv_put)
 			if (plane.type == DT_Q8_0 && dim % 32)
 				continue;
 			x = randoms((size_t)n * (size_t)cols, -3, 3);
-			/* What a cache may meet: zeros, the smallest and the largest halves, beyond them, no number. */
+			/* Values that a cache may get: zero, the smallest and the largest f16, values beyond f16, NaN
+			 * and infinity. */
 			x[0] = 0;
 			x[1] = 1e-7f;
 			x[2] = 6e-8f;
@@ -534,8 +535,8 @@ struct made {
 	size_t n_q, n_k, plane;
 };
 
-/* The calls between two products as the engine makes them; apart: with a wait after each, so that none can join
- * another. */
+/* Make the calls between two products as the engine does. apart: 1 = with a wait after each call, so that no calls are
+ * joined into one launch. */
 static struct made layer_run(const struct layer *l, const float *q, const float *k, const float *v,
                              const float *const table[3], const float *wq, const float *wk, int apart)
 {
@@ -646,7 +647,7 @@ TEST(cuda_joined_calls_change_no_bit)
 		CHECK(!memcmp(a.vp, b.vp, a.plane));
 		for (int i = 0; i < 3; i++)
 			CHECK_MSG(!memcmp(a.frame[i], b.frame[i], a.n_q * 4), "round %d, frame %d", round, i);
-		/* And it is right. */
+		/* The result matches a computation in double. */
 		want = must_alloc(b.n_k * 4);
 		memcpy(want, k, b.n_k * 4);
 		if (l.norms)
@@ -666,7 +667,7 @@ TEST(cuda_joined_calls_change_no_bit)
 	}
 }
 
-/* Random calls on few tensors: whatever joins, the outcome is that of one after the other. */
+/* Random calls on few tensors: joining calls into one launch gives the same result as calls one after the other. */
 TEST(cuda_random_calls_in_any_order)
 {
 	enum { T = 4, DIM = 32, HEADS = 2, N = 2, CAP = 8 };
@@ -739,7 +740,7 @@ TEST(cuda_random_calls_in_any_order)
 	}
 }
 
-/* Twenty tokens, held to double.  Returns what was counted. */
+/* Run the same step for STEP_TOKENS tokens and compare the results with double. Returns the device's counters. */
 enum { STEP_LAYERS = 3, STEP_TOKENS = 20 };
 static struct gpu_host_counts same_step_values(void)
 {
@@ -798,7 +799,7 @@ TEST(cuda_same_step_is_replayed)
 	counts = same_step_values();
 	CHECK_INT(counts.built, 1);
 	CHECK_INT(counts.replayed, 18);
-	/* A row number per layer is all that changes. */
+	/* Only one row number per layer changes from step to step. */
 	CHECK_INT(counts.updated, 18 * STEP_LAYERS);
 	CHECK_INT(counts.launches, 20 * 2 * STEP_LAYERS);
 }
@@ -830,7 +831,7 @@ TEST(cuda_query_drift)
 				for (int32_t h = 0; h < heads; h++)
 					mean += (double)q[(heads + h) * dim + d];
 				mean = (float)(mean / heads);
-				/* Almost the same, the opposite, nothing, no number. */
+				/* The old query: in the same direction, opposite, zero, or with a NaN. */
 				then[2 * dim + d] = kind == 1   ? (float)mean * 3
 				                    : kind == 2 ? (float)-mean
 				                    : kind == 3 ? 0
@@ -951,7 +952,7 @@ TEST(cuda_columns)
 		for (int32_t i = 0; i < n; i++)
 			col[i] = sent[i] = (int32_t)(test_rand() % (uint64_t)cols);
 		be->ops->columns(be, &b, &a, sent, n);
-		memset(sent, 0x7f, sizeof sent); /* they were taken along */
+		memset(sent, 0x7f, sizeof sent); /* columns() has copied the list */
 		got = result(be, &b, "columns");
 		for (int32_t i = 0; i < n * wide; i++)
 			CHECK(got[i] == (i % wide < rows ? x[i % wide * cols + col[i / wide]] : GUARD));
@@ -963,7 +964,7 @@ TEST(cuda_columns)
 	finish(be);
 }
 
-/* Against double at ragged sizes, and the same bits in several calls. */
+/* Odd sizes are compared with double; splitting the tokens into several calls gives the same bits. */
 TEST(cuda_short_convolution)
 {
 	static const int32_t size[][3] = { { 1, 1, 2 }, { 2, 33, 4 }, { 7, 300, 3 }, { 33, 513, 3 }, { 5, 17, 64 } };
@@ -1042,8 +1043,8 @@ TEST(cuda_short_convolution)
 	finish(be);
 }
 
-/* The delta rule, state spaces, ungated convolutions and gates of a backend, in two calls: all results one after the
- * other, in out. */
+/* Run the delta rule, state spaces, ungated convolutions and gates on a backend, with the tokens split into two calls.
+ * out: all results, one after the other. */
 enum {
 	TOKENS = 7,
 	HEADS = 6,
@@ -1162,7 +1163,8 @@ TEST(cuda_recurrent_layers)
 		free((float *[]){ want, got, d.qkv, d.alpha, d.beta, d.decay, d.dt, d.state, d.w, d.bias, d.conv }[i]);
 }
 
-/* Rows are taken in any order and added to any row, several to one in the order of the list. */
+/* Rows are copied in any order, and added to any row. Several rows added to the same row are added in the order of the
+ * list. */
 TEST(cuda_rows_taken_and_added)
 {
 	struct backend *be = open_cuda();
@@ -1283,7 +1285,8 @@ TEST(cuda_cancelled_and_failed_do_nothing)
 	be->ops->rope(be, &x, &x, &w, 64, 64, 1, 1);
 	CHECK(be->ops->sync(be) < 0);
 	gpu_host_stats(&counts);
-	CHECK_INT(counts.launches, 0); /* a device does not tell: there it is the values */
+	/* the counter is only valid on the emulated device; on a GPU the unchanged values show it */
+	CHECK_INT(counts.launches, 0);
 	for (int i = 0; i < 2; i++) {
 		be->ops->read(be, i ? &w : &x, 0, got, sizeof got);
 		CHECK(!memcmp(got, ones, sizeof got));

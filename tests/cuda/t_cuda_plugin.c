@@ -14,7 +14,7 @@
 
 static char dir[64];
 
-/* A library of this C text at dir/NAME.so; skips where there is no compiler. */
+/* Compile this C text into dir/NAME.so, and return its path. Skips the test if there is no compiler. */
 static const char *library(const char *name, const char *source, const char *more)
 {
 	static char path[128];
@@ -61,7 +61,7 @@ static void refused(const char *plugin, const char *why)
 	CHECK(be == NULL);
 	CHECK_MSG(strstr(err, why) != NULL, "'%s' is said of %s, without '%s'", err, plugin, why);
 	CHECK(!strchr(err, '\n'));
-	/* By "auto" it is the CPU, whatever is wrong. */
+	/* "auto" falls back to the CPU, whatever is wrong with the plugin. */
 	CHECK_INT(backend_open(&be, "auto", NULL, err), 0);
 	if (be) {
 		CHECK_STR(be->ops->name, "cpu");
@@ -76,13 +76,13 @@ TEST(plugin_missing)
 	char err[160];
 
 	unsetenv("WEIR_CUDA");
-	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1); /* none lies beside this test */
+	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1); /* no plugin is beside this test */
 	CHECK_MSG(strstr(err, "built without CUDA") && strstr(err, "make"), "%s", err);
 	CHECK(strlen(err) < 159); /* nothing cut off */
 	refused("/nonexistent/weir-cuda.so", "cannot read the plugin '/nonexistent/weir-cuda.so'");
 	refused("weir-cuda-that-is-not-there.so", "cannot read the plugin");
 	setenv("WEIR_CUDA", "", 1);
-	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1); /* as if it was not set */
+	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1); /* an empty WEIR_CUDA counts as not set */
 	CHECK_MSG(strstr(err, "built without CUDA") != NULL, "%s", err);
 	unsetenv("WEIR_CUDA");
 }
@@ -105,7 +105,7 @@ TEST(plugin_broken)
 	refused(path, "cannot load");
 }
 
-/* A plugin whose library is missing names it, and what brings it. */
+/* If a library that the plugin needs is missing, the error names it and the package that provides it. */
 static void without(const char *soname, const char *why)
 {
 	char more[256], name[160];
@@ -129,7 +129,7 @@ TEST(plugin_lacks_a_library)
 	without("libweir-unknown.so.5", "not installed");
 }
 
-/* What the plugin says itself comes through: another interface, no driver, no device. */
+/* The plugin's own error is passed on: another interface version, no driver, no device. */
 TEST(plugin_says_why_not)
 {
 	refused(library("refuses",

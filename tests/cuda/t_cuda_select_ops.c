@@ -1,9 +1,9 @@
 /* tests/cuda/t_cuda_select_ops.c - selection operations of the CUDA backend, on the emulated device
  * (tests/cuda/emulator/host.cuh) or on a GPU.
  *
- * Key sketches, page bounds and selected slots must have the bits of the CPU. Scores and rotated keys are compared
- * with plain double arithmetic, or with the CPU within rounding. Operations whose blocks could run in another order
- * run twice. */
+ * Key sketches, page bounds and selected slots must have the bits of the CPU. Scores and rotated keys are compared with
+ * plain double arithmetic, or with the CPU within rounding. Operations whose result could depend on the order of blocks
+ * are run twice. */
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/lib/select_ref.h"
 #include "tests/cuda/cuda_test.h"
@@ -18,7 +18,7 @@ static struct backend *open_cuda(void)
 	return be;
 }
 
-/* Both backends, with the same memory. */
+/* The CPU backend and the CUDA backend, which get the same data. */
 struct pair {
 	struct backend *cpu, *gpu;
 };
@@ -36,7 +36,7 @@ static void pair_close(struct pair *p)
 	finish(p->gpu);
 }
 
-/* Kernels that the processor's device ran since it was asked before. */
+/* Return how many kernels the emulated device has run since the last call. */
 static int launches(void)
 {
 	struct gpu_host_counts counts;
@@ -63,7 +63,8 @@ static enum dtype type_for(int i, int32_t dim)
 	return t == DT_Q8_0 && dim % 32 ? DT_F16 : t;
 }
 
-/* What a scan gives, [n_kv][n], with the guards checked; done twice, which must be the same. */
+/* Run a scan twice, check that both results are equal and that the guards are intact, and return the scores
+ * [n_kv][n]. */
 static float *scan_twice(struct backend *be, struct scan_args a, int32_t n, int pages)
 {
 	float *got[2];
@@ -99,7 +100,7 @@ TEST(sketches_have_the_bits_of_the_cpu)
 
 			if (!pair_open(&p))
 				return;
-			for (int32_t k = 0; k < s->n_kv * s->cap; k += 7) /* some are flat, some large */
+			for (int32_t k = 0; k < s->n_kv * s->cap; k += 7) /* some keys are constant, some large */
 				for (int32_t i = 0; i < s->dim; i++)
 					x[k * s->dim + i] = k % 3 == 0   ? 0.25f
 					                    : k % 3 == 1 ? 0
@@ -125,7 +126,7 @@ TEST(sketches_have_the_bits_of_the_cpu)
 		}
 }
 
-/* Entries written over others, also over more of them, leave no trace of these in the sketch. */
+/* Overwritten entries leave no trace in the sketch, even if there were more of them. */
 TEST(sketches_follow_a_rewound_cache)
 {
 	struct shape s = { 40, 1, 2, 523, 530 }, most = { 40, 1, 2, 530, 530 };
@@ -166,7 +167,8 @@ TEST(sketches_follow_a_rewound_cache)
 
 /* ---- scans ---- */
 
-/* The CPU's scores but for the one constant of each head: its sum of exponentials is rougher. */
+/* The scores equal those of the CPU up to one constant per head, because the CPU's sum of exponentials is less
+ * precise. */
 TEST(scans_of_sketches_agree_with_the_cpu_and_doubles)
 {
 	double worst = 0;
@@ -376,8 +378,8 @@ TEST(pages_become_slots)
 	finish(be);
 }
 
-/* Attention over selected pages, token after token, is one step each, and always the same one: nothing is asked in
- * between, and no grid changes as the last page fills. */
+/* Attention over selected pages is one step per token, and the same step is replayed for every token: nothing is read
+ * in between, and no grid changes while the last page fills. */
 TEST(pages_are_read_in_one_step)
 {
 	enum { DIM = 8, KV = 2, GROUP = 2, CAP = 600, K = 7, FIRST = 520, TOKENS = 40 };
@@ -453,7 +455,7 @@ TEST(pages_are_read_in_one_step)
 
 /* ---- the top k ---- */
 
-/* The top k of n; ordered < 0: in either order. */
+/* Check the top k of n scores. ordered: an enum topk_order; < 0 = a random one. */
 static void k_of_n(struct backend *be, int32_t n, int32_t k, int kind, int32_t heads, int ordered)
 {
 	static const int32_t pools[] = { 1, 7, 3, 5, 31, 9999 };
@@ -465,7 +467,7 @@ static void k_of_n(struct backend *be, int32_t n, int32_t k, int kind, int32_t h
 	int32_t *want = must_alloc((size_t)heads * (size_t)k * sizeof *want), *got;
 	struct tensor score, rows;
 
-	/* The plain way with a wide pool takes n * pool steps. */
+	/* The plain computation takes n * pool steps: limit the pool. */
 	if (n > 1000 && pool > 100)
 		pool = n > 5000 ? 35 : 31;
 	for (int h = 0; h < heads; h++) {
@@ -532,7 +534,7 @@ TEST(a_sample_stands_for_the_rest)
 	finish(be);
 }
 
-/* More slots than one block takes. */
+/* More slots than one thread block can process. */
 TEST(topk_of_many_slots)
 {
 	struct backend *be = open_cuda();
@@ -546,7 +548,8 @@ TEST(topk_of_many_slots)
 	finish(be);
 }
 
-/* The best first, beyond what is counted: tiles that are full and not, one merge and several, scores that are tied. */
+/* The best slots first, for k beyond the counting kernel: full and partial tiles, one merge and several, tied
+ * scores. */
 TEST(topk_of_many_in_order)
 {
 	static const int32_t k[] = { 2048, 2049, 4096, 4097, 5000, 6145, 8192, 8193, 12288, 16384, 16385, 20000 };
@@ -564,11 +567,11 @@ TEST(topk_of_many_in_order)
 
 /* ---- both at once ---- */
 
-/* What attention makes of a selection is what scan and top-k make one after the other: few slots and many, one
- * condition or none. */
+/* A selection inside attention gives the same slots as scan and topk called one after the other: for few and many
+ * slots, with and without a condition. */
 TEST(selection_is_scan_and_topk)
 {
-	/* launches: of the selection, and of its two steps by themselves. */
+	/* launches: of the selection; of its two steps called separately. */
 	/* clang-format off */
 	static const struct { int32_t n, pool; int bits, launches[2]; } cases[] = {
 		{ 300, 1, 2, { 2, 3 } }, { 300, 7, 4, { 2, 3 } }, { 1500, 35, 8, { 9, 9 } }, { 700, 1, 16, { 2, 3 } }, { 16500, 1, 2, { 3, 5 } },
@@ -640,8 +643,8 @@ TEST(selection_is_scan_and_topk)
 		}
 }
 
-/* The slots a scan of a sketch leads to are the CPU's, but where the last score that is in and the first that is out
- * are as good as equal. */
+/* A scan of a sketch selects the same slots as on the CPU, except where the last selected and the first unselected
+ * score are nearly equal. */
 TEST(slots_are_those_of_the_cpu)
 {
 	enum { DIM = 64, N = 1500, K = 128 };
@@ -698,7 +701,7 @@ TEST(slots_are_those_of_the_cpu)
 
 /* ---- moves ---- */
 
-/* Targets are distinct unless `meet`; sources are any: cycles and chains. */
+/* Make random moves: sources are arbitrary, so there are cycles and chains. meet: 0 = all targets are distinct. */
 static void random_moves(int32_t *m, int32_t heads, int32_t n, int32_t cap, int32_t turns, int meet)
 {
 	int32_t *to = must_alloc((size_t)cap * sizeof *to);
@@ -806,8 +809,8 @@ TEST(moves_are_those_of_the_cpu)
 	test_note("turned keys: NMSE %.1e at most", worst);
 }
 
-/* The moves of all layers' keys and values, planned at once, are few launches, and change what they change one after
- * the other. */
+/* Moves of the keys and values of all layers that are queued together take few launches and give the same result as
+ * separate moves. */
 TEST(moves_of_layers_join)
 {
 	enum { LAYERS = 40, HEADS = 2, CAP = 40, DIM = 16, N = 5, TURNS = 3, ALL = HEADS * CAP * DIM };
@@ -837,7 +840,8 @@ TEST(moves_of_layers_join)
 		turn = tensor_new(be, DT_F32, TURNS, DIM, table);
 		be->ops->sync(be);
 		launches();
-		/* Keys of all layers, then values: planes of one type stand side by side. */
+		/* Move the keys of all layers, then the values, so that planes of the same kind are adjacent in the
+		 * queue. */
 		for (int k = 0; k < 2 * LAYERS; k++) {
 			int layer = k % LAYERS, key = k < LAYERS;
 
@@ -884,7 +888,7 @@ TEST(moves_of_layers_join)
 	pair_close(&p);
 }
 
-/* Moves that lead outside are left out; the others are done. */
+/* Moves to or from slots outside the plane are skipped; the others are done. */
 TEST(moves_stay_inside)
 {
 	static const int32_t list[] = { 0, 5,  -1, -2, 1, -1, 16, 1, -1, 1,         -1,        -1,
@@ -930,7 +934,7 @@ TEST(bad_operands_are_refused)
 	finish(be);
 }
 
-/* Keys and queries that are not numbers: an answer of the right form, no crash, no endless loop. */
+/* NaN in keys and queries: the result has valid slots; no crash, no endless loop. */
 TEST(numbers_that_are_none)
 {
 	for (int where = 0; where < 5; where++)

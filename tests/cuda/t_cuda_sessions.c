@@ -1,6 +1,6 @@
-/* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend, on the emulated plugin
- * or a GPU (cuda_test.h): saved on one, opened on the other without prefill, and bit for bit on the one that saved
- * it. */
+/* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend, on the emulated plugin or a
+ * GPU (cuda_test.h). A session saved on one backend is resumed on the other without prefill, and bit for bit on the
+ * backend that saved it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "tests/lib/resume_help.h"
 #include "tests/lib/storedir.h"
 
-enum { READ = 600, ANSWER = 12, CTX = 1024 }; /* two chunks, and what lies behind them */
+enum { READ = 600, ANSWER = 12, CTX = 1024 }; /* READ: two stored chunks of 256 tokens, and 88 more tokens */
 
 static struct engine *open_on(const char *device)
 {
@@ -49,7 +49,8 @@ static void open_again(struct place *p, struct snaps **s)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
 }
 
-/* A new run on `device`; `others`: it was the other device that computed the rows. */
+/* Resume the session on engine e in a new run. others: name of the device that has computed the KV entries, if not this
+ * one; else "". */
 static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
                                 const char *others)
 {
@@ -89,7 +90,7 @@ static void across(struct engine *const e[2], int from, const char *kv)
 	answer(u, there, ANSWER);
 	CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: another answer", kv, name[from]);
 	save_on(s, e[!from], u, 2);
-	/* On that device again: to the bit. */
+	/* Resumed on the same device, the session continues bit for bit. */
 	v = back_on(&p, &s, e[!from], kv, 2, "");
 	asks(u, 5);
 	asks(v, 5);
@@ -101,7 +102,7 @@ static void across(struct engine *const e[2], int from, const char *kv)
 		          "%s: other bits after a break", kv);
 	timeline_close(v);
 	timeline_close(tl);
-	/* And back; the own snapshot of the first message is still there. */
+	/* Back on the first device, which still has its own snapshot of the first message. */
 	tl = back_on(&p, &s, e[from], kv, 2, name[!from]);
 	v = back_on(&p, &s, e[!from], kv, 2, "");
 	answer(tl, here, ANSWER);
@@ -129,7 +130,7 @@ TEST(cuda_sessions_move_and_come_back)
 	engine_close(e[1]);
 }
 
-/* Other settings stay a reason, on another device as on the same. */
+/* With other settings of the cache, a session is prefilled again, on the same device and on another. */
 TEST(cuda_sessions_of_other_settings_are_read_again)
 {
 	struct engine *cpu = open_on("cpu"), *cuda = open_on("cuda");

@@ -6,7 +6,7 @@
 
 enum { HOST_SHARED_MAX = 227 << 10, HOST_SHARED_STATIC = 48 << 10, HOST_THREADS_MAX = 1024 };
 
-/* Run every block of a launch; `order` as in gpu_host_order(). Return 0, or -1 with what went wrong and where. */
+/* Run every block of a launch. order: as in gpu_host_order(). Returns 0, or -1 with the error and its place in err. */
 int host_run(const struct gpu_launch *, const void *args, unsigned order, char err[160]);
 
 #endif
