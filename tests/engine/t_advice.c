@@ -1,5 +1,5 @@
-/* tests/engine/t_advice.c - the sampling that a model asks for: keys of its file, the advice of its family, the
- * defaults; values that no sampler takes. */
+/* tests/engine/t_advice.c - the sampling settings of a model: keys of its file, the advice of its family, the defaults;
+ * values that no sampler accepts. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 static char path[64];
 
-/* The model of tests/ with these keys.  base: without a chat template. */
+/* Open a model of tests/ with these keys added. base: 1 = without a chat template. */
 static struct engine *opened(const char *rel, struct mk *m, int base)
 {
 	struct engine *e = NULL;
@@ -58,7 +58,7 @@ TEST(a_family_has_its_makers_advice)
 	engine_close(e);
 }
 
-/* Base models were not taught to answer. */
+/* A base model gets the default settings, because it is not trained to answer. */
 TEST(a_base_model_has_the_defaults)
 {
 	struct mk m = { 0 };
@@ -102,7 +102,7 @@ TEST(names_tell_families_apart)
 		          (double)c.s.temperature);
 		engine_close(e);
 	}
-	/* A name as long as can be. */
+	/* The longest possible name. */
 	memset(many, 'a', sizeof many - 1);
 	many[sizeof many - 1] = 0;
 	{
@@ -128,7 +128,7 @@ TEST(keys_of_the_file_come_first)
 	mk_f32(&m, "general.sampling.penalty_repeat", 1.05f);
 	mk_key(&m, "general.sampling.penalty_last_n", GGUF_I32);
 	put_u32(&m.kv, (uint32_t)-1);
-	mk_u32(&m, "general.sampling.mirostat", 2); /* of no sampler here */
+	mk_u32(&m, "general.sampling.mirostat", 2); /* a sampler that weir does not have; the key is ignored */
 	e = opened("tests/vectors/models/qwen3.gguf", &m, 0);
 	c = choice(e, 1);
 	CHECK(near(c.s.temperature, 0.25) && c.from[SAMPLING_TEMP] == SAMPLING_FILE);
@@ -138,7 +138,7 @@ TEST(keys_of_the_file_come_first)
 	CHECK(c.s.repeat_last == -1 && c.from[SAMPLING_PRESENCE] == SAMPLING_DEFAULT);
 	CHECK_STR(engine_info(e)->sampling_note, "");
 	engine_close(e);
-	/* Whole numbers, and "all tokens" as others write it. */
+	/* A temperature as an integer; top_k -1, which means "all tokens" in other programs. */
 	mk_u32(&m, "general.sampling.temp", 1);
 	mk_key(&m, "general.sampling.top_k", GGUF_I32);
 	put_u32(&m.kv, (uint32_t)-1);
@@ -149,7 +149,7 @@ TEST(keys_of_the_file_come_first)
 	engine_close(e);
 }
 
-/* What no sampler can use is left out, and told; the other keys count. */
+/* A value out of range is ignored and reported; the other keys still count. */
 TEST(values_out_of_range_are_not_used)
 {
 	/* clang-format off */

@@ -1,8 +1,8 @@
-/* tests/engine/t_arch.c - families as rows and layers as specs: what fills them, what is refused, and that each is
- * computed.
+/* tests/engine/t_arch.c - model families (rows of archs[]) and layer specs: how they are filled in, what is refused,
+ * and that each feature of a spec is computed.
  *
- * Beside those of archs[], families of this file are read from tiny files by hparams_read_as(). What they compute is
- * compared with a second forward pass, in double and straight from the definitions. */
+ * Besides the families of archs[], families defined in this file are read from tiny files by hparams_read_as(). Their
+ * results are compared with a second forward pass in double, written from the definitions. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -79,12 +79,14 @@ TEST(plain_layers_of_the_families)
 			CHECK(s->attn.scale == 0.25f && s->residual_scale == 1);
 			CHECK(s->required == a->required && s->optional == a->optional);
 			CHECK(model_rope(&hp, i) == &hp.rope[0]);
-			/* A family with experts, sinks or layers that differ says so in specs(). */
+			/* A spec may fail this check only if the family's specs() fills in experts, sinks or differing
+			 * layers later. */
 			CHECK_MSG(!layer_spec_check(&hp, i, &err) || a->required & (T(ROUTER) | T(SINKS)) || a->differ,
 			          "%s", err.msg);
 		}
 		CHECK(hp.embd_scale == 1 && hp.logit_scale == 1);
-		layer_specs_identity(&hp, &text); /* sessions of these families were saved without such lines */
+		/* old sessions of these families have no such lines in their identity */
+		layer_specs_identity(&hp, &text);
 		CHECK_INT(text.n, 0);
 		free(hp.spec);
 	}
@@ -188,11 +190,11 @@ TEST(what_no_kernel_computes_is_refused)
 		CHECK_INT(layer_spec_check(&hp, 2, &err), -1);
 		CHECK_INT(err.code, ERR_MODEL);
 		CHECK_STR(err.msg, want);
-		if (all[i].ask == ask_fewer) { /* the file's tensors are in a session's identity anyway */
+		if (all[i].ask == ask_fewer) { /* these tensors are part of a session's identity already */
 			free(hp.spec);
 			continue;
 		}
-		/* It would be another model in a saved session, too. */
+		/* The changed spec also changes the identity that a session stores. */
 		layer_specs_identity(&hp, &text);
 		CHECK_MSG(text.n && !strncmp(text.p, "layer 2 ", 8) && strchr(text.p, '\n') == text.p + text.n - 1,
 		          "%s: %s", all[i].what, text.n ? text.p : "no line");
@@ -331,24 +333,24 @@ static float weight(const char *name, size_t i)
 		h = (h ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
 	h ^= h >> 29;
 	h *= 0xbf58476d1ce4e5b9u;
-	/* Norms about one, the rest about zero. */
+	/* Norm weights are near 1, all others near 0. */
 	return (strstr(name, "norm") ? 1 : 0) + ((float)(h >> 40) / (float)(1 << 23) - 1) * 0.4f;
 }
 
 struct recipe {
 	struct arch arch;
 	int whole_norms;       /* the norms of Q and K span all heads */
-	int32_t width[LAYERS]; /* of the feed-forward; 0 = FF */
-	double key[4];         /* what toy_keys[] are set to; 0 = the key is left out */
+	int32_t width[LAYERS]; /* width of the feed-forward network; 0 = FF */
+	double key[4];         /* values of the keys toy_keys[]; 0 = the key is left out */
 	float q_times;         /* factor on the weights of Q; 0 = 1 */
-	int rope[LAYERS];      /* table 0; ROPE_NONE; 1: one more table, of base SECOND */
+	int rope[LAYERS];      /* RoPE table of each layer: 0; ROPE_NONE; 1 = a second table, of base SECOND */
 	int32_t window[LAYERS];
 	double cap, logit_cap; /* soft caps */
 	enum activation act;
 	int32_t n_expert, n_used;
-	int whole_softmax; /* over all experts, not the used ones */
+	int whole_softmax; /* 1 = softmax over all experts, not only the used ones */
 	const char *extra; /* one more tensor */
-	int32_t unused;    /* layers behind the others that predict further tokens */
+	int32_t unused;    /* number of layers after the others that predict further tokens and are not used */
 };
 static const char *const toy_keys[4] = { "attention.scale", "residual_scale", "embedding_scale", "logit_scale" };
 
@@ -368,7 +370,7 @@ static void put_tensor_of(struct mk *m, const char *name, int32_t rows, int32_t 
 	free(v);
 }
 
-/* One matrix, or bias, of each expert. */
+/* Add a tensor that has one matrix, or bias, of each expert. */
 static void put_stacked(struct mk *m, const char *name, int32_t n_expert, int32_t rows, int32_t cols)
 {
 	size_t n = (size_t)n_expert * (size_t)rows * (size_t)cols;
@@ -381,7 +383,7 @@ static void put_stacked(struct mk *m, const char *name, int32_t n_expert, int32_
 	free(v);
 }
 
-/* Several matrices as one. */
+/* Add several matrices as one tensor. */
 static void put_fused(struct mk *m, int32_t layer, const char *name, const char *const part[3], const int32_t rows[3])
 {
 	size_t n = 0, all = (size_t)(rows[0] + rows[1] + rows[2]) * WIDTH;
@@ -417,7 +419,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
 	/* clang-format on */
-	/* Not those stored as one, and those of states and of the families that have them (t_models). */
+	/* all[] lacks the fused matrices and the tensors that only certain families have (tested in t_models). */
 	_Static_assert(LEN(all) + 2 + 4 + 10 + 5 + 4 + 10 == LAYER_TENSORS, "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
@@ -482,7 +484,8 @@ static void build(const struct recipe *r, struct str *out)
 	mk_finish(&m, out);
 }
 
-/* What a family's function may do: multipliers from keys, as Granite has them, and widths and norms of its own. */
+/* specs() of the toy family: multipliers from keys, as in Granite, and widths and norms that differ from layer to
+ * layer. */
 static const struct recipe *reading;
 static int toy_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -556,7 +559,8 @@ static int32_t id_at(int32_t i)
 	return (i * 7 + i * i % 5) % VOCAB;
 }
 
-/* Logits [IDS][VOCAB] under a policy: `prompt` tokens in calls of `chunk`, the others one by one as if generated. */
+/* Return the logits [IDS][VOCAB] under a policy. The first `prompt` tokens are prefilled in calls of `chunk` tokens,
+ * the others decoded one by one. */
 static float *toy_run(struct toy *t, const char *kv, int32_t prompt, int32_t chunk)
 {
 	float *out = xcalloc((size_t)IDS * VOCAB, sizeof *out);
@@ -608,7 +612,7 @@ static double w_at(const struct ref *f, int32_t layer, const char *suffix, int32
 	                (f->r->q_times != 0 && !strcmp(suffix, "attn_q.weight") ? f->r->q_times : 1));
 }
 
-/* x = norm of groups of n values, times the weights of that name (blk.LAYER.suffix, or suffix alone for layer -1). */
+/* Normalise x in groups of n values, and multiply by the weights blk.LAYER.suffix (layer -1: suffix alone). */
 static void ref_norm(const struct ref *f, int32_t layer, const char *suffix, double *x, int32_t all, int32_t n)
 {
 	for (int32_t g = 0; g < all; g += n) {
@@ -696,7 +700,7 @@ static double ref_glu(const struct ref *f, double g, double u)
 	return g / (1 + exp(-1.702 * g)) * (fmax(-7, fmin(7, u)) + 1);
 }
 
-/* A product with expert e's matrix, and its bias. */
+/* Multiply x by expert e's matrix, and add its bias. */
 static void ref_expert(const struct ref *f, int32_t layer, const char *suffix, const char *bias, int32_t e,
                        const double *x, int32_t cols, double *out, int32_t rows)
 {
@@ -899,7 +903,7 @@ static const char *const policies_here[] = {
 /* clang-format on */
 enum { POLICIES = 10 };
 
-/* Twice the scale, or queries of twice the length: the same bits, whoever multiplies. */
+/* Doubling the attention scale or the query weights must give the same bits. */
 TEST(every_policy_takes_the_scale_of_the_spec)
 {
 	struct recipe scaled = { TOY(0, MATRICES | BEFORE), .key = { 2 * (double)(float)(1 / sqrt(DIM)) } };
@@ -925,8 +929,8 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 	toy_close(&c);
 }
 
-/* No RoPE is a table that turns by nothing, and a second table of the first one's frequencies is the first: the same
- * bits, also where keys move to another ring. */
+/* No RoPE must give the same bits as a table of angle 0; a second table with the frequencies of the first must give the
+ * same bits as the first. This also holds if keys move to another ring. */
 TEST(every_policy_takes_the_rope_of_the_spec)
 {
 	struct recipe none = { TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } },
@@ -961,7 +965,7 @@ TEST(every_policy_takes_the_rope_of_the_spec)
 	toy_close(&d);
 }
 
-/* Where all layers have windows no longer than the newest ring, every policy gives the results of full attention. */
+/* If the windows of all layers fit into the newest ring, every policy gives the results of full attention. */
 TEST(every_policy_keeps_to_the_window)
 {
 	struct recipe r = { TOY(0, MATRICES | BEFORE), .window = { 5, 9 } };
@@ -977,7 +981,7 @@ TEST(every_policy_keeps_to_the_window)
 		int bounded = !strncmp(policies_here[i], "sink", 4) || !strncmp(policies_here[i], "cascade", 7);
 		double nmse = test_nmse(x, full, (size_t)IDS * VOCAB);
 
-		/* Entries of a bounded cache are rotated by other positions: the same distances, not the same bits. */
+		/* A bounded cache rotates keys by other positions with the same distances, so the bits may differ. */
 		CHECK_MSG(bounded ? nmse < 1e-9 : !memcmp(x, full, (size_t)IDS * VOCAB * sizeof *x), "%s: error %.3g",
 		          policies_here[i], nmse);
 		free(x);
@@ -1018,11 +1022,11 @@ TEST(files_are_refused_with_what_they_lack)
 {
 	struct recipe r = { TOY(0, MATRICES | BEFORE) };
 
-	/* One more than the family has. */
+	/* A tensor that the family does not have. */
 	r.extra = "blk.0.post_attention_norm.weight";
 	REFUSED(&r, "file 'toy'|byte|'blk.0.post_attention_norm.weight' is not part of a toy model of 2 layers");
 	r.extra = NULL;
-	/* Part of a layer that is not used, or of none. */
+	/* A tensor of an unused layer, then one of no layer. */
 	r.unused = 1;
 	r.extra = "blk.3.nextn.eh_proj.weight";
 	REFUSED(&r, "'blk.3.nextn.eh_proj.weight' is not part of a toy model of 2 layers");
@@ -1034,11 +1038,11 @@ TEST(files_are_refused_with_what_they_lack)
 	REFUSED(&r, "'blk.0.attn_q.weight' is not part of a toy model");
 	r.extra = NULL;
 	r.arch.required = MATRICES | BEFORE;
-	/* A key that the family's own function reads. */
+	/* A key that is read by the family's specs(). */
 	r.key[1] = -0.5;
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
 	r.key[1] = 0;
-	/* What no kernel computes. */
+	/* A layer that no kernel can compute. */
 	r.arch.specs = conv_specs;
 	REFUSED(&r, "file 'toy'|layer 1 asks for attention or feed-forward without all of its tensors");
 }

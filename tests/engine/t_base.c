@@ -58,7 +58,7 @@ TEST(err_set_escapes_what_a_terminal_would_obey)
 		{ "\xc2\x9b"
 		  "31m",
 		  "\\xc2\\x9b31m" }, /* C1 CSI */
-		{ "\x9b", "\\x9b" }, /* the same as one raw byte */
+		{ "\x9b", "\\x9b" }, /* the same control character as one raw byte */
 		{ "\xe2\x80\xae"
 		  "abc",
 		  "\\xe2\\x80\\xae"
@@ -221,7 +221,7 @@ TEST(json_of_random_bytes_is_valid_utf8_without_controls)
 			utf8_decode(s.p + i, s.n - i, &cp);
 			CHECK(cp >= 0x20 && (cp < 0x7f || cp > 0x9f));
 		}
-		/* Our own reader agrees, and what was valid comes back unchanged. */
+		/* The JSON reader parses the result, and writing it again gives the same text. */
 		back = jv_str(jv_parse(s.p, s.n), &m);
 		CHECK(back != NULL);
 		struct str again = { 0 };
@@ -256,7 +256,8 @@ TEST(token_lists)
 
 /* ---- UTF-8 ---- */
 
-/* A second opinion, written from the definition: the shortest encoding of each code point, nothing else. */
+/* A second decoder, written from the definition: only the shortest encoding of a code point is valid. Returns its
+ * length, or 0. */
 static int ref_valid(const unsigned char *s, size_t n, int32_t *cp)
 {
 	static const int32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -276,7 +277,7 @@ static int ref_valid(const unsigned char *s, size_t n, int32_t *cp)
 	return (int)len;
 }
 
-/* Could these bytes begin a valid sequence?  By trying what may follow, at the edges of every range. */
+/* 1 if these bytes can begin a valid sequence. Tries following bytes at the edges of every range. */
 static int ref_begins(const unsigned char *s, size_t n)
 {
 	static const unsigned char next[] = { 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf };
@@ -321,7 +322,7 @@ TEST(utf8_encode_replaces_what_is_no_character)
 
 TEST(utf8_decode_agrees_with_the_definition)
 {
-	/* All two-byte strings, and all longer ones over bytes at the edges of every range. */
+	/* Test all strings of two bytes, and all longer ones made of bytes at the edges of every range. */
 	static const unsigned char edge[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
 		                              0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
 		                              0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
@@ -341,14 +342,16 @@ TEST(utf8_decode_agrees_with_the_definition)
 				s[j] = edge[k % E];
 		}
 		for (size_t m = 1; m <= n; m++) {
-			char *exact = malloc(m); /* so that a sanitizer sees a read past the end */
+			/* an exact allocation, so that a sanitizer detects a read past its end */
+			char *exact = malloc(m);
 			int32_t cp = -2, want = -1;
 			int got, len;
 			memcpy(exact, s, m);
 			got = utf8_decode(exact, m, &cp);
 			len = ref_valid(s, m, &want);
 			if (!len) {
-				/* The longest part that could have begun a sequence, at least one byte. */
+				/* Invalid bytes: their length is that of the longest beginning of a valid sequence, at
+				 * least 1. */
 				len = 1;
 				while ((size_t)len < m && ref_begins(s, (size_t)len + 1))
 					len++;
@@ -386,7 +389,7 @@ TEST(utf8_complete_agrees_with_the_definition)
 
 TEST(utf8_streams_come_out_whole)
 {
-	/* Fed in pieces of any size, complete prefixes taken as they come: the pieces join to the text. */
+	/* Feed the text in pieces of any size and take complete characters: joined, they give the text. */
 	static const char text[] = "na\xc3\xafve \xe2\x82\xac\xf0\x9f\x98\x80 \xe6\xb0\xb4 end";
 	for (size_t step = 1; step < 6; step++) {
 		struct str in = { 0 }, out = { 0 };
@@ -402,7 +405,7 @@ TEST(utf8_streams_come_out_whole)
 	}
 }
 
-/* The candidate that is nearest to a typed word, or "none". */
+/* Return the candidate that is nearest to a typed word, or "none". */
 static const char *nearest_of(const char *word)
 {
 	static const char *const known[] = { "", "temperature", "threads", "kv-type", "new" };
@@ -419,10 +422,10 @@ TEST(nearest_words)
 	char endless[300];
 
 	CHECK_STR(nearest_of("temprature"), "temperature");
-	CHECK_STR(nearest_of("htreads"), "threads"); /* swapped letters are one mistake */
+	CHECK_STR(nearest_of("htreads"), "threads"); /* two swapped letters count as one mistake */
 	CHECK_STR(nearest_of("kvtype"), "kv-type");
 	CHECK_STR(nearest_of("nwe"), "new");
-	CHECK_STR(nearest_of("no"), "none"); /* of two letters one may be wrong */
+	CHECK_STR(nearest_of("no"), "none"); /* a word of two letters may have one mistake, but "no" must not match */
 	CHECK_STR(nearest_of("x"), "none");
 	CHECK_STR(nearest_of("something"), "none");
 	memset(endless, 'x', sizeof endless - 1);
@@ -454,13 +457,13 @@ static const struct {
 
 static struct passwd user_of_test;
 
-/* Takes the place of the C library's: a user database with one user, or none without a home directory. */
+/* Replaces the C library's function: returns the test's user, or NULL if the test has set no home directory. */
 struct passwd *getpwuid(uid_t uid)
 {
 	return user_of_test.pw_dir ? &user_of_test : NULL;
 }
 
-/* What user_path() says of every directory, each where the format puts it, or the error. */
+/* Check user_path() for every directory: its path below `home`, or its error if home is NULL. */
 static void all_directories_are(const char *home)
 {
 	for (size_t i = 0; i < LEN(user_dirs); i++) {
@@ -525,7 +528,7 @@ TEST(user_directories_follow_one_rule)
 	}
 }
 
-/* Data files that are there: installed_words of t_eval. */
+/* (Existing data files are tested by installed_words in t_eval.) */
 TEST(a_missing_data_file_is_named)
 {
 	struct str path = { 0 };

@@ -1,6 +1,7 @@
-/* tests/engine/t_cache_view.c - the cache view: what a panel is shown against slot events, against the rings counted
- * one by one, and against what policies are known to read; under every policy, wherever a sequence was cut, and without
- * a trace in it. WEIR_SOAK=N: lives N times as long, and what a view costs on the default model. */
+/* tests/engine/t_cache_view.c - the cache view: compares what a panel shows with slot events, with the rings counted
+ * token by token, and with the entries that policies must read. This is checked under every policy and after every
+ * rollback; a view must not change the sequence. WEIR_SOAK=N: sequences N times as long, and the cost of a view on the
+ * default model. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -45,7 +46,7 @@ static void random_ids(int32_t *id, size_t n)
 		id[i] = 3 + (int32_t)(test_rand() % (N_VOCAB - 3));
 }
 
-/* One more token, whatever was sampled. */
+/* Decode n random tokens, whatever was sampled. */
 static void generate(struct timeline *tl, int n)
 {
 	struct err err = { 0 };
@@ -108,7 +109,7 @@ static void check_numbers(const struct cache_view *v, const char *at)
 	CHECK(v->n_layer == LAYERS && v->seconds >= 0 && v->seconds < 1);
 }
 
-/* Columns against tokens one by one, and those against the statistics. */
+/* Take a view, and compare its columns with the tokens one by one, and the tokens with the statistics. */
 static void check_view(struct timeline *tl, int32_t cols, struct cache_view *v, const char *at)
 {
 	struct timeline_stats st;
@@ -319,7 +320,7 @@ TEST(rings_are_shown_as_they_are)
 
 /* ---- selected entries ---- */
 
-/* KV heads that read a token in a layer, from a view with a column per token. */
+/* Return how many KV heads read a token in a layer, from a view with one column per token. */
 static int heads_of(const struct cache_view *v, int layer, int32_t token)
 {
 	int h = v->heat[layer][token];
@@ -328,7 +329,7 @@ static int heads_of(const struct cache_view *v, int layer, int32_t token)
 	return h == 255 ? 2 : h != 0;
 }
 
-/* Entries per KV head of a layer, twice. */
+/* Return the number of entries read in a layer, summed over its two KV heads. */
 static int32_t rows_of(const struct cache_view *v, int layer)
 {
 	int32_t n = 0;
@@ -355,7 +356,7 @@ TEST(lists_are_what_was_read)
 	struct cache_view v;
 	int32_t same = 0;
 
-	/* No view was taken: nothing is remembered. */
+	/* Before the first view, nothing is recorded. */
 	generate(tl, 3);
 	CHECK(tl->panel == NULL);
 	check_view(tl, 256, &v, "sift");
@@ -371,7 +372,7 @@ TEST(lists_are_what_was_read)
 			same += l && !memcmp(v.heat[l], v.heat[l - 1], VIEW_COLS);
 		}
 	}
-	CHECK_INT(same, 0); /* each layer's own list, not the last one's */
+	CHECK_INT(same, 0); /* the lists of layers differ */
 	timeline_close(tl);
 
 	tl = read_kv("sift:k=16,split=need,dense=1", 150);
@@ -409,7 +410,7 @@ TEST(lists_are_what_was_read)
 		timeline_view(tl, 256, &v);
 		generate(tl, 1);
 		check_view(tl, 256, &v, "quest");
-		/* one page found, the first and the last four; the last one is not full */
+		/* six pages: the selected one, the first and the last four; the last page is not full */
 		rows = 6 * 16 - (16 - 1 - (v.n_tokens - 1) % 16);
 		CHECK_INT(v.selected, rows);
 		for (int l = 0; l < LAYERS; l++) {
@@ -468,7 +469,7 @@ TEST(entries_that_are_not_kept)
 		int32_t k = i < 2 ? 20 : 40, dense = 0;
 		uint8_t kept[256];
 
-		/* Layers that read everything are held whole. */
+		/* Count the first layers that read all entries. */
 		for (struct attn_part part[SELECT_PARTS];
 		     dense < LAYERS && selector(tl)->ops->holds(selector(tl), dense, 200, part) == 1 &&
 		     !part[0].slots && part[0].n_slots == 200;)
@@ -477,7 +478,8 @@ TEST(entries_that_are_not_kept)
 			int64_t pairs = 0, want;
 
 			check_view(tl, 256, &v, all[i].kv);
-			CHECK(tl->panel == NULL); /* no need to remember */
+			/* nothing is recorded, because the selector can be asked at any time */
+			CHECK(tl->panel == NULL);
 			timeline_kept(tl, 0, v.n_tokens, kept);
 			for (int32_t c = 0; c < v.n_tokens; c++) {
 				int sum = 0;
@@ -522,8 +524,8 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 		CHECK_INT(heads_of(&v, l, 121), 2);
 	}
 	CHECK(v.where[119] == 0 && v.where[120] == 1);
-	/* As the conversation grows, mass is summed, and later its tokens are evicted; the selection among the pinned
-	 * ones is still shown. */
+	/* As the conversation grows, attention mass is summed; later its tokens are evicted. The selection among the
+	 * pinned entries is still shown. */
 	CHECK_MSG(timeline_sync(tl, timeline_tokens(tl, &(size_t){ 0 }), 140, NULL, NULL, &err) >= 0, "%s", err.msg);
 	CHECK_MSG(timeline_sync(tl, id, 250, NULL, NULL, &err) >= 0, "%s", err.msg);
 	check_view(tl, 256, &v, "auto");
@@ -538,7 +540,7 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 			n += heads_of(&v, l, i);
 		CHECK_INT(n, 2 * 16);
 	}
-	/* A shorter prefix that is read whole. */
+	/* After unpinning, the prefix is short and read whole. */
 	CHECK_MSG(timeline_pin(tl, 0, &err) == 0, "%s", err.msg);
 	check_view(tl, 256, &v, "auto, unpinned");
 	CHECK(v.watched_pinned == VIEW_NONE && v.pinned == 4);
@@ -547,7 +549,8 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 
 /* ---- shares of attention ---- */
 
-/* Probabilities on the first 4 and the newest `size` tokens, of the last of id[0..n) under full attention. */
+/* Return the attention of the last of the tokens id[0..n) to the first 4 and the newest `size` tokens, under full
+ * attention. */
 static double full_share(const int32_t *id, size_t n, int32_t size)
 {
 	char kv[64];
@@ -568,7 +571,8 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 	return r.mass;
 }
 
-/* While nothing is evicted, a cascade is full attention: shares of its regions against another way to find them. */
+/* While nothing is evicted, a cascade equals full attention: compare the shares of its regions with those measured by
+ * full_share(). */
 TEST(shares_of_attention_by_region)
 {
 	struct timeline *tl = open_kv("cascade:size=200,n=4,stride=32", 512, 32);
@@ -588,7 +592,7 @@ TEST(shares_of_attention_by_region)
 		CHECK(!decode || !timeline_extend(tl, id + n - 1, 1, 1, NULL, NULL, &err));
 		check_view(tl, 64, &v, "cascade");
 		if (!decode)
-			continue; /* the view was taken after the tokens */
+			continue; /* the tokens were prefilled before the first view, so they are not measured */
 		CHECK_INT(v.now_layers, LAYERS);
 		for (int i = 1; i <= 4; i++) {
 			int32_t newest = 50 * i < (int32_t)n - 4 ? 50 * i : (int32_t)n - 4;
@@ -602,7 +606,7 @@ TEST(shares_of_attention_by_region)
 			          all);
 		}
 	}
-	/* Tokens that are read are seen, too: the last one of the next call. */
+	/* In a prefill, the last token of the call is measured. */
 	random_ids(id, 204);
 	CHECK(timeline_sync(tl, id, 90, NULL, NULL, &err) >= 0);
 	timeline_view(tl, 64, &v);
@@ -614,7 +618,7 @@ TEST(shares_of_attention_by_region)
 	timeline_close(tl);
 }
 
-/* A share is what softmax over the keys says of these entries. */
+/* The reported share of entries equals their share in the softmax over all keys. */
 TEST(shares_of_entries)
 {
 	struct timeline *tl = NULL;
@@ -681,7 +685,7 @@ TEST(what_sets_recover)
 	struct cache_view v;
 	float at_24;
 
-	/* Not before a set has been selected anew while views are taken, and not after a prefill. */
+	/* The recovered share is unknown until a set is selected while views are taken, and after a prefill. */
 	for (int step = 1; step <= 12; step++) {
 		timeline_view(tl, 256, &v);
 		CHECK_MSG((v.recovered >= 0) == (step > 4), "step %d: recovered %g", step, (double)v.recovered);
@@ -696,7 +700,7 @@ TEST(what_sets_recover)
 	          (double)v.recovered, (double)at_24);
 	timeline_close(tl);
 
-	/* A larger set has more of it, and of everything all. */
+	/* A larger set recovers more mass; all entries recover all mass. */
 	tl = read_kv("recycled:k=150,stride=4,scan=k", 200);
 	for (int step = 1; step <= 12; step++, generate(tl, 1))
 		timeline_view(tl, 256, &v);
@@ -727,8 +731,8 @@ TEST(what_sets_recover)
 	}
 }
 
-/* Where no policy sums attention, and none selects, the view measures it: from the first tokens behind the first view
- * on, layer by layer, and rolled back tokens are gone. */
+/* If the policy neither sums attention nor selects, the view measures attention layer by layer, starting with the
+ * tokens after the first view. Tokens that are rolled back are no longer shown. */
 TEST(attention_is_measured_where_no_policy_sums_it)
 {
 	static const char *const kv[] = { "full", "auto", "sink" };
@@ -762,7 +766,8 @@ TEST(attention_is_measured_where_no_policy_sums_it)
 	}
 }
 
-/* Without a view: measured on request, in the tokens that follow it; the figures are those of a view. */
+/* timeline_attention_read_measure() measures the tokens that follow, without a view; the figures equal those of a
+ * view. */
 TEST(how_much_is_read)
 {
 	static const char *const silent[] = { "full", "sink", "quest:k=16", "recycled:k=24,stride=4,scan=k" };
@@ -788,7 +793,7 @@ TEST(how_much_is_read)
 	          (double)r.spread);
 	timeline_close(tl);
 
-	/* A larger set has more of it; what is not sampled is not read. */
+	/* A larger set gets more of the attention; without a sample, the sampled share is 0. */
 	tl = read_kv("sift:k=100", 200);
 	timeline_attention_read_measure(tl);
 	generate(tl, 1);
@@ -841,7 +846,8 @@ TEST(every_policy_is_covered)
 
 /* ---- where one layer attends ---- */
 
-/* Every token's attention is all there is, falls on what is kept, and leaves no trace. */
+/* Check the attention of one layer for every token: it adds up to 1, it falls only on kept entries, and reporting it
+ * does not change later logits. */
 static void look_along(const char *kv, int32_t layer, int32_t head)
 {
 	enum { BEFORE = 30, AFTER = 120 };
@@ -866,7 +872,7 @@ static void look_along(const char *kv, int32_t layer, int32_t head)
 			sum += p[k] > 0 ? (double)p[k] : 0;
 			CHECK_MSG(p[k] < 0 || p[k] <= 1.0001f, "%s: token %d attends %d with %g", kv, i, k,
 			          (double)p[k]);
-			/* Kept by all pairs, some, or none: this layer's are a few of them. */
+			/* kept[k] counts all layers and heads, of which this layer is a part. */
 			if (k < i && (bounded || !strcmp(kv, "full")))
 				CHECK_MSG(p[k] >= 0 ? kept[k] > 0 : kept[k] < 255,
 				          "%s: token %d: %d is kept %d, and its share is %g", kv, i, k, kept[k],
@@ -889,8 +895,8 @@ TEST(attention_is_told_token_by_token)
 	look_along("cascade:size=40,n=4", 0, -1);
 }
 
-/* A sampled token waits for its entry: it is not the one that is asked about, and its sharing of an engine with another
- * observer takes nothing from either. */
+/* The attention asked about is that of the newest token with a KV entry, not of the sampled token that has none yet. A
+ * second observer on the same timeline gets the same results. */
 TEST(attention_is_that_of_the_token_asked_about)
 {
 	for (int watched = 0; watched < 2; watched++) {
@@ -935,7 +941,7 @@ TEST(attention_of_no_such_head_is_refused)
 	timeline_close(tl);
 }
 
-/* The squares of what one layer attended, head by head; and none that an unreported token attended. */
+/* Check timeline_evidence() of one layer: it sums the squared attention of each head, and only of reported tokens. */
 static void squares_along(const char *kv)
 {
 	enum { BEFORE = 30, AFTER = 60, ALL = BEFORE + AFTER };
@@ -968,7 +974,7 @@ static void squares_along(const char *kv)
 	for (int32_t k = 0; k < ALL; k++)
 		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k,
 		          (double)sum[k], want[k]);
-	/* Begun anew; and what is not there has nothing. */
+	/* After timeline_evidence_begin() all sums are 0, and so are those of tokens that do not exist. */
 	CHECK(timeline_evidence_begin(tl, &err) == 0);
 	timeline_evidence(tl, -2, 4, sum);
 	CHECK(sum[0] == 0 && sum[1] == 0 && sum[2] == 0 && sum[3] == 0);
@@ -986,7 +992,7 @@ TEST(attention_is_summed_up)
 	squares_along("cascade:size=40,n=4");
 }
 
-/* A change of policy that is refused leaves the timeline as it was: its observers stay. */
+/* A refused change of policy keeps the timeline's observers. */
 TEST(a_refused_change_of_policy_keeps_the_observers)
 {
 	enum { BEFORE = 60, AFTER = 6 };
@@ -1019,7 +1025,7 @@ TEST(a_refused_change_of_policy_keeps_the_observers)
 	timeline_close(tl);
 }
 
-/* As open_kv(), with entries of f32: a token that is read has the bits of the same token generated. */
+/* Like open_kv(), with entries in f32, so that prefill and decode of a token give the same bits. */
 static struct timeline *open_f32(const char *policy, int32_t ctx, int32_t batch)
 {
 	struct timeline *tl = NULL;
@@ -1033,7 +1039,7 @@ static struct timeline *open_f32(const char *policy, int32_t ctx, int32_t batch)
 	return tl;
 }
 
-/* The last token of a prefill is the first that is reported: what it attends, however many came with it. */
+/* After a prefill the attention of its last token is reported, whatever the size of the last chunk. */
 TEST(attention_of_the_last_read_token)
 {
 	static const char *const policy[] = { "full", "auto", "cascade:size=40,n=4,stride=16",
@@ -1160,7 +1166,7 @@ static int same_heads(struct timeline *a, struct timeline *b)
 	return same;
 }
 
-/* Two timelines, of which one is viewed: tokens, logits and all that is saved must be the same. */
+/* Two timelines get the same calls, and only one is viewed: tokens, logits and snapshots must be equal. */
 TEST(a_view_changes_nothing)
 {
 	static int32_t id[4096];
@@ -1203,7 +1209,7 @@ TEST(a_view_changes_nothing)
 	test_note("%d views of %d policies", views, EVERY);
 }
 
-/* To the last token of the context, and one more. */
+/* Generate up to the last token of the context; the next one fails. */
 TEST(the_end_of_the_context)
 {
 	static const char *const kv[] = { "full", "sift:k=12", "h2o:k=10", "quest:k=32" };

@@ -1,5 +1,5 @@
-/* tests/engine/t_draft.c - guesses from earlier tokens: which token is guessed, its class, the index after a rollback,
- * and how long a draft is. */
+/* tests/engine/t_draft.c - draft tokens for speculative decoding, guessed from earlier tokens: which token is guessed,
+ * its class, the index after a rollback, and the length of a draft. */
 #include "tests/lib/test.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { ALONE, AGREE, MOST_OF_THEM, FEW_OF_THEM };
 
-/* Shares of right guesses with which no draft ends early. */
+/* Return a state in which nearly all guesses were right, so that no draft ends early. */
 static struct draft_pace sure(void)
 {
 	struct draft_pace p;
@@ -20,7 +20,7 @@ static struct draft_pace sure(void)
 	return p;
 }
 
-/* The guesses that follow id[0 .. n), by an index of its own. */
+/* Return the guesses for the tokens after id[0 .. n), from a new index. */
 static struct draft guess(const int32_t *id, size_t n, int32_t most)
 {
 	struct draft_index x = { 0 };
@@ -53,8 +53,8 @@ TEST(a_single_token_that_was_there_before_is_the_weakest_match)
 	CHECK_INT(d.n, 1);
 	CHECK_INT(d.id[0], 2);
 	CHECK_CLASS(d, 0, 0, ALONE);
-	/* The draft goes on from its own guesses: behind "1 2" a pair matches, behind "1 2 3" three tokens do, then 9,
-	 * and 1 from there. */
+	/* A draft continues from its own guesses: after 2, the pair "1 2" is found and gives 3; then "1 2 3" gives 9,
+	 * and so on. */
 	d = GUESS(5, 7, 1, 2, 3, 9, 1);
 	CHECK_INT(d.n, 5);
 	CHECK(!memcmp(d.id, (int32_t[]){ 2, 3, 9, 1, 2 }, 5 * sizeof *d.id));
@@ -80,7 +80,7 @@ TEST(places_that_match_alike_vote)
 	d = GUESS(1, 1, 2, 70, 5, 1, 2, 70, 6, 1, 2);
 	CHECK_INT(d.id[0], 70);
 	CHECK_CLASS(d, 0, 1, AGREE);
-	/* Without a majority the newest. */
+	/* Without a majority, the newest place decides. */
 	d = GUESS(1, 1, 2, 70, 5, 1, 2, 80, 6, 1, 2);
 	CHECK_INT(d.id[0], 80);
 	CHECK_CLASS(d, 0, 1, FEW_OF_THEM);
@@ -127,10 +127,10 @@ TEST(an_unlikely_draft_ends_early)
 
 /* ---- against a search of all places ---- */
 
-enum { CONTEXT = 14, PLACES = 64, VOCAB = 60 }; /* the first two as in draft.c */
+enum { CONTEXT = 14, PLACES = 64, VOCAB = 60 }; /* CONTEXT and PLACES: as in draft.c */
 
-/* The token behind id[0 .. n) and k guesses, and its class, or -1. *many: there are so many places that the index may
- * not try them all. */
+/* Search all places for the token that follows id[0 .. n) and k guesses, without an index. Returns the token and sets
+ * *class, or returns -1. *many: 1 = there are more places than the index tries. */
 static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int32_t k, int *class, int *many)
 {
 	int32_t all[2048];
@@ -176,7 +176,7 @@ static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int
 	return -1;
 }
 
-/* Tokens are added and rolled back; the guesses stay those of a search without an index. */
+/* While tokens are added and rolled back, the guesses equal those of a search without an index. */
 TEST(an_index_that_grows_and_is_cut_guesses_like_a_search)
 {
 	struct draft_index x = { 0 };
@@ -200,7 +200,7 @@ TEST(an_index_that_grows_and_is_cut_guesses_like_a_search)
 			draft_index_cut(&x, id, 0);
 			n = 0;
 		}
-		/* New tokens, or again some that were there. */
+		/* Add new random tokens, or repeat earlier ones. */
 		for (size_t from = n > 20 && test_rand() % 2 ? test_rand() % (n - 16) : SIZE_MAX; add; add--, n++)
 			id[n] = from == SIZE_MAX ? (int32_t)(test_rand() % VOCAB) : id[from++];
 		draft_index_grow(&x, id, n);
@@ -242,7 +242,7 @@ TEST(a_draft_is_as_long_as_it_pays)
 	d.n = 4;
 	CHECK_INT(draft_pace_length(&p, &d), 4);
 	d.n = DRAFT_MOST;
-	/* From the third guess on wrong: no step tries it. */
+	/* From the third guess on, the class is always wrong: the draft ends before it. */
 	p.right[7] = 0;
 	memset(d.class + 2, 7, sizeof d.class - 2);
 	CHECK_INT(draft_pace_length(&p, &d), 2);
@@ -257,24 +257,23 @@ TEST(the_length_follows_from_what_steps_took)
 	struct draft d = draft_of(DRAFT_MOST, 0);
 	struct draft_pace p = sure();
 
-	/* Up to four tokens a step costs as one, five cost twice as much, and more of them as much more as there are
-	 * tokens. */
+	/* A step of up to four tokens takes 1 unit of time, a step of n > 4 tokens takes 0.4 n. */
 	for (int32_t n = 1; n <= DRAFT_MOST + 1; n++)
 		draft_pace_took(&p, n, n < 5 ? 1 : n * 0.4);
 	CHECK_INT(draft_pace_length(&p, &d), 3);
-	/* A measurement that another program disturbed changes little, a lasting change everything. */
+	/* A single outlier changes little; a lasting change of speed changes the length. */
 	draft_pace_took(&p, 4, 1000);
 	CHECK_INT(draft_pace_length(&p, &d), 3);
 	for (int i = 0; i < 200; i++)
 		for (int32_t n = 2; n <= DRAFT_MOST + 1; n++)
 			draft_pace_took(&p, n, 20);
 	CHECK_INT(draft_pace_length(&p, &d), 0);
-	/* Sizes outside of a step's are nobody's. */
+	/* Sizes that no step has are ignored. */
 	draft_pace_took(&p, 0, 1);
 	draft_pace_took(&p, DRAFT_MOST + 2, 1);
 }
 
-/* Of a size that was not measured nothing is known but the line through another one. */
+/* The time of an unmeasured size is estimated by a line through measured sizes. */
 TEST(sizes_that_were_not_measured_are_estimated)
 {
 	struct draft d = draft_of(DRAFT_MOST, 0);

@@ -1,5 +1,6 @@
-/* tests/engine/t_encoder.c - the vectors of a tiny encoder and the answers of a tiny reader against those
- * computed in double by tests/vectors/make_encoder.py, at every CPU level; packing; plain texts; what is refused. */
+/* tests/engine/t_encoder.c - the vectors of a tiny encoder and the answers of a tiny reader against those computed in
+ * double by tests/vectors/make_encoder.py, at every CPU level; also packing several texts, plain texts, and refused
+ * files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const struct family {
 	int dims, heads;
 } families[] = { { "bert", DIMS, 2 }, { "nomic-bert", DIMS, 2 }, { "jina-bert-v2", MOST_DIMS, 3 } };
 
-/* The path of a file of the family's model. In one buffer. */
+/* Return the path of a file of the family's model, in a static buffer. */
 static const char *family_file(const struct family *f, const char *end)
 {
 	static char path[100];
@@ -35,7 +36,7 @@ static const char *family_file(const struct family *f, const char *end)
 struct texts {
 	struct encoder_text text[MOST_TEXTS];
 	int32_t n, id[MOST_IDS];
-	float *want; /* [3][n][dims], by pooling */
+	float *want; /* expected vectors, [pooling][n][dims] */
 };
 
 static void texts_read(struct texts *t, const struct family *f)
@@ -57,7 +58,8 @@ static void texts_read(struct texts *t, const struct family *f)
 	CHECK_INT(bytes, 3 * (size_t)t->n * (size_t)f->dims * sizeof(float));
 }
 
-/* A copy of a file with 32 bits changed `at` bytes behind a text in it; its path, which the caller unlinks and frees. */
+/* Copy a file and set the 32 bits that are `at` bytes after the given text to `value`. Returns the copy's path, which
+ * the caller unlinks and frees. */
 static char *changed_file(const char *file, const char *text, size_t at, uint32_t value)
 {
 	size_t n, length = strlen(text);
@@ -130,7 +132,7 @@ static double vectors_check(const struct family *f, const struct texts *t, const
 		          (int)i, c);
 		CHECK(fabs(length - 1) < 1e-5);
 		worst = fmin(worst, c);
-		/* alone the same bits as with others */
+		/* a text alone gives the same bits as with other texts */
 		CHECK(!encoder_embed(e, t->text + i, 1, one, NULL, &err));
 		CHECK(!memcmp(one, v, (size_t)f->dims * sizeof *one));
 	}
@@ -153,7 +155,7 @@ TEST(vectors_match_double_at_every_level)
 	}
 }
 
-/* More tokens than one batch has, with any number of threads. */
+/* Encode more tokens than one batch has, with several numbers of threads. */
 static void many_check(const struct family *f)
 {
 	enum { MANY = 150 };
@@ -270,8 +272,8 @@ TEST(refuses_models_of_other_families)
 
 enum { START, PAD, END, UNKNOWN, SPACE, LETTER_A, COLON = LETTER_A + 26 };
 
-/* The encoder's file with the name `name` and n tokens: <s>, <pad>, </s>, <unk>, the space mark, a to z, a colon, and
- * fillers. The path, which the caller unlinks and frees. */
+/* Write an encoder file with this model name and a vocabulary of n tokens: <s>, <pad>, </s>, <unk>, the space mark, a
+ * to z, a colon, and fillers. Returns the path, which the caller unlinks and frees. */
 static char *file_with_tokens(const char *name, int n)
 {
 	size_t bytes;
@@ -305,7 +307,7 @@ static char *file_with_tokens(const char *name, int n)
 	mk_u32(&m, "tokenizer.ggml.unknown_token_id", UNKNOWN);
 	mk_bool(&m, "tokenizer.ggml.add_bos_token", 1);
 	mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
-	/* The last key fills up, so that the tensors behind the keys stay aligned. */
+	/* The last key is padding, so that the tensors after the keys stay aligned. */
 	mk_key(&m, "filler", GGUF_STRING);
 	put_u64(&m.kv, 31 - (m.kv.n + 8 + 31) % 32);
 	put_pad(&m.kv, 32);
@@ -320,7 +322,7 @@ static char *file_with_tokens(const char *name, int n)
 	return path;
 }
 
-/* The tokens of a lower-case text: START, the space mark, ..., END. */
+/* Set id[] to the tokens of a lower-case text: START, the space mark, ..., END. Returns their number. */
 static int32_t ids_of(const char *text, int32_t *id)
 {
 	int32_t n = 0;
@@ -333,7 +335,7 @@ static int32_t ids_of(const char *text, int32_t *id)
 	return n;
 }
 
-/* What a model is sent of a text: its prefix, and no more tokens than it reads. */
+/* A text is encoded after the model's prefix for its side, and cut to the most tokens of the model. */
 TEST(plain_texts_have_the_prefix_of_their_side)
 {
 	static const struct {
@@ -419,7 +421,7 @@ TEST(refuses_plain_texts_without_a_tokenizer_that_fits)
 
 enum { MOST_PAIRS = 16 };
 
-/* Questions, passages, and what a reader says of them, as tests/vectors/make_encoder.py has computed it. */
+/* Questions, passages, and the reader's expected answers and scores, computed by tests/vectors/make_encoder.py. */
 struct pairs_wanted {
 	char *all;
 	struct encoder_string question[MOST_PAIRS], passage[MOST_PAIRS], answer[MOST_PAIRS];
@@ -566,7 +568,8 @@ TEST(scores_of_a_reranker_match_double_at_every_level)
 	free(w.all);
 }
 
-/* A passage's answer does not depend on the other passages; and without reading, the encoder's vectors stay the same. */
+/* The answer in a passage does not depend on the other passages. Loading a reader does not change the encoder's
+ * vectors. */
 TEST(a_reader_changes_only_what_it_reads)
 {
 	enum { MANY = 60 };
@@ -675,7 +678,8 @@ TEST(refuses_readers_that_do_not_fit)
 	free(path);
 }
 
-/* Tensors that a file declares to be of each type: their bytes are then others than meant, or end elsewhere. */
+/* A tensor's type is changed to each other type, so its bytes have another meaning or length: the file must be loaded
+ * or refused without harm. */
 TEST(weights_of_any_type_are_loaded_or_refused)
 {
 	static const struct {

@@ -1,8 +1,7 @@
-/* tests/engine/t_endless.c - a conversation without end: token by token through the cascade, at the same price and in
- * the same memory.
+/* tests/engine/t_endless.c - an endless conversation through a cascade: time per token and memory must not grow.
  *
- * WEIR_SOAK=1: 200,000 tokens of the default model (about a quarter of an hour; the time per token of the tenth after
- * the cache is full and of the last tenth is printed, and means something on a quiet machine only). */
+ * WEIR_SOAK=1: 200,000 tokens of the default model, which takes about a quarter of an hour. The time per token in the
+ * second and in the last tenth is printed; it is only meaningful on an idle machine. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -52,7 +51,7 @@ static void take(struct timeline *tl, const int32_t *id, size_t n_id, size_t fro
 	}
 }
 
-/* `tokens` tokens; the tenth after the first is that after the cache is full. */
+/* Generate `tokens` tokens, and compare the second tenth, when the cache is full, with the last one. */
 static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *id, size_t n_id, size_t tokens)
 {
 	struct engine *e = NULL;
@@ -80,7 +79,8 @@ static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *
 	printf("    %s, %zu tokens: ms a token in the second and the last tenth %.3f, %.3f (ratio %.3f; CPU %.3f); resident MB %.1f, %.1f\n",
 	       kv, tokens, 1e3 * took[1].wall / (double)tenth, 1e3 * took[9].wall / (double)tenth,
 	       took[9].wall / took[1].wall, took[9].cpu / took[1].cpu, mb[1], mb[9]);
-	/* The list of all tokens grows by 4 bytes each, and doubles its room now and then. */
+	/* Some growth is allowed: the list of all tokens takes 4 bytes per token and doubles its capacity from time to
+	 * time. */
 	CHECK_MSG(mb[9] <= mb[1] * 1.01 + 0.5, "memory grew from %.1f MB to %.1f MB in %zu tokens", mb[1], mb[9],
 	          tokens);
 	timeline_close(tl);

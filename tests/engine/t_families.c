@@ -1,9 +1,9 @@
 /* tests/engine/t_families.c - families with sliding windows, experts, sinks or two sets of RoPE factors, under every
  * cache policy.
  *
- * What holds for plain families holds for them: a sequence that is saved and loaded continues bit for bit, drafted
- * tokens have the bits of tokens that are decoded one by one, results depend neither on the number of threads nor on
- * who looks on. Their logits are compared in t_models, single layers in t_arch. */
+ * The guarantees of plain families hold for them, too: a saved and loaded sequence continues bit for bit, drafted
+ * tokens have the bits of tokens decoded one by one, and results depend neither on the number of threads nor on
+ * observers. Their logits are compared in t_models, single layers in t_arch. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -150,7 +150,7 @@ static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct
 
 static int save_points;
 
-/* In soak behind every token. */
+/* Save and load a sequence at some points; with WEIR_SOAK after every token. */
 static void saves(struct engine *e, const char *model, size_t policy)
 {
 	struct timeline *tl = open_line(e, policy, CTX), *u = NULL;
@@ -279,8 +279,8 @@ TEST(threads_and_observers_change_nothing)
 	}
 }
 
-/* Tokens that are rolled back leave no trace. Not where tokens have been evicted: those that are left are prefilled in
- * other steps. */
+/* Tokens that are rolled back leave no trace. Not compared after an eviction, because the remaining tokens are then
+ * prefilled in other steps, with other rounding. */
 TEST(rolled_back_tokens_leave_no_trace)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
@@ -306,7 +306,7 @@ TEST(rolled_back_tokens_leave_no_trace)
 
 /* ---- the cache's size ---- */
 
-/* A cache of more positions than the original context rotates by the long factors, and says so. */
+/* A cache with more positions than the original context uses the long RoPE factors, and its identity names them. */
 TEST(long_factors_are_told_apart)
 {
 	struct engine *e = open_model("phi3-long", 1);

@@ -9,7 +9,7 @@
 
 /* ---- pieces ---- */
 
-/* A file with one key whose value's bytes are given. */
+/* Return a file with one key and these bytes as its value. */
 static struct str one_value(const char *key, uint32_t type, const void *value, size_t n)
 {
 	struct str f = { 0 };
@@ -19,7 +19,7 @@ static struct str one_value(const char *key, uint32_t type, const void *value, s
 	return f;
 }
 
-/* A tensor record with every field free; the defaults make a good F32 tensor of 32 values. */
+/* A tensor record in which every field can be set to any value. */
 struct rec {
 	const char *name;
 	size_t name_n;     /* 0 = strlen(name) */
@@ -45,7 +45,7 @@ static void put_rec(struct str *f, struct rec r)
 	put_u64(f, r.offset);
 }
 
-/* Header, records, padding, data. */
+/* Return a file of a header, tensor records, padding and data. */
 static struct str tensor_file(const struct rec *r, size_t n, size_t data_bytes)
 {
 	struct str f = { 0 };
@@ -105,7 +105,7 @@ TEST(good_file_reads_back)
 	gguf_close(NULL);
 }
 
-/* Where the header ends of which only the beginning is there. */
+/* gguf_head_bytes() of files that are cut at any byte. */
 TEST(head_of_a_beginning)
 {
 	struct str f = { 0 };
@@ -121,14 +121,14 @@ TEST(head_of_a_beginning)
 	gguf_close(g);
 	CHECK(head > 24 && head <= data && data - head < 32);
 	for (uint64_t n = 0; n <= f.n; n++) {
-		char *p = xmalloc(n + 1); /* of its own, so that a sanitizer sees a read behind it */
+		char *p = xmalloc(n + 1); /* an exact allocation, so that a sanitizer detects a read past its end */
 
 		memcpy(p, f.p, n);
 		p = xrealloc(p, n ? n : 1);
 		CHECK_INT(gguf_head_bytes(p, n), n < head ? 0 : head);
 		free(p);
 	}
-	/* Damaged, it ends somewhere, and what is no model is complete. */
+	/* For damaged headers the result is never larger than the file; a file that is no model counts as complete. */
 	for (int i = 0; i < 20000; i++) {
 		struct str bad = { 0 };
 
@@ -240,7 +240,7 @@ TEST(array_integers_of_every_type)
 	static const struct { enum gguf_type t; int64_t want; } c[] = {
 		{ GGUF_U8, 0x81 }, { GGUF_I8, -127 }, { GGUF_U16, 0x8281 }, { GGUF_I16, -32127 },
 		{ GGUF_U32, 0x84838281 }, { GGUF_I32, (int32_t)0x84838281u }, { GGUF_I64, (int64_t)0x8887868584838281u },
-		{ GGUF_U64, INT64_MAX },      /* does not fit: stays at the end of the range */
+		{ GGUF_U64, INT64_MAX },      /* too large for int64_t: clamped to its maximum */
 	};
 	/* clang-format on */
 	static const char bytes[] = "\x81\x82\x83\x84\x85\x86\x87\x88";
@@ -281,7 +281,7 @@ TEST(unusual_but_good_files)
 	struct rec r = { .name = big, .n_dims = 4, .ne = { 32, 2, 3, 4 } };
 	f = tensor_file(&r, 1, 32 * 24 * 4);
 	accepted(&f);
-	/* A gap between tensors, and bytes behind the last one. */
+	/* A gap between two tensors, and bytes after the last one, are allowed. */
 	struct rec two[2] = { { .name = "a", .ne = { 1 } }, { .name = "b", .ne = { 1 }, .offset = 320 } };
 	f = tensor_file(two, 2, 4096);
 	accepted(&f);
@@ -293,7 +293,7 @@ TEST(unusual_but_good_files)
 		mk_finish(&m, &f);
 		accepted(&f);
 	}
-	/* Any bytes in a string. */
+	/* A string may contain any bytes. */
 	f = one_value("s", GGUF_STRING, "\4\0\0\0\0\0\0\0\0\xff\x1b\n", 12);
 	accepted(&f);
 	free(big);
@@ -403,7 +403,7 @@ TEST(row_05_and_06_counts)
 		put_zeros(&f, 1000);
 		refused(&f, "n_kv");
 	}
-	/* 40 tensors fit the file until the metadata has taken its part. */
+	/* Records of 40 tensors fit into the file, but not into the part after the metadata. */
 	struct str f = { 0 }, value = { 0 };
 	put_header(&f, 3, 40, 1);
 	put_key(&f, "s", GGUF_STRING);
@@ -411,7 +411,7 @@ TEST(row_05_and_06_counts)
 	put_bytes(&f, value.p, value.n);
 	refused(&f, "n_tensors");
 	str_free(&value);
-	put_header(&f, 3, 0, 3); /* more records promised than written */
+	put_header(&f, 3, 0, 3); /* the header announces more keys than there are */
 	put_key(&f, "a", GGUF_U8);
 	put_u8(&f, 1);
 	put_zeros(&f, 40);
@@ -430,7 +430,7 @@ TEST(row_07_key_length)
 		refused(&f, "key length");
 	}
 	put_header(&f, 3, 0, 1);
-	put_u64(&f, 60000); /* allowed, but longer than the file */
+	put_u64(&f, 60000); /* an allowed length that exceeds the file */
 	put_room(&f);
 	refused(&f, "key");
 }
@@ -451,7 +451,7 @@ TEST(row_08_key_bytes)
 		put_u8(&f, 1);
 		refused(&f, "key");
 	}
-	/* 65,535 bytes of escapes must not fill the message. */
+	/* A key of 65,535 control characters must not fill the error message. */
 	struct str f = { 0 };
 	put_header(&f, 3, 0, 1);
 	put_u64(&f, 65535);
@@ -495,7 +495,7 @@ TEST(row_10_value_type)
 		put_room(&f);
 		refused(&f, "value type");
 	}
-	/* Every type, cut off inside its value. */
+	/* A value of every type, cut inside its bytes. */
 	for (uint32_t t = GGUF_U8; t <= GGUF_F64; t++) {
 		unsigned size = gguf_type_size((enum gguf_type)t);
 		if (size < 2)
@@ -555,7 +555,7 @@ TEST(row_13_array_type)
 		put_room(&f);
 		refused(&f, "array type");
 	}
-	/* Ten thousand arrays deep. */
+	/* Arrays nested 10,000 levels deep. */
 	struct str f = { 0 };
 	put_header(&f, 3, 0, 1);
 	put_key(&f, "list", GGUF_ARRAY);
@@ -582,7 +582,7 @@ TEST(row_14_array_count)
 			put_room(&f);
 			refused(&f, "array count");
 		}
-	/* Fits by its count, but the strings inside run out. */
+	/* The count fits the file, but the file ends before the last string. */
 	struct str f = { 0 };
 	put_header(&f, 3, 0, 1);
 	put_key(&f, "list", GGUF_ARRAY);
@@ -661,7 +661,7 @@ TEST(row_18_tensor_name)
 		one_tensor((struct rec){ .name = bad[i].p, .name_n = bad[i].n, .ne = { 32 } }, "name of tensor");
 	two_tensors((struct rec){ .name = "same", .ne = { 1 } },
 	            (struct rec){ .name = "same", .ne = { 1 }, .offset = 32 }, 64, "'same' is a duplicate");
-	/* Two at the same place with the same name: still the name. */
+	/* Two tensors with the same name and the same offset: the error is about the name. */
 	two_tensors((struct rec){ .name = "same", .ne = { 1 } }, (struct rec){ .name = "same", .ne = { 1 } }, 64,
 	            "tensor name");
 }
@@ -708,7 +708,8 @@ TEST(row_23_size)
 	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 32, 1ull << 57 }, .type = 8 }, "size of tensor");
 	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 1ull << 31, 1ull << 31 }, .type = 1 },
 	           "size of tensor");
-	one_tensor((struct rec){ .name = "a", .ne = { 1025 } }, "offset of tensor"); /* 4 bytes past the end */
+	/* ends 4 bytes after the end of the file */
+	one_tensor((struct rec){ .name = "a", .ne = { 1025 } }, "offset of tensor");
 }
 
 TEST(row_24_blocks)
@@ -720,7 +721,7 @@ TEST(row_24_blocks)
 			continue;
 		one_tensor((struct rec){ .name = "a", .ne = { block + 1 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
 		one_tensor((struct rec){ .name = "a", .ne = { 1 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
-		/* The product is a multiple of the block, the row is not. */
+		/* The number of values is a multiple of the block size, the row length is not. */
 		one_tensor((struct rec){ .name = "a",
 		                         .n_dims = 2,
 		                         .ne = { block / 2, 2 },
@@ -741,7 +742,7 @@ TEST(row_25_tensor_type)
 		one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = id }, "type of tensor");
 		tried++;
 	}
-	CHECK_INT(known, DT_COUNT + 2); /* and the ternary ones */
+	CHECK_INT(known, DT_COUNT + 2); /* plus two ternary types, which are converted on loading */
 	CHECK(tried >= 30);
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 0x7fffffff }, "type of tensor");
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 0x80000000u }, "type of tensor");
@@ -757,7 +758,7 @@ TEST(row_26_offset)
 		                        1ull << 63, 1ull << 32, 4096, 4096 + 32 };
 	for (size_t i = 0; i < LEN(bad); i++)
 		one_tensor((struct rec){ .name = "a", .ne = { 32 }, .offset = bad[i] }, "offset of tensor");
-	/* Aligned to the default, not to the file's own alignment. */
+	/* The offset is aligned to the default of 32, but not to the file's own alignment. */
 	struct str f = { 0 };
 	put_header(&f, 3, 1, 1);
 	put_key(&f, "general.alignment", GGUF_U32);
@@ -772,7 +773,7 @@ TEST(row_27_overlap_and_order)
 	struct rec a = { .name = "a", .ne = { 32 } }, b = { .name = "b", .ne = { 32 } };
 	two_tensors(a, b, 4096, "overlap"); /* both at 0 */
 	b.offset = 96;
-	two_tensors(a, b, 4096, "overlap"); /* the last block of a */
+	two_tensors(a, b, 4096, "overlap"); /* overlaps the last block of tensor a */
 	b.offset = 128;
 	two_tensors(b, a, 4096, "out of order");
 	a.offset = 256;
@@ -802,7 +803,8 @@ TEST(row_28_past_the_end)
 	}
 	f = tensor_file(&r, 1, 128);
 	accepted(&f);
-	for (uint64_t off = 32; off <= 128; off += 32) { /* one tensor too far by 1 to 4 units */
+	/* one tensor whose offset is 1 to 4 alignment units too large */
+	for (uint64_t off = 32; off <= 128; off += 32) {
 		r.offset = off;
 		f = tensor_file(&r, 1, 128);
 		refused(&f, "offset of tensor");
@@ -824,7 +826,7 @@ TEST(row_29_sums)
 		            { .name = "d", .ne = { 1ull << 60 }, .offset = 3ull << 62 } };
 	struct str f = tensor_file(r, 4, 4096);
 	refused(&f, "size of tensor");
-	/* Each fits the file alone, all together do not. */
+	/* Each tensor alone fits the file, all together do not. */
 	struct rec s[4] = { { .name = "a", .ne = { 1000 } },
 		            { .name = "b", .ne = { 1000 }, .offset = 4000 },
 		            { .name = "c", .ne = { 1000 }, .offset = 8000 },
@@ -902,8 +904,8 @@ TEST(row_53_damaged_weights)
 			gguf_close(g);
 			str_free(&f);
 		}
-	/* The scale of one block of each quantised type: where it lies is the type's business, so try every 16 bits.
-	 * MXFP4's is an exponent, which cannot be NaN. */
+	/* Set the scale of a block of each quantised type to NaN. The scale's place depends on the type, so try every
+	 * 16 bits. The scale of MXFP4 is an exponent, which cannot be NaN. */
 	for (int t = 0; t < DT_COUNT; t++) {
 		const struct dtype_info *info = dtype_info((enum dtype)t);
 		int found = 0;
@@ -915,7 +917,7 @@ TEST(row_53_damaged_weights)
 			struct gguf *g;
 			char *data = calloc(3, (size_t)info->block_bytes);
 			memset(data + info->block_bytes, 0x11, (size_t)info->block_bytes);
-			memcpy(data + info->block_bytes + at2, "\0\x7e", 2); /* a half that is NaN */
+			memcpy(data + info->block_bytes + at2, "\0\x7e", 2); /* an f16 NaN */
 			mk_tensor(&m, "q", 1, (int64_t[]){ 3 * info->block }, (uint32_t)info->ggml_id, data,
 			          3 * (size_t)info->block_bytes);
 			mk_finish(&m, &f);
@@ -944,5 +946,5 @@ TEST(enough_bad_files_were_tried)
 	if (!n_refused)
 		SKIP("this counts the tests before it");
 	test_note("%d hand-made bad files refused, %zu allocations seen", n_refused, alloc_calls);
-	CHECK(n_refused < 30 || n_refused >= 120); /* a few: only some tests were asked for */
+	CHECK(n_refused < 30 || n_refused >= 120); /* fewer than 30 if only some of the tests were run */
 }

@@ -1,5 +1,5 @@
-/* tests/engine/t_gguf_files.c - the GGUF reader: what may be opened, the reference files, every truncation and every
- * flipped bit, and the cost of the largest tables.  Bad fields one by one: t_gguf.c. */
+/* tests/engine/t_gguf_files.c - the GGUF reader: kinds of files, reference files, truncated files, flipped bits, and
+ * the time for the largest tables. Bad fields one by one: t_gguf.c. */
 #include "tests/lib/json.h"
 #include "tests/lib/gguf_bad.h"
 
@@ -105,7 +105,7 @@ TEST(row_54_only_regular_files)
 		CHECK(!chmod(in_dir("secret"), 0));
 		open_refused(in_dir("secret"), "Permission denied");
 	}
-	/* Gigabytes of nothing: neither read nor allocated. */
+	/* A sparse file of 16 GiB is refused without reading or allocating that much. */
 	struct str header = { 0 };
 	put_header(&header, 3, 65536, 65536);
 	write_file(in_dir("sparse"), header.p, header.n);
@@ -156,7 +156,7 @@ TEST(expected_json_verdicts)
 			CHECK_MSG(rc == -1, "%s was accepted", name);
 		} else if (!strcmp(expect, "valid-container") || !strcmp(expect, "valid-model") ||
 		           !strcmp(expect, "reject-model")) {
-			/* reject-model: the container is sound, and only the loader can refuse what it says. */
+			/* reject-model: the container is valid; only the model loader can refuse its values. */
 			CHECK_MSG(!rc, "%s was refused: %s", name, e.msg);
 			left_to_loader += !strcmp(expect, "reject-model");
 		} else {
@@ -204,7 +204,7 @@ static int opens(const char *path)
 	return 1;
 }
 
-/* Those of the project, and those of the reference data where they are there. */
+/* Open the model files of the project, and those of the reference data if they exist. */
 TEST(real_files_open)
 {
 	static const char *const folder[] = { "tests/vectors/models", "tests/vectors/stories260K", "data/tokenizers" };
@@ -236,7 +236,8 @@ TEST(real_files_open)
 	CHECK(n >= 12);
 }
 
-/* Every prefix of a file whose last tensor ends at its end is incomplete. */
+/* Check that truncated files are refused. The last tensor must end at the end of the file. Returns how many lengths
+ * were tried. */
 static size_t truncate_everywhere(const char *p, size_t n, size_t header)
 {
 	size_t tried = 0;
@@ -366,7 +367,7 @@ TEST(fuzz_seeds)
 	test_note("%d seeds, %d accepted", n_seed, good);
 }
 
-/* 65,536 keys and as many tensors, the smallest possible: the caps themselves must be cheap. */
+/* The largest allowed numbers of keys and tensors, 65,536 each, must be parsed quickly. */
 TEST(the_caps_cost_no_time)
 {
 	struct str f = { 0 }, dir_part = { 0 };
@@ -406,7 +407,7 @@ TEST(the_caps_cost_no_time)
 	str_free(&dir_part);
 }
 
-/* Long keys that differ in their last byte only: the worst for any comparison. */
+/* Long keys that differ only in their last byte, the worst case for comparisons. */
 TEST(long_equal_keys_cost_no_time)
 {
 	struct str f = { 0 };

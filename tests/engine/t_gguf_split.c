@@ -1,5 +1,5 @@
-/* tests/engine/t_gguf_split.c - a model in several files is the model in one: the same logits whichever part is named;
- * what does not fit together is refused by name. */
+/* tests/engine/t_gguf_split.c - a model in several files gives the same logits as in one file, whichever part is named.
+ * If parts do not fit together, the error names the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static void put_split(struct str *b, int no, int count)
 	put_u16(b, (uint64_t)count);
 }
 
-/* Tensors i, i + PARTS, ... of the model; the first part has its metadata. says: the number that the file gives
- * itself. */
+/* Write part i with tensors i, i + PARTS, ... of the model; the first part also has the metadata. says: the part number
+ * in the file. */
 static void write_part(const struct gguf *g, int i, int says, int count, int again)
 {
 	struct str b = { 0 }, data = { 0 };
@@ -69,7 +69,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	memcpy(ud, logits, 264 * sizeof *logits);
 }
 
-/* The logits behind some tokens; what is wrong in *err. */
+/* Set logits[] to the logits after some tokens. Returns 0, or -1 with *err set. */
 static int answer(const char *path, float logits[264], struct err *err)
 {
 	const int32_t id[] = { 5, 77, 30, 101, 5 };
@@ -113,7 +113,7 @@ TEST(parts_are_one_model)
 		CHECK_MSG(!answer(part_name(i, PARTS), parts, &e), "%s", e.msg);
 		CHECK(!memcmp(whole, parts, sizeof whole));
 	}
-	/* What does not fit together. */
+	/* Parts that do not fit together. */
 	write_part(g, 1, 2, PARTS, 0);
 	refused(part_name(0, PARTS), "this says that it is part 3 of 3, and must be part 2 of 3");
 	write_part(g, 1, 1, PARTS, 1);

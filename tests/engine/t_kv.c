@@ -1,5 +1,5 @@
-/* tests/engine/t_kv.c - cache policies as callers see them: their texts, what they say of themselves, and what they
- * read. */
+/* tests/engine/t_kv.c - cache policies as callers see them: parsing and printing their settings, their descriptions,
+ * and the bytes that they read. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -138,7 +138,7 @@ static void identity_is(const char *text, const char *wanted)
 	str_free(&is);
 }
 
-/* The snapshots of every version so far are found by these. */
+/* These identities must not change, because snapshots of all earlier versions are found by them. */
 TEST(snapshots_of_older_versions_are_found)
 {
 	identity_is("sift", "sift:k=512,bits=2,every=1,split=0,dense=0,sample=0,pool=7");
@@ -179,14 +179,14 @@ static void whole_again(const char *text)
 	str_free(&was);
 }
 
-/* What is kept for later must not depend on what the defaults are then. */
+/* The stored text of a policy names all settings, so that it does not depend on later defaults. */
 TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 {
 	/* clang-format off */
 	static const char *const exact[] = {
 		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
 		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
-		/* The longest there is. */
+		/* The longest possible text. */
 		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
 		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
 	};
@@ -229,7 +229,8 @@ TEST(what_is_read_follows_the_policy)
 	CHECK_INT(timeline_read_bytes(tl, 100, 0), 100 * row);
 	timeline_close(tl);
 
-	/* The copy: 16 values of a key in 2 bits, a group's minimum and scale in f16; read whole, then 32 entries. */
+	/* The key sketch is read whole (2 bits per value, and an f16 minimum and scale per group), and then 32
+	 * entries. */
 	tl = open_kv(e, "sift:k=32", 200);
 	CHECK(timeline_read_bytes(tl, 160, 1) > 32 * row);
 	CHECK(timeline_read_bytes(tl, 160, 1) < 120 * row);
@@ -237,7 +238,7 @@ TEST(what_is_read_follows_the_policy)
 	CHECK_MSG(timeline_read_bytes(tl, 20, 1) <= 21 * row, "more is read than there is");
 	timeline_close(tl);
 
-	/* Six pages are read of however small a k: the first, the last four, and one that is selected. */
+	/* Even with a small k, six pages are read: the first, the last four, and one selected page. */
 	tl = open_kv(e, "quest:k=96", 200);
 	six = timeline_read_bytes(tl, 180, 1);
 	CHECK(six > 96 * row && six < 180 * row);
@@ -255,7 +256,7 @@ TEST(what_is_read_follows_the_policy)
 	engine_close(e);
 }
 
-/* Steps from a short prompt; the policy's own seconds. */
+/* Generate 40 tokens after a short prompt, and return the seconds of the policy's own work. */
 static double measured(struct timeline *tl, int32_t *id)
 {
 	struct sampling greedy = sampling_default;

@@ -1,5 +1,5 @@
-/* tests/engine/t_kv_memory.c - a cache larger than the memory that it may take: the same bits, within that memory, and
- * every reason why the disk cannot have it is one sentence; so is a file that is cut short under the cache or the
+/* tests/engine/t_kv_memory.c - caches that are larger than --kv-memory: results have the same bits, and the memory
+ * limit is kept. Every failure of the disk gives an error of one sentence; so does a truncated file of the cache or the
  * model.
  *
  * WEIR_SOAK=1: a cache of 65,536 tokens in a quarter of its size, and 10,000 tokens generated with it. */
@@ -24,7 +24,7 @@
 
 enum { DEEP = 12 };
 
-static char dir[64]; /* the user's cache directory of this program */
+static char dir[64]; /* the user's cache directory during a test */
 
 static void use_directory(void)
 {
@@ -33,7 +33,7 @@ static void use_directory(void)
 		test_skip("no directory");
 }
 
-/* Names in the directory, and the directory is gone. */
+/* Remove the directory, and return how many names were left in it. */
 static int leave_directory(void)
 {
 	char path[80];
@@ -57,7 +57,7 @@ static struct engine *open_deep(int family, int layers)
 	return tiny_open(&tiny_families[family], 2, TRAINED, 10000);
 }
 
-static float share = 1; /* of attention that tokens of a prompt read */
+static float share = 1; /* value of --read-share: share of attention that each token of a prompt reads */
 
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, uint64_t memory)
 {
@@ -72,7 +72,7 @@ static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, u
 	return tl;
 }
 
-/* What this cache has to have at least, and what it takes without a limit. */
+/* Return the least memory that this cache needs. *all: the memory that it takes without a limit. */
 static uint64_t least_of(struct engine *e, const char *kv, int32_t ctx, uint64_t *all)
 {
 	struct timeline_options o = { .kv = kv, .ctx = ctx, .batch = 128, .read_share = share };
@@ -130,7 +130,7 @@ static void within(struct timeline *tl, uint64_t memory, const char *kv)
 	          (unsigned long long)memory);
 }
 
-/* The file of the cache has its space on the disk, also after a change of policy that took it over. */
+/* Check that the disk space of the cache's file is reserved, also after a change of policy that kept the file. */
 static void reserved(struct timeline *tl, const char *kv)
 {
 	struct stat st;
@@ -244,7 +244,7 @@ static uint64_t status_bytes(const char *key)
 	return kib * 1024;
 }
 
-/* From now on VmHWM is the most that is resident. */
+/* Reset VmHWM, the peak of resident memory. Returns 1 if done. */
 static int forget_peak(void)
 {
 	int fd = open("/proc/self/clear_refs", O_WRONLY), done = fd >= 0 && write(fd, "5", 1) == 1;
@@ -254,7 +254,7 @@ static int forget_peak(void)
 	return done;
 }
 
-/* n tokens whose entries are random, as if they had been read. */
+/* Fill the cache with random entries for n tokens, as if the tokens had been prefilled. */
 static void fill_entries(struct timeline *tl, const int32_t *id, int32_t n)
 {
 	enum { PIECE = 256 };
@@ -269,7 +269,7 @@ static void fill_entries(struct timeline *tl, const int32_t *id, int32_t n)
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
-			p[i] = (uint16_t)((x & 0x83ff) | 0x3400); /* +-0.25 .. 0.5 */
+			p[i] = (uint16_t)((x & 0x83ff) | 0x3400); /* f16 values of magnitude 0.25 to 0.5 */
 		}
 		CHECK_MSG(!timeline_entries_load(tl, at, m, 1, p, &err), "%s", err.msg);
 	}
@@ -277,7 +277,8 @@ static void fill_entries(struct timeline *tl, const int32_t *id, int32_t n)
 	CHECK_MSG(timeline_adopt(tl, id, NULL, (size_t)n, &err) >= 0, "%s", err.msg);
 }
 
-/* A cache of `ctx` tokens in a quarter of its size: every logit of `steps` generated tokens, and what is resident. */
+/* Run a cache of `ctx` tokens in a quarter of its size. Checks the logits of `steps` generated tokens and the resident
+ * memory. */
 static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int32_t compared)
 {
 	int32_t *id = xcalloc((size_t)ctx, sizeof *id), read = ctx - steps;
@@ -320,7 +321,7 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 		peak = status_bytes("VmHWM:");
 		peak = peak > before ? peak - before : 0;
 		if (limited) {
-			/* Beside the cache: buffers for a step, and a piece of entries of this test. */
+			/* Memory besides the cache: buffers for a step, and this test's buffer of entries. */
 			uint64_t beside = st.scratch_bytes + timeline_token_bytes(tl, 1) * 256 + (4 << 20);
 
 			test_note(
@@ -329,12 +330,13 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 				kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20), (double)memory / (1 << 20),
 				(double)tenth / (1 << 20), steps / 10, (double)now / (1 << 20), steps, compared);
 			within(tl, memory, kv);
-			/* Where tokens select, what they read is in memory row by row, and most of it was there. */
+			/* If tokens select entries, the selected entries are kept in memory one by one, and most are
+			 * there already. */
 			CHECK_MSG(!strcmp(kv, "full") || (tl->cache.kv.rows && tl->cache.kv.rows->moved > 0),
 			          "%s: no rows", kv);
 			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g",
 			          kv, st.kv_overlap);
-			if (test_patience() == 1) { /* sanitizers keep memory of their own */
+			if (test_patience() == 1) { /* sanitizers use additional memory */
 				CHECK_MSG(peak <= memory + beside,
 				          "%s: %llu bytes resident, %llu allowed and %llu beside them", kv,
 				          (unsigned long long)peak, (unsigned long long)memory,
@@ -365,7 +367,7 @@ SOAK_TEST(a_quarter_of_64k_tokens_is_resident_over_10000_tokens)
 
 /* ---- what can go wrong ---- */
 
-/* The sentence of a timeline that cannot be opened. */
+/* Check the error of a timeline that cannot be opened. */
 static void refused(struct engine *e, uint64_t memory, int32_t ctx, enum err_code code, const char *says)
 {
 	struct timeline *tl = NULL;
@@ -403,12 +405,12 @@ TEST(what_the_disk_refuses_is_one_sentence)
 	CHECK(scratch_file("a test", UINT64_C(1) << 50, &err) < 0);
 	CHECK_INT(err.code, ERR_FAIL);
 	CHECK_MSG(strstr(err.msg, "No space left on device; use a smaller -c"), "'%s'", err.msg);
-	/* No directory can be made below a file. */
+	/* The cache directory is below a file, so it cannot be created. */
 	setenv("XDG_CACHE_HOME", "/dev/null", 1);
 	refused(e, memory, 4096, ERR_FAIL, "cannot make the directory '/dev/null/weir'");
 	unsetenv("XDG_CACHE_HOME");
 	setenv("XDG_CACHE_HOME", dir, 1);
-	tl = open_kv(e, "sift:k=64", 4096, memory); /* nothing of this stays behind */
+	tl = open_kv(e, "sift:k=64", 4096, memory); /* after the failures a cache can still be opened */
 	timeline_close(tl);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
@@ -425,7 +427,7 @@ TEST(a_killed_program_leaves_nothing)
 	use_directory();
 	e = open_deep(0, DEEP);
 	least = least_of(e, "sift:k=64", 4096, &all);
-	engine_close(e); /* its threads would not be there in the child */
+	engine_close(e); /* its threads would not exist in the forked child */
 	if (pipe(ends))
 		SKIP("no pipe");
 	child = fork();
@@ -470,13 +472,13 @@ static void catch_faults(void)
 	sigaction(SIGBUS, &sa, NULL);
 }
 
-/* The next step, and saving, fail with this sentence, and the sequence stays as it was. */
+/* Check that the next step and saving fail with this error, and that the sequence stays unchanged. */
 static void fails(struct timeline *tl, const int32_t *id, int32_t n, enum err_code code, const char *says)
 {
 	uint8_t *p = xmalloc((size_t)timeline_token_bytes(tl, 1) * (size_t)(n + 1));
 	struct err err = { 0 };
 
-	for (int i = 0; i < 2; i++) { /* it is lost for good */
+	for (int i = 0; i < 2; i++) { /* the failure is permanent */
 		CHECK(timeline_extend(tl, id + n, 1, 1, NULL, NULL, &err) < 0);
 		CHECK_INT(err.code, code);
 		CHECK_MSG(strstr(err.msg, says) && !strchr(err.msg, '\n'), "no '%s' in '%s'", says, err.msg);
@@ -508,7 +510,7 @@ TEST(a_disk_that_fails_under_the_cache_fails_the_step)
 		CHECK_MSG(timeline_sync(tl, id, READ, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
 		CHECK(!ftruncate(tl->cache.kv.fd, 0));
 		fails(tl, id, READ, ERR_FAIL, "the disk failed under the KV cache");
-		/* Another cache reads everything anew, from a file of its own. */
+		/* After a change of policy, everything is prefilled again into a new file. */
 		CHECK_MSG(!timeline_switch_kv(tl, i ? "full" : "sift:k=64", &err), "%s: %s", kv[i], err.msg);
 		CHECK_MSG(!timeline_switch_kv(tl, "full", &err), "%s: %s", kv[i], err.msg);
 		both(tl, whole, id, READ, 0, kv[i], "after a disk that failed");
@@ -544,7 +546,7 @@ TEST(a_model_file_cut_while_in_use_fails_the_step)
 	timeline_close(tl);
 	timeline_close(other);
 	engine_close(e);
-	/* The next model has nothing to do with it. */
+	/* A model that is opened afterwards works. */
 	e = open_deep(0, DEEP);
 	tl = open_kv(e, "full", 512, 0);
 	CHECK(timeline_sync(tl, id, 64, NULL, NULL, &err) >= 0);

@@ -1,5 +1,5 @@
-/* tests/engine/t_lora.c - LoRA adapters: a model with one computes what the model does whose weights were changed by
- * it. */
+/* tests/engine/t_lora.c - LoRA adapters: a model with an adapter gives the results of a model into whose weights the
+ * adapter was merged. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -48,8 +48,8 @@ static int is_changed(const struct gguf_tensor *t)
 	return 0;
 }
 
-/* An adapter of noise for a model, and the model with its weights changed by it, as files. The adapter has F16 where
- * `half`. Returns whether all changed weights are F32: F16 rounds them. */
+/* Write a random adapter for a model, and the model with the adapter merged into its weights. half: 1 = the adapter is
+ * in F16. Returns 1 if all changed weights are F32, so that merging does not round them. */
 static int make(const char *model, int half, char **adapter, char **baked)
 {
 	struct mk m = { .alignment = 0 };
@@ -77,7 +77,7 @@ static int make(const char *model, int half, char **adapter, char **baked)
 		char *w = file.p + t->at;
 		float *a, *b;
 
-		/* of the delta rule */
+		/* skip tensors that the adapter does not change, and attn_qkv of the delta rule */
 		if (!is_changed(t) || (!view_is(arch, "phi3") && memmem(t->name.p, t->name.n, "attn_qkv", 8)))
 			continue;
 		count++;
@@ -160,7 +160,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	memcpy(g->v + (size_t)pos * (size_t)g->n_vocab, logits, (size_t)g->n_vocab * sizeof *logits);
 }
 
-/* Logits after each of N_ID tokens, read `step` at a time, or decoded one by one. */
+/* Return the logits after each of N_ID tokens, prefilled `step` at a time, or decoded one by one. */
 static float *logits_of(struct engine *e, size_t step, int stepwise, size_t *n)
 {
 	struct timeline *tl = NULL;

@@ -1,5 +1,5 @@
-/* tests/engine/t_model.c - hyper-parameters and weights of a model file: what is refused, with which words, and what
- * loads.
+/* tests/engine/t_model.c - hyper-parameters and weights of a model file: which files are refused, with which error, and
+ * which are loaded.
  *
  * Every file is a tiny model built here, changed in one place. The row numbers are those of the checklist of malformed
  * files: 31 to 41 are keys, 52 is the tensors. */
@@ -19,15 +19,15 @@
 
 enum { N_VOCAB = 288 };
 
-/* One change of the good model. */
+/* One change of a key of the good model. */
 struct change {
 	const char *key; /* "block_count", after the architecture, or a whole key with a '.' in front */
 	enum gguf_type type;
-	int64_t n; /* value; of strings unused */
+	int64_t n; /* value of integers */
 	double real;
 	const char *text;
 	int drop;      /* the key is left out */
-	int32_t count; /* GGUF_ARRAY: so many u32 values, n and then n + step, ... */
+	int32_t count; /* GGUF_ARRAY: number of u32 values: n, n + step, ... */
 	int64_t step;
 };
 
@@ -44,7 +44,7 @@ struct recipe {
 	int bias, norms, tied;
 	int32_t factors;    /* values of rope_freqs.weight; 0 = none */
 	float factor;       /* what they hold */
-	struct shape shape; /* one tensor in another shape or type, or dropped, or added */
+	struct shape shape; /* one tensor that has another shape or type, or is dropped or added */
 	struct change change[4];
 };
 
@@ -108,7 +108,7 @@ static void put_change(struct mk *m, const char *arch, const struct change *c)
 	}
 }
 
-/* Random, and the same for the same place in every model. */
+/* Return a pseudo-random weight that depends only on the tensor's name and the index. */
 static float weight_at(const char *name, size_t i)
 {
 	uint64_t h = i + 1;
@@ -117,7 +117,7 @@ static float weight_at(const char *name, size_t i)
 	return (float)(h >> 40) / (float)(1 << 23) * 0.2f - 0.2f;
 }
 
-/* Norms are one, everything else is small and random. */
+/* Add a tensor: norms are 1, all other weights are small and random. */
 static void put_weights(struct mk *m, const struct recipe *r, const char *name, int32_t rows, int32_t cols, int vector)
 {
 	const struct shape *s = &r->shape;
@@ -136,7 +136,7 @@ static void put_weights(struct mk *m, const struct recipe *r, const char *name, 
 	v = calloc(n, sizeof *v);
 	for (size_t i = 0; i < n && !type; i++)
 		v[i] = strstr(name, "norm") ? 1 : weight_at(name, i);
-	/* The bytes of another type are zeros; no type takes more than a float. */
+	/* Data of other types than F32 is zeros; no type takes more bytes than a float. */
 	mk_tensor(m, name, vector && rows == 1 ? 1 : 2, (int64_t[]){ cols, rows }, type, v, n * sizeof *v);
 	free(v);
 }
@@ -197,7 +197,7 @@ static void build(const struct recipe *r, struct str *out)
 		mk_tensor(&m, "rope_freqs.weight", 1, (int64_t[]){ r->factors }, 0, f, (size_t)r->factors * sizeof *f);
 		free(f);
 	}
-	if (r->shape.name && r->shape.per_layer) /* added: none of the good model has this name */
+	if (r->shape.name && r->shape.per_layer) /* an added tensor */
 		put_weights(&m, r, r->shape.name, r->shape.rows, r->shape.cols, 0);
 	mk_finish(&m, out);
 }
@@ -230,7 +230,8 @@ static int open_recipe(const struct recipe *r, struct engine **e, struct err *er
 
 static int n_refused;
 
-/* Refused as a model, in one printable line that names the file and each of the words (separated by '|'). */
+/* Check that a model is refused with one printable line that contains the file's name and each of the words (separated
+ * by '|'). */
 static void refused_at(int line, const struct recipe *r, const char *words)
 {
 	struct engine *e = NULL;
@@ -272,7 +273,8 @@ static void refused_with(int line, struct change c, const char *words)
 	refused_at(line, &r, words);
 }
 #define REFUSED_WITH(words, ...) refused_with(__LINE__, (struct change){ __VA_ARGS__ }, words)
-/* The message names the key; a MISFIT shows at the tensors instead. */
+/* REFUSED_*: the error names the key. MISFIT: the value is valid, but does not fit the tensors, so the error names a
+ * tensor. */
 #define REFUSED_INT(k, v, words) REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_I64, .n = v)
 #define MISFIT(k, v, words)      REFUSED_WITH(words, .key = k, .type = GGUF_I64, .n = v)
 #define MISSING(k)               REFUSED_WITH("llama." k "' is missing", .key = k, .drop = 1)
@@ -282,7 +284,7 @@ static void refused_with(int line, struct change c, const char *words)
 		REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_F64, .real = v);                             \
 	} while (0)
 
-/* It loads, and three tokens give finite logits. */
+/* works_at(): check that a model loads and gives finite logits for three tokens. */
 static void last_logits(int32_t pos, const float *logits, void *ud)
 {
 	if (pos == 2)
@@ -349,7 +351,7 @@ TEST(row_16_architectures)
 	REFUSED(r, "'Llama'|not supported");
 	r.change[0].drop = 1;
 	REFUSED(r, "general.architecture|missing");
-	/* The architecture is what counts, whatever else is odd in the file. */
+	/* An unsupported architecture is reported first, whatever else is wrong in the file. */
 	r = with((struct change){ .key = ".general.architecture", .type = GGUF_STRING, .text = "bert" });
 	r.change[1] = (struct change){ .key = "block_count", .type = GGUF_I64, .n = 0 };
 	REFUSED(r, "'bert'");
@@ -365,7 +367,7 @@ TEST(row_31_block_count)
 	REFUSED_INT("block_count", 1025, "is 1025");
 	REFUSED_INT("block_count", 4294967295, "is 4294967295");
 	REFUSED_INT("block_count", INT64_MIN, "is -9223372036854775808");
-	/* More than there are tensors for, and fewer. */
+	/* More layers than there are tensors for, and fewer. */
 	MISFIT("block_count", 3, "blk.2.attn_norm.weight|missing");
 	MISFIT("block_count", 513, "blk.2.attn_norm.weight|missing");
 	MISFIT("block_count", 1, "byte|blk.1.|not part of a llama model of 1 layers");
@@ -456,7 +458,7 @@ TEST(row_37_context_length)
 	MISSING("context_length");
 }
 
-/* What is merely huge loads, and memory decides. */
+/* A huge context length is accepted; the available memory limits the cache. */
 TEST(row_37_a_huge_context_is_not_taken)
 {
 	struct recipe r = with((struct change){ .key = "context_length", .type = GGUF_I64, .n = INT32_MAX });
@@ -471,9 +473,10 @@ TEST(row_37_a_huge_context_is_not_taken)
 	                        &need, &err),
 	          0);
 	CHECK_INT(need.ctx, INT32_MAX);
-	/* Two planes of f16 in two layers, two heads of eight; and the rotary table of a call as long. */
+	/* Keys and values in f16: 2 layers, 2 KV heads of 8 values; and the RoPE table of a call with as many
+	 * tokens. */
 	CHECK_INT(need.kv_bytes, (uint64_t)INT32_MAX * (2 * 2 * 2 * 8 * 2 + 8 * 8));
-	/* A chunk is never longer than the context: asking for more costs nothing. */
+	/* A chunk is never longer than the context, so a larger batch takes no more memory. */
 	uint64_t scratch;
 	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 64, .kv = "full", .batch = 64 }, &need, &err), 0);
 	scratch = need.scratch_bytes;
@@ -511,7 +514,7 @@ TEST(row_39_numbers_with_a_fraction)
 			REFUSED(r, key[k]);
 		}
 	}
-	/* Positive, but the arithmetic would not survive it. */
+	/* Positive values with which the arithmetic would overflow or underflow. */
 	REFUSED_REAL("attention.layer_norm_rms_epsilon", 0.5, "is 0.5|0.1");
 	REFUSED_REAL("attention.layer_norm_rms_epsilon", 1e-30, "e-30");
 	REFUSED_REAL("rope.freq_base", 1, "is 1");
@@ -527,7 +530,7 @@ TEST(row_40_experts)
 	struct recipe r = with((struct change){ .key = "expert_count", .type = GGUF_I64, .n = 0 });
 
 	r.change[1] = (struct change){ .key = "expert_used_count", .type = GGUF_I64, .n = 0 };
-	WORKS(&r, NULL); /* as some converters write it */
+	WORKS(&r, NULL); /* some converters write these keys as 0 */
 	r = with((struct change){ .key = "expert_count", .type = GGUF_I64, .n = 8 });
 	REFUSED(r, "'llama.expert_used_count' is 0, and must be 1 to 8");
 	r.change[1] = (struct change){ .key = "expert_used_count", .type = GGUF_I64, .n = 2 };
@@ -566,7 +569,7 @@ TEST(row_52_tensors)
 	char words[80];
 	struct recipe r = llama;
 
-	r.shape = (struct shape){ .name = "*", .drop = 1 }; /* none at all: files of llama.cpp's for tokenizers */
+	r.shape = (struct shape){ .name = "*", .drop = 1 }; /* no tensors: llama.cpp's test files of vocabularies */
 	REFUSED(r, "a vocabulary and no weights");
 	r.shape = (struct shape){ .name = NULL };
 	r.change[0] = (struct change){ .key = ".general.type", .type = GGUF_STRING, .text = "adapter" };
@@ -586,7 +589,7 @@ TEST(row_52_tensors)
 		r.shape = (struct shape){ .name = needed[i], .type = 26 };
 		REFUSED(r, needed[i]);
 	}
-	/* Longer is not better, except for a padded vocabulary. */
+	/* Tensors that are too large are refused, except for a padded vocabulary. */
 	r.shape = (struct shape){ .name = "blk.0.attn_q.weight", .rows = 40 };
 	REFUSED(r, "blk.0.attn_q.weight|32 x 40|32 x 32");
 	r.shape = (struct shape){ .name = "token_embd.weight", .rows = N_VOCAB + 32 };
@@ -600,7 +603,7 @@ TEST(row_52_tensors)
 		r.shape = (struct shape){ .name = extra[i], .rows = 1, .cols = 32, .per_layer = 1 };
 		REFUSED(r, words);
 	}
-	/* Tables that old converters wrote. */
+	/* Tables of old converters, which are ignored. */
 	r.shape = (struct shape){ .name = "blk.0.attn_rot_embd.weight", .rows = 1, .cols = 4, .per_layer = 1 };
 	WORKS(&r, NULL);
 }
@@ -637,7 +640,7 @@ TEST(rotary_factors_and_scaling_types)
 		r.factor = none[i];
 		REFUSED(r, "byte|rope_freqs.weight|must hold");
 	}
-	r.factor = 1e30f; /* a pair that is not rotated */
+	r.factor = 1e30f; /* a factor so large that the pair is not rotated */
 	WORKS(&r, NULL);
 	r.factor = 1;
 	r.factors = 3;
@@ -722,7 +725,7 @@ TEST(optional_parts_load)
 	CHECK_INT(engine_info(e)->tied_output, 0);
 	CHECK(!equal(plain, other));
 	engine_close(e);
-	r = llama; /* heads that do not come from the width: 4 of 16 in 32 columns, 3 of 8 */
+	r = llama; /* heads whose size is not width / heads: 4 heads of 16 in 32 columns, then 3 heads of 8 */
 	r.head_dim = 16;
 	r.change[0] = (struct change){ .key = "attention.key_length", .type = GGUF_U32, .n = 16 };
 	e = works_at(__LINE__, &r, NULL);
@@ -735,7 +738,7 @@ TEST(optional_parts_load)
 	r.n_head = r.n_kv = 3;
 	r.change[0] = (struct change){ .key = "attention.key_length", .type = GGUF_U32, .n = 8 };
 	WORKS(&r, NULL);
-	r = llama; /* one KV head for each, and said by leaving the key out */
+	r = llama; /* as many KV heads as heads: given by the key, then by leaving the key out */
 	r.n_kv = 4;
 	WORKS(&r, plain);
 	r.change[0] = (struct change){ .key = "attention.head_count_kv", .drop = 1 };
@@ -750,7 +753,7 @@ TEST(optional_parts_load)
 	WORKS(&r, NULL);
 }
 
-/* Without its weights a model is checked all the same. */
+/* A model that is opened without its weights is checked as strictly. */
 TEST(inspecting_checks_everything)
 {
 	struct recipe r = llama;
@@ -771,7 +774,7 @@ TEST(inspecting_checks_everything)
 	CHECK_INT(engine_open(&e, &(struct engine_options){ .model_path = path, .inspect_only = 1 }, &err), -1);
 	CHECK_INT(err.code, ERR_MODEL);
 	CHECK(strstr(err.msg, "blk.1.ffn_up.weight") != NULL);
-	/* The vocabulary alone does not need them. */
+	/* Opening only the vocabulary needs no tensors. */
 	CHECK_INT(engine_open(&e, &(struct engine_options){ .model_path = path, .vocab_only = 1 }, &err), 0);
 	CHECK_INT(engine_info(e)->n_vocab, N_VOCAB);
 	engine_close(e);
@@ -780,7 +783,7 @@ TEST(inspecting_checks_everything)
 	test_note("%d files refused, each by name", n_refused);
 }
 
-/* A file of which only the header is there, as long as the whole one, says what the model will take. */
+/* A sparse file with only the header is enough to compute the memory that the model needs. */
 TEST(planning_needs_no_weights)
 {
 	struct recipe r = llama;
@@ -824,7 +827,7 @@ TEST(planning_needs_no_weights)
 
 /* ---- memory ---- */
 
-/* The address space that is left decides: enough to map the file, not enough to load it, then enough for both. */
+/* The address space is limited: first enough to map the file but not to load it, then enough for both. */
 TEST(weights_that_do_not_fit_are_refused_first)
 {
 	const char *path = test_model();
@@ -853,7 +856,8 @@ TEST(weights_that_do_not_fit_are_refused_first)
 	CHECK(!setrlimit(RLIMIT_AS, &now));
 	CHECK_MSG(!engine_open(&e, &(struct engine_options){ .model_path = path, .threads = 1 }, &err), "%s", err.msg);
 	if (e) {
-		/* So does the cache: the message says which -c would fit, and that one does. */
+		/* A cache that does not fit is refused; the error names a -c that fits, and that context can be
+		 * opened. */
 		struct timeline_need need;
 		CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = 1 << 20, .kv = "full" }, &err), -1);
 		CHECK_INT(err.code, ERR_FIT);

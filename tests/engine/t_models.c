@@ -61,7 +61,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	g->n++;
 }
 
-/* All logits of the sequence, read in calls of `step` tokens with chunks of `batch`. */
+/* Return all logits of the sequence, prefilled in calls of `step` tokens with chunks of `batch`. */
 static float *logits_of(struct engine *e, const struct want *w, size_t step, int32_t batch)
 {
 	struct err err = { 0 };
@@ -85,7 +85,8 @@ static float *logits_of(struct engine *e, const struct want *w, size_t step, int
 	return g.logits;
 }
 
-/* Where the reference has a clear winner, by more than a twentieth of the logits' deviation, it must win here. */
+/* If the reference's best token leads by more than 1/20 of the logits' standard deviation, it must be the best token
+ * here, too. */
 static void check_winner(const char *name, const float *got, const float *want, int32_t n)
 {
 	double sum = 0, sum2 = 0;
@@ -115,8 +116,8 @@ struct model_case {
 	double limit; /* normalised squared error */
 };
 
-/* Float weights leave rounding only (2e-13 measured; a rotary base 10 % off shows as 6e-6 or more); quantised
- * ones meet activations of 8 bits. */
+/* Bounds of the normalised squared error. EXACT: float weights differ by rounding only (measured: 2e-13; a rotary base
+ * that is wrong by 10 % gives 6e-6 or more). ROUNDED: quantised weights, with activations rounded to 8 bits. */
 #define EXACT   1e-9
 #define ROUNDED 2e-3
 
@@ -125,7 +126,7 @@ static void check_model(const struct model_case *c)
 	char *path = vector_path(c->name, ".gguf");
 	double worst = 0;
 
-	/* A name above what the processor has leaves the best it has. */
+	/* The name of a level that the processor lacks selects its best level. */
 	for (size_t l = 0; l < CPU_LEVELS; l++) {
 		struct err err = { 0 };
 		struct engine *e = NULL;
@@ -153,7 +154,7 @@ static void check_model(const struct model_case *c)
 			          nmse, c->limit);
 			for (size_t i = 0; i < w.n_last; i++)
 				check_winner(c->name, got + (first + i) * n, w.logits + i * n, info->n_vocab);
-			/* The same bits however the sequence is cut. */
+			/* The bits do not depend on how the sequence is cut into calls. */
 			CHECK_MSG(!memcmp(got, parts, w.n_id * n * sizeof *got), "%s at level %s: depends on chunks",
 			          c->name, cpu_level_name[l]);
 			free(got);

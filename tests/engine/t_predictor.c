@@ -1,5 +1,5 @@
-/* tests/engine/t_predictor.c - the network of `predict`: the forward pass against double arithmetic written from the
- * definition, at every CPU level, and what is kept between tokens against the whole image. */
+/* tests/engine/t_predictor.c - the network of `predict`: compares the forward pass with double arithmetic written from
+ * the definition, at every CPU level, and incremental updates with a computation from the whole image. */
 #include "tests/lib/levels.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void image_free(struct held *h)
 	free(h->r);
 }
 
-/* The first n columns are what a row of attention may be, the others 0. */
+/* Push a row: the first n columns are like attention probabilities, the others 0. */
 static void push_random(struct attn_image *m, int32_t n)
 {
 	float *row = attn_image_push(m);
@@ -52,7 +52,7 @@ static double pixel(const struct attn_image *m, int32_t t, int32_t x, int32_t fr
 static void naive(const struct predictor *p, const struct attn_image *m, int32_t from, int32_t to, double *out)
 {
 	int32_t n = to - from, rows = m->rows;
-	/* with a border of zeros */
+	/* the first layer's output, with a border of zeros */
 	double *inner = must_alloc((size_t)(rows + 2) * (size_t)(n + 2) * 16 * sizeof *inner);
 
 	for (int32_t t = 0; t < rows; t++)
@@ -109,7 +109,7 @@ TEST(the_forward_pass_agrees_with_double)
 			float got[128];
 
 			random_net(&p);
-			/* Every image from an empty one to one whose rows were all replaced. */
+			/* Images with ever more rows, until all rows have been replaced. */
 			for (int32_t n = 0, most = as[i].rows + 3; n < most; n += 1 + most / 4) {
 				for (int32_t k = 0; n && k < 1 + most / 4; k++)
 					push_random(&h.m, as[i].cap);
@@ -128,8 +128,8 @@ TEST(the_forward_pass_agrees_with_double)
 	}
 }
 
-/* Rows come, one or several between two predictions, columns are added, sometimes the image is emptied or its columns
- * change. */
+/* Random updates: one or several rows between two predictions, added columns, sometimes an emptied image or changed
+ * columns. */
 TEST(what_is_kept_equals_the_whole_image)
 {
 	int64_t checked = 0;
@@ -187,7 +187,7 @@ TEST(what_is_kept_equals_the_whole_image)
 
 /* ---- training ---- */
 
-/* The loss of one image in double. */
+/* Return the loss of one image, computed in double. */
 static double naive_loss(const struct predictor *p, const struct attn_image *m, const float *target,
                          const float *weight)
 {
@@ -199,7 +199,7 @@ static double naive_loss(const struct predictor *p, const struct attn_image *m, 
 	return sum;
 }
 
-/* Weights are multiples of 2^-20, so that a step of 2^-12 is exact; few ReLUs turn within it. */
+/* Weights are multiples of 2^-20, so that a difference of 2^-12 is exact. Few ReLUs change their sign within it. */
 TEST(the_gradient_agrees_with_differences)
 {
 	static const struct {

@@ -1,6 +1,7 @@
-/* tests/engine/t_read_share.c - prompts of which only a share is read (--read-share): the same logits however the
- * prompt is cut into steps, after a rollback, under every policy that keeps everything, and with any number of threads;
- * entries of one share are told apart from those of another; refused where it does not work. */
+/* tests/engine/t_read_share.c - prompts whose tokens read only a share of the attention (--read-share). The logits do
+ * not depend on how the prompt is cut into steps, on rollbacks, on the policy (of those that keep everything) or on the
+ * number of threads. Entries computed with different shares have different identities. Unsupported combinations are
+ * refused. */
 #include "tests/lib/test.h"
 
 #include <string.h>
@@ -108,7 +109,8 @@ TEST(threads_do_not_matter)
 	free(want);
 }
 
-/* Both identities differ with the share, and a share of 1 has those of before. */
+/* Both identities (of the timeline and of its entries) depend on the share; with a share of 1 they are those of older
+ * versions. */
 TEST(identities_tell_shares_apart)
 {
 	static const float shares[] = { 0, 1, 0.9f, 0.95f };

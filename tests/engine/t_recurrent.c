@@ -1,7 +1,7 @@
-/* tests/engine/t_recurrent.c - conversations with models whose layers keep states: undo, fork and resume at the last
- * messages prefill nothing again, and everything has the bits of a sequence that never was anywhere else.
+/* tests/engine/t_recurrent.c - conversations with models whose layers keep recurrent states. Undo, fork and resume at
+ * the last messages prefill nothing again, and give the bits of a sequence that was computed straight.
  *
- * Their logits are compared in t_models, policies and snapshots of single tokens in t_families. */
+ * Logits of these models are compared in t_models; policies and snapshots at single tokens in t_families. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "engine/engine_snapshot.h"
 #include "engine/model/hparams.h"
 
-/* tokens of a question, of an answer; so many that `auto` evicts none */
+/* ASKED, ANSWERED: tokens of a question and of an answer; few enough that `auto` evicts none */
 enum { TURNS = 20, ASKED = 5, ANSWERED = 6, CTX = 640, SHORT = 7 };
 
 static struct engine *open_model(const char *name)
@@ -48,7 +48,8 @@ static int32_t id_at(int32_t i)
 	return 3 + (i * 37 + i * i % 11) % 240;
 }
 
-/* The tokens before turn `turn`, whose question is `other` than usual. */
+/* Set id[] to the tokens of the turns before `turn` and the first `asked` tokens of its question. other: 1 = another
+ * question. Returns their number. */
 static size_t tokens_of(int32_t turn, int32_t asked, int other, int32_t *id)
 {
 	size_t n = 0;
@@ -60,7 +61,7 @@ static size_t tokens_of(int32_t turn, int32_t asked, int other, int32_t *id)
 	return n;
 }
 
-/* Ask the question of a turn and answer it.  Returns the tokens that were there. */
+/* Ask the question of a turn and answer it. Returns the number of reused tokens. */
 static int32_t turn_run(struct timeline *tl, int32_t turn, int other)
 {
 	int32_t id[TURNS * (ASKED + ANSWERED) + ASKED], had;
@@ -99,7 +100,7 @@ static struct timeline *saved_and_loaded(struct engine *e, struct timeline *tl, 
 	return u;
 }
 
-/* After TURNS turns, a resume or none, go back to turn `back` and ask something else there. */
+/* Run TURNS turns, save and resume if `resumed` is 1, then go back to turn `back` and ask another question there. */
 static void goes_back(struct engine *e, const char *model, const char *kv, int32_t back, int resumed)
 {
 	struct timeline *tl = open_line(e, kv), *straight = open_line(e, kv);
@@ -114,8 +115,8 @@ static void goes_back(struct engine *e, const char *model, const char *kv, int32
 		tl = u;
 	}
 	had = turn_run(tl, back, 1);
-	/* `sift` observes the last tokens of a prefill: it needs some of those before the place again, and so the copy
-	 * before them. */
+	/* `sift` observes the last tokens of a prefill. So it prefills some tokens before the place again, from the
+	 * previous copy of the states on. */
 	least = back * (ASKED + ANSWERED) - (strcmp(kv, "sift:k=512") ? 0 : 3 * (ASKED + ANSWERED));
 	CHECK_MSG(had >= least && had <= back * (ASKED + ANSWERED),
 	          "%s, %s: back at turn %d %d tokens are reused, expected %d", model, kv, back, had, least);
@@ -143,7 +144,8 @@ TEST(the_last_sixteen_messages_are_undone_without_prefill)
 	}
 }
 
-/* The answer again, and a place between two copies: the tokens behind the copy before it are prefilled. */
+/* Regenerating an answer starts from a copy of the states. Going back to a place between two copies prefills the tokens
+ * after the earlier copy. */
 TEST(other_places_prefill_from_the_copy_before_them)
 {
 	struct engine *e = open_model("lfm2");
@@ -159,14 +161,14 @@ TEST(other_places_prefill_from_the_copy_before_them)
 	for (int32_t i = 0; i < 2; i++)
 		turn_run(straight, i, 0);
 	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) >= 0 && same_logits(e, tl, straight));
-	/* In the middle of the second answer. */
+	/* Go back to the middle of the second answer. */
 	n = tokens_of(1, ASKED, 0, id) + 3;
 	tokens_of(2, 0, 0, id);
 	CHECK_INT(timeline_sync(tl, id, n, NULL, NULL, &err), (int32_t)n - 3);
 	timeline_close(straight);
 	straight = open_line(e, "full");
 	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) == 0 && same_logits(e, tl, straight));
-	/* The last token alone: nothing but the one in its place is prefilled. */
+	/* Replace only the last token: only the new token is prefilled. */
 	timeline_close(straight);
 	straight = open_line(e, "full");
 	for (int i = 0; i < 2; i++) {
@@ -178,7 +180,7 @@ TEST(other_places_prefill_from_the_copy_before_them)
 		CHECK(timeline_sync(straight, id, n + 1, NULL, NULL, &err) >= 0 && same_logits(e, tl, straight));
 		n++;
 	}
-	/* And all of it. */
+	/* Roll back everything. */
 	CHECK_INT(timeline_sync(tl, id + 1, SHORT, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_sync(straight, id + 1, SHORT, NULL, NULL, &err), 0);
 	CHECK(same_logits(e, tl, straight));
@@ -187,7 +189,7 @@ TEST(other_places_prefill_from_the_copy_before_them)
 	engine_close(e);
 }
 
-/* Messages that were read at once, each with the token that ends it. */
+/* Several messages in one prefill, each with its end token. */
 TEST(messages_within_a_prefill_are_undone_without_prefill)
 {
 	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" }, *const kv[] = { "full",
@@ -209,7 +211,7 @@ TEST(messages_within_a_prefill_are_undone_without_prefill)
 				CHECK(timeline_sync(tl, id, MESSAGES * LONG, NULL, NULL, &err) == 0);
 				id[n] = id_at(n + 1000);
 				had = timeline_sync(tl, id, (size_t)n + 1, NULL, NULL, &err);
-				/* `sift` observes the end of a prefill, which is read again. */
+				/* `sift` observes the end of a prefill, so these tokens are prefilled again. */
 				CHECK_MSG(p ? had >= n - 3 * LONG : had == n,
 				          "%s, %s: back at message %d %d tokens are reused, expected %d", model[m],
 				          kv[p], back, had, n);
@@ -223,7 +225,7 @@ TEST(messages_within_a_prefill_are_undone_without_prefill)
 	}
 }
 
-/* A prefill that is stopped, and entries that come without states. */
+/* States are recomputed after a stopped prefill, and for KV entries that were loaded without states. */
 TEST(what_is_not_known_is_computed)
 {
 	struct engine *e = open_model("lfm2");
@@ -251,7 +253,7 @@ TEST(what_is_not_known_is_computed)
 	engine_close(e);
 }
 
-/* A change of policy takes the states along with the entries; where the entries do not stay, all is prefilled again. */
+/* If a change of policy keeps the KV entries, it keeps the states, too; otherwise everything is prefilled again. */
 TEST(states_survive_a_change_of_policy)
 {
 	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" };
@@ -262,7 +264,8 @@ TEST(states_survive_a_change_of_policy)
 		{ "full", "quest:k=512", 1 },
 		{ "quest:k=512", "full", 1 },
 		{ "full", "sift:k=512", 0 },
-		/* observes the last tokens of a prefill, here all */ { "full", "sink:size=320,sinks=4", 0 },
+		/* sift observes the last tokens of a prefill, here all of them */
+		{ "full", "sink:size=320,sinks=4", 0 },
 		{ "sink:size=320,sinks=4", "full", 0 },
 	};
 
@@ -290,7 +293,7 @@ TEST(states_survive_a_change_of_policy)
 
 /* ---- files ---- */
 
-/* The error of a file in which a key has another value, or with `rename` another name of the same length. */
+/* Check the error for a model file in which a key has another value, or (rename) another name of the same length. */
 static void refused(const char *model, const char *key, uint32_t value, const char *rename, const char *words)
 {
 	char rel[96];

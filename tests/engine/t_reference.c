@@ -1,5 +1,5 @@
-/* tests/engine/t_reference.c - the engine against exact figures: a 260K-parameter story model in four types (float64
- * references over the same weights) and the default model (float32 references). */
+/* tests/engine/t_reference.c - compares the engine with reference figures: of a story model with 260K parameters in
+ * four types (float64 references with the same weights), and of the default model (float32 references). */
 #include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
@@ -146,7 +146,7 @@ static void check_story_file(const char *path, struct jv want)
 	run_close(&r);
 }
 
-/* The same model with all weights as F32, exactly the values of its F16. */
+/* Write a copy of a model with its F16 weights converted exactly to F32. */
 static void widen(const char *from, const char *to)
 {
 	struct mk m = { 0 };
@@ -160,7 +160,7 @@ static void widen(const char *from, const char *to)
 		return;
 	}
 	m.n_kv = g->n_kv;
-	/* header and keys end where the directory of tensors begins */
+	/* copy the keys, which end where the tensor records begin */
 	str_add(&m.kv, g->base + 24, g->tensor[0].off - 24);
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
@@ -234,7 +234,7 @@ TEST(default_model_prompts)
 		}
 		nmse += num / den;
 		prompts++;
-		/* Along the reference's own chain: one early difference must not hide the rest. */
+		/* Follow the reference's tokens, so that an early difference does not hide later ones. */
 		for (size_t i = 0; i < greedy.n; i++) {
 			if (jv_num(jv_at(margin, i)) > 0.3) {
 				int32_t id = argmax(r.logits, r.n_vocab);
@@ -257,7 +257,7 @@ TEST(default_model_prompts)
 	free(text);
 }
 
-/* Windows of `window` tokens, each from an empty cache; tokens from `skip` on are scored. */
+/* Return the perplexity over windows of `window` tokens, each with an empty cache; tokens from `skip` on are scored. */
 static double perplexity(struct run *r, const int32_t *id, size_t n, size_t window, int32_t skip, int64_t *scored)
 {
 	double nll = 0;
@@ -308,8 +308,7 @@ TEST(default_model_perplexity)
 	free(book);
 }
 
-/* To the end of the model's context, and the windows that other programs measure; the texts are not part of the
- * project. */
+/* Perplexity of whole contexts, and of windows that other programs measure. The texts are not part of the project. */
 SOAK_TEST(default_model_perplexity_of_whole_contexts)
 {
 	size_t n, n_wiki, n_book;

@@ -1,4 +1,4 @@
-/* tests/engine/t_rings.c - the cascade's bookkeeping against published contents, and against a model of it made of
+/* tests/engine/t_rings.c - compares the bookkeeping of a cascade with published contents, and with an implementation by
  * plain lists. */
 #include "tests/lib/test.h"
 
@@ -65,7 +65,7 @@ static void lists_insert(struct lists *l)
 
 /* ---- reading rings ---- */
 
-/* Head h's tokens of ring i, oldest first. */
+/* Set out[] to head h's tokens in ring i, oldest first. Returns their number. */
 static int32_t contents(const struct rings *r, int32_t i, int32_t h, int32_t *out)
 {
 	int32_t n = rings_fill(r, i), base = (r->s.n - 1 - i) * r->s.w;
@@ -87,7 +87,7 @@ static int32_t contents(const struct rings *r, int32_t i, int32_t h, int32_t *ou
 	return n;
 }
 
-/* Give the staged tokens of the next call their scores, as frozen sums, and insert them. */
+/* Insert the next n tokens into the rings, with the attention mass mu[]. */
 static void feed(struct rings *r, int32_t n, const float *mu, int32_t mu_stride)
 {
 	int32_t stage = rings_stage(r);
@@ -184,7 +184,7 @@ TEST(spans)
 	static const struct {
 		int32_t w, n, want;
 	} v[] = { { 512, 4, 7669 }, { 256, 8, 65085 }, { 1024, 2, 3071 } };
-	enum { TOKENS = 200000 }; /* they vary with the last token, within a period of the oldest ring */
+	enum { TOKENS = 200000 }; /* the figures vary with the number of tokens within a period of the oldest ring */
 	int32_t tok[1024];
 
 	for (int i = 0; i < 3; i++) {
@@ -223,7 +223,8 @@ TEST(one_ring_is_a_sliding_window)
 
 TEST(ranks)
 {
-	/* Fills of 4, 4 and 2 after 2 sinks: ranks 0-1, 2-3, 4-7, 8-11, and the query stands at 12. */
+	/* 2 sinks and rings with 2, 4 and 4 tokens, oldest ring first, have ranks 0-1, 2-3, 4-7 and 8-11; the query has
+	 * rank 12. */
 	struct rings r =
 		open_rings(&(struct rings_shape){ .sinks = 2, .w = 4, .n = 3, .f = 2, .stage = 1, .no_eager = 1 }, 1,
 	                   0);
@@ -281,7 +282,8 @@ TEST(heads_decide_alone_and_stay_in_order)
 
 /* ---- against lists ---- */
 
-/* A stand-in for the planes: every slot holds (token, number that its key is rotated with), moved as rings say. */
+/* A model of the planes: each slot holds its token and the position by which its key is rotated. apply() moves slots as
+ * the rings say. */
 struct cell {
 	int32_t token;
 	int64_t number;
@@ -325,7 +327,7 @@ static void against_lists(const struct rings_shape *s, int32_t heads, int32_t le
 		n = n < length - r.t ? n : length - r.t;
 		for (int32_t h = 0; h < heads; h++)
 			for (int32_t i = 0; i < n; i++) {
-				/* A staged key is rotated by the number it will have in the newest ring. */
+				/* A staged key is rotated by the position that it will have in the newest ring. */
 				int64_t number =
 					rings_query(&r, 0) + i - (r.t < s->sinks && s->no_eager ? s->sinks - r.t : 0);
 				if (stage + i >= 0)
@@ -402,7 +404,7 @@ TEST(rewind_while_nothing_is_dropped)
 	for (int i = 0; i < 4; i++)
 		rings_insert(&r, 8);
 	CHECK_INT(r.t, 34);
-	CHECK(rings_filling(&r)); /* full to the last slot */
+	CHECK(rings_filling(&r)); /* all slots are full, but none is evicted yet */
 	CHECK_INT(rings_rewind(&r, 33), 33);
 	rings_insert(&r, 2);
 	CHECK(!rings_filling(&r));
@@ -414,7 +416,7 @@ TEST(rewind_while_nothing_is_dropped)
 
 /* ---- continuing a snapshot ---- */
 
-/* From who holds what alone everything else follows, at any time and in any shape. */
+/* All other bookkeeping can be restored from the tokens in the slots alone, at any time and for any shape. */
 TEST(the_rest_follows_from_the_tokens)
 {
 	for (int i = 0; i < 400; i++) {
@@ -440,7 +442,7 @@ TEST(the_rest_follows_from_the_tokens)
 		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
 		CHECK_INT(rings_restore(&b, length), 0);
 		memcpy(b.mass, a.mass, (size_t)(a.n_slots * heads) * sizeof *b.mass);
-		for (int more = 0; more < 2; more++) { /* now, and 300 tokens later */
+		for (int more = 0; more < 2; more++) { /* compare now, and 300 tokens later */
 			CHECK(a.t == b.t && a.evicted == b.evicted && a.evicted_in_part == b.evicted_in_part &&
 			      a.oldest == b.oldest);
 			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) &&
@@ -453,7 +455,7 @@ TEST(the_rest_follows_from_the_tokens)
 				feed(&b, 1, mu, heads);
 			}
 		}
-		/* Any other token in some place: refused, or no harm is done, however long the stream continues. */
+		/* A wrong token in one slot must be refused, or do no harm, however long the stream continues. */
 		length = b.t;
 		keep = b.id[test_rand() % (uint64_t)(b.size * heads)];
 		keep = test_rand() % 2 ? keep + (int32_t)(test_rand() % 200) - 100
@@ -470,7 +472,8 @@ TEST(the_rest_follows_from_the_tokens)
 	}
 }
 
-/* Who stays hangs on the sums of the entries that are named before, each named once: all others may hold anything. */
+/* Which entries stay depends only on the mass of the slots that rings_slots_read() returns, each once; the mass of all
+ * others may be anything. */
 TEST(only_these_are_looked_at)
 {
 	for (int i = 0; i < 400; i++) {
@@ -509,7 +512,7 @@ TEST(only_these_are_looked_at)
 			rings_insert(&b, n);
 			CHECK(a.n_changed == b.n_changed &&
 			      !memcmp(a.id, b.id, (size_t)(a.n_slots * heads) * sizeof *a.id));
-			/* Where entries have moved their sums have, too: b's own, those that were named. */
+			/* The mass moves with its entry, so the mass of moved entries is equal in a and b. */
 			for (int32_t k = 0; k < a.n_changed; k++)
 				CHECK(!memcmp(a.mass + a.changed[k] * heads, b.mass + b.changed[k] * heads,
 				              (size_t)heads * sizeof *a.mass));
@@ -535,7 +538,7 @@ TEST(ema)
 	for (int i = 0; i < 4; i++)
 		CHECK_MSG(fabs((double)ema_gamma(v[i].w) - v[i].want) < 5e-7, "gamma(%d) = %.7f", v[i].w,
 		          (double)ema_gamma(v[i].w));
-	/* A chunk of four after an average of 0.2, at any point of a stream, in one piece and in two. */
+	/* A chunk of four tokens after an average of 0.2, at any point of a stream, in one or two pieces. */
 	for (int32_t t = 4; t < 2000000; t = t * 3 + 1)
 		for (int cut = 0; cut <= 4; cut++) {
 			ema_set(&e, .9f);
@@ -557,7 +560,7 @@ TEST(ema)
 	CHECK(fabsf(seq - 0.21281f) < 1e-6f);
 }
 
-/* Sums stay finite and in proportion over a long stream, in steps of any size. */
+/* Over a long stream in steps of any size, sums stay finite and keep their ratios. */
 TEST(ema_grows_without_end)
 {
 	struct ema e;

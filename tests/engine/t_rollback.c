@@ -1,6 +1,6 @@
-/* tests/engine/t_rollback.c - transactions: tokens that were tried and rolled back, or committed and rolled back, leave
- * nothing behind, under every policy. What is compared is all there is of a sequence: logits, the tokens that are kept,
- * and the bytes of a snapshot (entries, attention mass, sets of slots, rings). */
+/* tests/engine/t_rollback.c - transactions: tokens that were drafted or committed and then rolled back leave no trace,
+ * under every policy. Compared is the complete state of a sequence: logits, kept tokens, and the bytes of a snapshot
+ * (KV entries, attention mass, selected sets, rings). */
 #include "tests/lib/test.h"
 
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static void extend(struct timeline *tl, const int32_t *id, int32_t n, int stepwi
 	CHECK_MSG(!timeline_extend(tl, id, (size_t)n, stepwise, NULL, NULL, &err), "%s: %s", at, err.msg);
 }
 
-/* Everything that is known of the sequence. */
+/* Check that the complete states of two sequences are equal. */
 static void check_same(struct timeline *a, struct timeline *b, const char *at)
 {
 	struct str x = { 0 }, y = { 0 };
@@ -131,7 +131,7 @@ static void check_same(struct timeline *a, struct timeline *b, const char *at)
 	str_free(&y);
 }
 
-/* n tokens behind both, some read and some generated: the same logits after each. */
+/* Append n tokens to both, by prefill or decode, and check that the logits after each are equal. */
 static void go_on(struct timeline *a, struct timeline *b, int32_t n, const char *at)
 {
 	for (int32_t done = 0; done < n;) {
@@ -151,14 +151,13 @@ static void go_on(struct timeline *a, struct timeline *b, int32_t n, const char 
 	}
 }
 
-/* Room for what comes. */
+/* Return how many tokens to append after the test of policy i, so that they fit its context. */
 static int32_t behind(int i)
 {
 	return all[i].ctx < 1600 || kv_policy_endless(all[i].kv) ? BEHIND : 300;
 }
 
-/* Tokens that are tried, and of which some are kept, are as if those had been generated one by one; the others as if
- * they had never been there. */
+/* Draft tokens and accept some. The state must be as if only the accepted tokens had been decoded, one by one. */
 TEST(what_was_tried_leaves_no_trace)
 {
 	int64_t tried = 0, accepted = 0, steps = 0;
@@ -195,7 +194,7 @@ TEST(what_was_tried_leaves_no_trace)
 				                  N_VOCAB * sizeof *logits),
 				          "%s: logits after token %d of %d", at, k, got);
 			}
-			/* Sometimes without a word: whatever comes next rolls back. */
+			/* Sometimes do not call timeline_accept(): the next call then rolls back all drafted tokens. */
 			if (keep || test_rand() % 2)
 				CHECK_MSG(!timeline_accept(a, keep, &err), "%s: %s", at, err.msg);
 			check_same(a, b, at);
@@ -215,7 +214,7 @@ TEST(what_was_tried_leaves_no_trace)
 	CHECK(tried > 3 * steps);
 }
 
-/* The same beside a sampled token that has no entry yet. */
+/* The same after a sampled token that has no KV entry yet. */
 TEST(the_pending_token_comes_first)
 {
 	for (int i = 0; i < ALL; i++) {
@@ -252,7 +251,7 @@ TEST(the_pending_token_comes_first)
 	}
 }
 
-/* Rows of logits are few where a vocabulary is large. */
+/* With a large vocabulary, a step returns fewer rows of logits. */
 TEST(wide_steps_fit_large_vocabularies)
 {
 	enum { LARGE = 140000, STEP = 16 };
@@ -284,7 +283,7 @@ TEST(wide_steps_fit_large_vocabularies)
 	engine_close(large);
 }
 
-/* WEIR_SOAK=N: N times as many tokens, in other sequences. */
+/* WEIR_SOAK=N: N times as many tokens, with other random sequences. */
 static int times(void)
 {
 	const char *s = getenv("WEIR_SOAK");
@@ -293,7 +292,7 @@ static int times(void)
 	return n > 1 && n < 100000 ? (int)n : 1;
 }
 
-/* Drafts as long as can be, right or wrong. */
+/* Make all drafts as long as possible, right or wrong. */
 static void draft_always(struct timeline *tl)
 {
 	draft_pace_reset(&tl->pace);
@@ -301,11 +300,11 @@ static void draft_always(struct timeline *tl)
 		tl->pace.right[i] = 0.999;
 }
 
-/* Generated with drafts by one to three threads, and without: the same tokens, draws, logits, kept tokens and
- * snapshots, whatever looks at the sequence in between. */
+/* Generation with drafts, by one to three threads, gives the same tokens, random numbers, logits, kept tokens and
+ * snapshots as without, whatever reads the sequence in between. */
 TEST(drafts_leave_no_trace)
 {
-	/* A penalty below zero makes a model that says anything repeat itself. */
+	/* A negative penalty makes a random model repeat itself, so that drafts are accepted. */
 	static const struct {
 		float temperature;
 		int32_t top_k;
@@ -388,8 +387,8 @@ static const int32_t *tokens_copy(struct timeline *tl, int32_t *out, size_t *n)
 	return out;
 }
 
-/* An answer is rolled back, as for another one: nothing is computed, and what follows is what follows the prompt alone.
- * The first defect of the cascade: the attention of rolled-back tokens stayed in its mass. */
+/* Roll back an answer, as /regen does: nothing is recomputed, and later tokens are those after the prompt alone. (An
+ * early version of the cascade kept the attention of rolled-back tokens in its mass.) */
 TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 {
 	static int32_t id[PROMPT], buf[4096];
@@ -415,8 +414,8 @@ TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 			tokens_copy(a, buf, &n);
 			reused = timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err);
 			CHECK_MSG(reused >= 0, "%s: %s", at, err.msg);
-			/* Where slots have moved since, the stream is prefilled again, in other steps; a refreshed set
-			 * over a prefix is selected anew. */
+			/* Do not compare if slots have moved, because the stream is then prefilled again in other
+			 * steps; nor with a refreshed set over a prefix, which is selected anew. */
 			if ((reused < prompt && reused > 0) || strstr(all[i].kv, "prefix=refresh")) {
 				timeline_close(a);
 				timeline_close(b);
@@ -430,8 +429,7 @@ TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 		}
 }
 
-/* Some of the tokens that were generated are rolled back: those before them are computed again as they were
- * generated. */
+/* Return the index of a policy and a family in the table. */
 static int place_of(const char *kv, int family)
 {
 	int i = 0;

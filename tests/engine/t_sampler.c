@@ -85,7 +85,7 @@ TEST(top_p_and_min_p_cut_the_tail)
 	for (int i = 0; i < 1000; i++)
 		CHECK_INT(pick(&s), 10);
 	s.top_p = 1;
-	s.min_p = 0.4f; /* of the best: 0.24, so 0.3 stays */
+	s.min_p = 0.4f; /* 0.4 of the largest probability is 0.24 */
 	for (int i = 0; i < 5000; i++)
 		CHECK(pick(&s) != 30);
 }
@@ -106,13 +106,13 @@ TEST(draws_follow_the_distribution)
 
 TEST(penalties_lower_what_was_said)
 {
-	struct sampling s = plain(1e-6f); /* as good as greedy, and penalties count */
+	struct sampling s = plain(1e-6f); /* practically greedy, but with penalties */
 	const int32_t said[] = { 5, 5, 5, 6 };
 	for (int i = 0; i < N; i++)
 		logits[i] = 0;
 	logits[5] = 2, logits[6] = 1.9f, logits[7] = 1.2f;
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
-	s.repeat_penalty = 1.5f; /* 1.33, 1.27, 1.2 */
+	s.repeat_penalty = 1.5f; /* logits of 5, 6, 7: 1.33, 1.27, 1.2 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 	s.repeat_penalty = 2;
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
@@ -121,14 +121,14 @@ TEST(penalties_lower_what_was_said)
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
 	s.presence_penalty = 0.6f; /* 0.8, 1.1 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
-	s.repeat_last = 1; /* only the 6 counts */
+	s.repeat_last = 1; /* only the last token, 6, is penalised */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 	s.repeat_last = -1;
-	s.temperature = 0; /* also the likeliest token */
+	s.temperature = 0; /* penalties also apply at temperature 0 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
 }
 
-/* The words of a question and of the sentence that answers it are those that the answer needs. */
+/* Penalties do not count the prompt, because an answer needs the words of the question and of its documents. */
 TEST(penalties_leave_the_prompt_alone)
 {
 	const int32_t said[] = { 5, 5, 6, 7 };
@@ -140,7 +140,7 @@ TEST(penalties_leave_the_prompt_alone)
 			logits[k] = 0;
 		logits[5] = 2, logits[6] = 1.9f, logits[7] = 1.2f;
 		s.repeat_penalty = 2;
-		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5); /* 1, 0.95, 0.6 */
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5); /* logits of 5, 6, 7: 1, 0.95, 0.6 */
 		s.answer = 1;
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 		s.answer = 2;
@@ -149,14 +149,14 @@ TEST(penalties_leave_the_prompt_alone)
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5); /* 2, 1.5, 0.6 */
 		s.answer = 3;
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
-		s.answer = 4; /* nothing of the answer is there */
+		s.answer = 4; /* the answer has no token yet */
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
 		s.answer = 9;
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
 	}
 }
 
-/* The default settings change no probability: a token that was said is as likely as before. */
+/* With the default settings, earlier tokens change no probability. */
 TEST(there_is_no_penalty_by_default)
 {
 	const struct sampling *s = &sampling_default;
@@ -187,7 +187,8 @@ TEST(logprob_sums_to_one)
 	CHECK_MSG(fabs(sum - 1) < 1e-9, "%.12f", sum);
 }
 
-/* Against the rule written out: any history, ids of no token among them, twice in a row (nothing may stay behind). */
+/* Compare with a plain computation of the penalties: random histories, also with invalid ids, twice in a row, because
+ * no state may remain. */
 TEST(penalties_follow_the_rule)
 {
 	for (int round = 0; round < 200; round++) {

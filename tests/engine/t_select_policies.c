@@ -1,6 +1,6 @@
 /* tests/engine/t_select_policies.c - policies that retain every entry and read selected ones, on a tiny random model
- * whose attention is peaked: that nothing depends on threads, on calls that failed, or on what was there before;
- * settings; losses with the default model. What a selector lists: t_selectors.c. */
+ * with peaked attention: results do not depend on threads, failed calls or earlier contents; settings; losses with the
+ * default model. Selected entries themselves are tested in t_selectors.c. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -20,7 +20,7 @@
 
 enum { N_VOCAB = 288, N_LAYER = 4, N_EMBD = 128, N_HEAD = 4, N_KV = 2, CTX = 512 };
 
-/* The same weights in every test and engine. */
+/* Add a tensor of pseudo-random weights, which are the same in every test and engine. */
 static void put_random(struct mk *m, uint64_t *seed, const char *name, int32_t rows, int32_t cols, float scale)
 {
 	size_t n = (size_t)rows * (size_t)cols;
@@ -34,8 +34,8 @@ static void put_random(struct mk *m, uint64_t *seed, const char *name, int32_t r
 	free(v);
 }
 
-/* Weights like a trained model's, but queries and keys are larger: attention that is flat would hide what is not
- * read. */
+/* Open a tiny model. Its queries and keys are larger than a trained model's, so that attention is peaked: flat
+ * attention would hide which entries are not read. */
 static struct engine *open_tiny(int threads)
 {
 	static const struct {
@@ -100,7 +100,7 @@ static struct timeline *open_policy(struct engine *e, const char *kv, int32_t ba
 
 static void random_ids(int32_t *id, size_t n)
 {
-	/* Words that come again, so that earlier tokens are worth attending. */
+	/* Repeat few tokens, so that earlier tokens get attention. */
 	for (size_t i = 0; i < n; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 40);
 }
@@ -121,7 +121,7 @@ struct answer {
 	float row[STEPS][N_VOCAB];
 };
 
-/* Read the prompt, then the rest as if generated. */
+/* Prefill the prompt, and decode the other tokens. */
 static void run_on(struct timeline *tl, const int32_t *id, struct answer *out)
 {
 	struct kept_logits k = { .row = out->row[0] };
@@ -159,7 +159,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 		"sift:k=240", "sift:k=240,bits=8", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
 		"snapkv:k=240", "snapkv:k=240,window=1", "predict:k=240", "predict:k=240,block=1,by=mixed",
-		/* every step selects and reads everything */
+		/* every step selects a new set, and so reads all entries */
 		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
 		/* no layer selects */
 		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4", "quest:k=48,dense=4",
@@ -192,7 +192,7 @@ static const char *const choosing[] = {
 /* clang-format on */
 enum { N_CHOOSING = LEN(choosing) };
 
-/* Twice, with other threads, and in other chunks: the same bits. */
+/* A second run, other numbers of threads, and other chunks give the same bits. */
 TEST(results_do_not_depend_on_threads_or_chunks)
 {
 	int32_t id[PROMPT + STEPS];
@@ -212,7 +212,8 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 			run_policy(e[j], choosing[i], id, &other);
 			CHECK_MSG(same(&got, &other), "%s: %d threads", choosing[i], j + 1);
 		}
-		/* 128 + 72 tokens: the last call holds all that a policy observes (h2o adds in another order). */
+		/* Chunks of 128 and 72 tokens: the last one has all tokens that a policy observes. h2o is compared
+		 * approximately, because it sums in another order. */
 		tl = open_policy(e[1], choosing[i], 128);
 		run_on(tl, id, &other);
 		timeline_close(tl);
@@ -234,14 +235,14 @@ TEST(a_threshold_above_one_is_a_fixed_stride)
 	CHECK(same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=0,stride=5", id, &other);
 	CHECK(same(&got, &other));
-	/* As published, a step that selects reads everything. */
+	/* In the published method, a step that selects reads all entries. */
 	run_policy(e, "recycled:k=24,stride=5", id, &got);
 	CHECK(!same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=0,stride=5,scan=kv", id, &other);
 	CHECK(same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=5,s=0", id, &other);
 	CHECK(!same(&got, &other));
-	/* Below -1 it is never done. */
+	/* With a threshold below -1 no new set is ever selected. */
 	run_policy(e, "refresh:k=24,qc=5,s=-2", id, &got);
 	run_policy(e, "refresh:k=24,update=no", id, &other);
 	CHECK(same(&got, &other));
@@ -250,7 +251,8 @@ TEST(a_threshold_above_one_is_a_fixed_stride)
 	engine_close(e);
 }
 
-/* The first generated token reads the same entries under both; afterwards one grows and the other drops its weakest. */
+/* The first generated token reads the same entries under both policies; afterwards snapkv's set grows, while refresh
+ * drops its weakest entries. */
 TEST(refresh_that_never_comes_begins_as_snapkv)
 {
 	struct engine *e = open_tiny(2);
@@ -266,7 +268,7 @@ TEST(refresh_that_never_comes_begins_as_snapkv)
 	engine_close(e);
 }
 
-/* Whatever was there before a rewind, the same as if it had never been. */
+/* After a rollback, results do not depend on the tokens that were rolled back. */
 TEST(a_rewound_sequence_is_like_a_fresh_one)
 {
 	struct engine *e = open_tiny(2);
@@ -275,7 +277,7 @@ TEST(a_rewound_sequence_is_like_a_fresh_one)
 
 	random_ids(id, PROMPT + STEPS);
 	for (size_t i = 0; i < N_CHOOSING; i++)
-		/* Another end, another middle, the same prompt again, and one token less. */
+		/* Four ways: another end, another middle, the same prompt again, one token less. */
 		for (int way = 0; way < 4; way++) {
 			struct timeline *tl = open_policy(e, choosing[i], 0);
 			size_t from = way == 0 ? 190 : way == 1 ? 77 : PROMPT, n = way == 3 ? PROMPT - 1 : PROMPT;
@@ -301,7 +303,7 @@ TEST(a_rewound_sequence_is_like_a_fresh_one)
 	engine_close(e);
 }
 
-/* Turns of a conversation: every prefill attends everything and selects anew. */
+/* Turns of a conversation: every prefill reads all entries and selects new sets. */
 TEST(several_reads_follow_one_another)
 {
 	static float a[N_VOCAB], b[N_VOCAB], f[N_VOCAB];
@@ -338,7 +340,7 @@ TEST(several_reads_follow_one_another)
 	engine_close(e);
 }
 
-/* From the first token on, as if each had been generated: nothing was read, nothing was measured. */
+/* A sequence without a prefill, decoded from the first token on, so that no attention was observed. */
 TEST(a_sequence_may_begin_with_generated_tokens)
 {
 	struct engine *e = open_tiny(2);
@@ -403,7 +405,7 @@ TEST(no_selection_recovers_more_than_the_oracle)
 	all[0] = "full";
 	CHECK(timeline_watch(tl, all, 1, &err) < 0 && err.code == ERR_USAGE);
 	CHECK_INT(timeline_recovery(tl, 0, &r), -1);
-	/* Behind the first token it is too late. */
+	/* After the first token, policies can no longer be watched. */
 	CHECK(timeline_sync(tl, id, PROMPT, NULL, NULL, &err) == 0);
 	CHECK(timeline_watch(tl, choosing, 1, &err) < 0 && err.code == ERR_USAGE);
 	timeline_close(tl);
@@ -450,7 +452,7 @@ static void lose(int32_t pos, const float *logits, void *ud)
 {
 	struct losses *l = ud;
 
-	/* The logits after token pos speak about the next one. */
+	/* The logits after a token predict the next one. */
 	if (++l->at < l->n)
 		l->sum -= engine_logprob(logits, l->n_vocab, l->id[l->at]);
 }
@@ -483,8 +485,7 @@ TEST(sift_keeps_what_the_default_model_knows)
 		timeline_close(tl);
 		test_note("%-28s nll %.4f, perplexity %+.2f %%", as[i], loss[i], 100 * (exp(loss[i] - loss[0]) - 1));
 	}
-	/* A window of 63 tokens says little about methods; that is measured elsewhere. Here a broken selection would
-	 * show. */
+	/* 63 tokens are too few to compare methods, but enough to detect a broken selection. */
 	CHECK(fabs(loss[1] - loss[0]) < 0.05);
 	CHECK(fabs(loss[2] - loss[0]) < 0.15);
 	tokens_free(&ids);
@@ -492,7 +493,7 @@ TEST(sift_keeps_what_the_default_model_knows)
 	engine_close(e);
 }
 
-/* Drafted tokens under watched policies: each is summed up as if it had come alone. */
+/* With watched policies, each drafted token is measured as if it were decoded alone. */
 TEST(drafted_tokens_are_recovered_one_by_one)
 {
 	struct engine *e = open_tiny(2);

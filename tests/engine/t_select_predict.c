@@ -1,6 +1,6 @@
-/* tests/engine/t_select_predict.c - `predict` over known keys against its algorithm in double: the history of a
- * prefill, rows of tokens that read some of the entries, rows of those that calibrate, the network, what is always
- * read; and where its networks come from. */
+/* tests/engine/t_select_predict.c - compares `predict` over known keys with its algorithm in double: the history of a
+ * prefill, the rows of ordinary and of calibrating tokens, the network, the entries that are always read. Also tests
+ * where networks are loaded from. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -24,7 +24,7 @@ struct bench {
 	struct policy par;
 	struct selector sel;
 	struct tensor q, out, k;
-	float *keys; /* [CAP][KV * DIM], in all layers */
+	float *keys; /* [CAP][KV * DIM], the same in all layers */
 	int32_t n;
 	int32_t block, rows, first, last, every, dense, k_;
 	int by_net;
@@ -93,7 +93,7 @@ static void put_keys(struct bench *b, int32_t n)
 	b->n += n;
 }
 
-/* The largest softmax probability of the group, over the slots where in[] holds. */
+/* Set out[] to the largest softmax probability of the group's heads, computed over the slots with in[slot] set. */
 static void group_probability(const struct bench *b, const float *q, int head, int32_t n, const char *in, double *out)
 {
 	double s[CAP];
@@ -125,7 +125,7 @@ static void add_row(struct bench *b, int layer, int head, const double *p, int32
 		h[b->rows - 1][i / b->block] = fmax(h[b->rows - 1][i / b->block], p[i]);
 }
 
-/* The prediction of columns from .. to. */
+/* Set *out to the prediction of columns from .. to. */
 static void predicted(const struct bench *b, int layer, int head, int32_t known, int32_t from, int32_t to, double *out)
 {
 	const double(*h)[CAP] = b->hist[layer][head];
@@ -143,7 +143,7 @@ static void predicted(const struct bench *b, int layer, int head, int32_t known,
 	}
 }
 
-/* in[slot] of what one head reads; returns how many. */
+/* Set in[slot] for the slots that one head reads. Returns their number. */
 static int32_t slots_read(struct bench *b, const struct attn_part *part, int n_part, int head, char *in)
 {
 	int32_t n = 0, list[CAP];
@@ -165,7 +165,7 @@ static int32_t slots_read(struct bench *b, const struct attn_part *part, int n_p
 	return n;
 }
 
-/* Are these the right blocks? */
+/* Check that the selected blocks have the best predictions. */
 static void check_selection(struct bench *b, int layer, int head, int32_t known, const char *in, int32_t n)
 {
 	int32_t from = (b->first + b->block - 1) / b->block, last = MAX(b->last, 1), to = (b->n - last) / b->block;
@@ -289,7 +289,7 @@ TEST(it_selects_by_the_algorithm)
 		prefill(&b, READ);
 		for (int32_t n = 1; n <= 16; n++)
 			decode(&b, n, b.rows);
-		/* A prefill begins the history anew, with as many rows as it has tokens. */
+		/* A prefill starts a new history with one row per token. */
 		prefill(&b, 9);
 		for (int32_t n = 1; n <= 6; n++)
 			decode(&b, n, 9 + n - 1 < b.rows ? 9 + n - 1 : b.rows);
@@ -317,7 +317,7 @@ static void spoil(const char *path, const char *bytes, size_t n)
 
 TEST(a_file_is_taken_only_where_all_of_it_agrees)
 {
-	enum { KIND = 40 }; /* the place of the kind of network in older files */
+	enum { KIND = 40 }; /* byte of older files that has the kind of network */
 	const struct predictor_key key = { 1234, 4, 64 };
 	struct predictor p, q;
 	struct str path = { 0 };
@@ -349,7 +349,7 @@ TEST(a_file_is_taken_only_where_all_of_it_agrees)
 		                  strstr(err.msg, at == KIND ? "a perceptron" : "damaged"),
 		          "byte %zu", at);
 	}
-	/* What older versions trained to compare with: 1 is a perceptron, 2 an LSTM. */
+	/* Older versions also trained other kinds of networks: 1 = a perceptron, 2 = an LSTM. */
 	memcpy(copy, bytes, n);
 	copy[KIND] = 2;
 	CHECK(predictor_parse(&q, &key, copy, n, "x", &err) == -1 &&
@@ -358,7 +358,7 @@ TEST(a_file_is_taken_only_where_all_of_it_agrees)
 	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 8, 64 }, bytes, n, "x", &err) == -1);
 	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 4, 32 }, bytes, n, "x", &err) == -1);
 	CHECK(!predictor_parse(&q, &key, bytes, n, "x", &err));
-	/* Numbers that are none are not stored, and not taken where somebody sealed them. */
+	/* A NaN weight is not stored, and is refused even with a right checksum. */
 	q = p;
 	memcpy(&q.w2[17], &nan, sizeof nan);
 	CHECK(predictor_save(&q, &key, &path, &err) == -1);
@@ -373,7 +373,7 @@ TEST(a_file_is_taken_only_where_all_of_it_agrees)
 	free(copy);
 }
 
-/* Every number is finite, or the file is refused. */
+/* The networks of the default model are installed and valid: a file with a NaN would be refused. */
 TEST(those_of_the_default_model_are_installed)
 {
 	static const int32_t block[] = { 1, 4, 16 };
@@ -413,7 +413,7 @@ TEST(the_default_model_needs_no_file)
 		CHECK(timeline_logits(tl) && isfinite(timeline_logits(tl)[0]));
 		timeline_close(tl);
 	}
-	/* Of another block or number of rows there is none. */
+	/* There is no network for another block size or number of rows. */
 	CHECK(timeline_open(&(struct timeline *){ NULL }, e,
 	                    &(struct timeline_options){ .ctx = 320, .kv = "predict:block=8" }, &err) &&
 	      strstr(err.msg, "--block 8"));

@@ -1,9 +1,9 @@
-/* tests/engine/t_select_real.c - policies that select, on the queries and keys of real models reading text: what each
- * generated token reads in each layer and KV head, against the published definition in double.
+/* tests/engine/t_select_real.c - selection policies on the queries and keys of real models with real text: compares the
+ * entries that each generated token reads, in each layer and KV head, with the published definition in double.
  *
- * An observer keeps every query and sees what was read; keys come from the planes, which are f32 here. The definition
- * goes on from its own state; where two entries are so near that single precision may decide otherwise, either counts
- * as right. */
+ * An observer records every query and the entries that are read; keys come from the planes, which are f32 here. The
+ * definition keeps its own state. If two scores are so close that single precision may order them differently, both
+ * orders are accepted. */
 #include "tests/lib/test.h"
 #include "engine/observe/observe.h"
 
@@ -27,8 +27,8 @@ enum {
 	HEADS_MOST = 8,
 	WIDTH_MOST = 1024
 };
-/* Of a score, what counts as equal: heads are compared by their sums of exponentials, which have relative errors of up
- * to 7e-4 (CHOOSE_EXP, kernels/cpu/select.h) and depend on the processor. */
+/* Relative difference below which two scores count as equal. Scores contain sums of exponentials, which have relative
+ * errors of up to 7e-4 (CHOOSE_EXP, kernels/cpu/select.h) that depend on the processor. */
 static const double NEAR = 1e-3;
 
 struct real;
@@ -41,22 +41,22 @@ struct real {
 	int32_t layer[LAYERS_MOST], n_layer, group, kv, dim;
 	double scale;
 	float *q[LAYERS_MOST];                                  /* [ALL][n_head * dim], rotated */
-	double mean[LAYERS_MOST][ALL][WIDTH_MOST / HEADS_MOST]; /* unrotated, mean over the heads */
+	double mean[LAYERS_MOST][ALL][WIDTH_MOST / HEADS_MOST]; /* queries without rotation, mean over the heads */
 	float *key;                                             /* [ALL][dim] of one head */
-	int32_t pos;                                            /* of the token that attends */
-	/* lists; those where something was selected anew (predict: that were compared), the others */
+	int32_t pos;                                            /* position of the current token */
+	/* numbers of lists: checked; fresh: with a new selection (predict: compared); old: the others */
 	int checked, fresh, old;
-	/* what the definitions carry from token to token, by checked layer and head */
+	/* state of the definitions, by checked layer and head */
 	struct state {
-		int32_t list[ALL], n; /* the set, best first; heavy entries, ascending */
-		int32_t at;           /* slots when it was selected */
+		int32_t list[ALL], n; /* the selected set, best first (h2o: the heavy entries, ascending) */
+		int32_t at;           /* number of slots when the set was selected */
 		double sum[ALL];
-		/* of the last tokens' attention: h2o+ of each entry, the place `next` the oldest; predict of each
-		 * block, in order */
+		/* attention of the last tokens; h2o+: to each entry, row `next` is the oldest; predict: to each block,
+		 * oldest first */
 		double row[ROWS][ALL];
 		int32_t next;
 	} state[LAYERS_MOST][HEADS_MOST];
-	int32_t selected[LAYERS_MOST]; /* the token whose query selected last */
+	int32_t selected[LAYERS_MOST]; /* position of the token at which the last set was selected */
 	struct predictor net;
 };
 static struct real real;
@@ -69,8 +69,8 @@ static double query(const struct real *r, int at, int32_t head, int32_t g, int32
 	                        (size_t)(g * r->dim + d)];
 }
 
-/* Probabilities of token pos on slots list[0 .. n) (NULL: the first n): the largest of the group's heads, or their
- * mean. */
+/* Set out[] to the attention of token pos to slots list[0 .. n) (NULL: the first n): the largest of the group's heads,
+ * or (mean) their mean. */
 static void row_of(const struct real *r, int at, int32_t head, int32_t pos, const int32_t *list, int32_t n, int mean,
                    double *out)
 {
@@ -79,8 +79,8 @@ static void row_of(const struct real *r, int at, int32_t head, int32_t pos, cons
 	scored_row(q, r->group, r->dim, r->key, (size_t)r->dim, r->scale, list, n, mean, out);
 }
 
-/* Does a set of n slots hold the best of `all` scores, but for those too near to tell? forced: in it whatever its
- * score; -1: none. */
+/* 1 if list[0 .. n) has the slots with the best scores, except that scores closer than NEAR may be swapped. forced: a
+ * slot that must be in the list whatever its score; -1 = none. */
 static int holds_best(const struct scored *all, int32_t n_all, const int32_t *list, int32_t n, int32_t forced)
 {
 	static char in[ALL];
@@ -97,7 +97,7 @@ static int holds_best(const struct scored *all, int32_t n_all, const int32_t *li
 	return (forced < 0 || in[forced]) && worst * (1 + NEAR) >= best;
 }
 
-/* sift with exact keys: the k of the largest probability at every step, the token's own slot among them. */
+/* sift with exact keys: at every step the k slots with the largest probability, always with the token's own slot. */
 static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n)
 {
 	static double row[ALL];
@@ -110,7 +110,7 @@ static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, co
 	          r->pos, r->layer[at], head);
 }
 
-/* Quest: pages by the bounds of their keys. */
+/* Quest: the pages with the largest upper bounds of their scores. */
 static void check_quest(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n, int raw)
 {
 	enum { PAGE = 16, PAGES = (ALL + PAGE - 1) / PAGE };
@@ -147,7 +147,7 @@ static void check_quest(struct real *r, int at, int32_t head, int32_t n_slots, c
 			page[n_page++] = list[i] / PAGE;
 	CHECK_INT(n_page, K / PAGE);
 	CHECK_INT(n, (n_page - 1) * PAGE + n_slots - (pages - 1) * PAGE);
-	/* Bounds may be negative: only their order counts, so they become positive. */
+	/* Only the order of bounds counts, so map negative bounds to positive scores. */
 	for (int32_t p = 0; p < pages; p++)
 		all[p] = (struct scored){ p >= pages - forced || (!raw && !p) ? INFINITY
 			                  : raw                               ? exp(score[p] / 8)
@@ -167,7 +167,8 @@ static void check_quest_soft(struct real *r, int at, int32_t head, int32_t n_slo
 	check_quest(r, at, head, n_slots, list, n, 0);
 }
 
-/* SnapKV: once, the pooled mass of the prompt's last tokens, and these and all later ones. */
+/* SnapKV: selected once, by the pooled attention mass of the prompt's last tokens. These tokens and all later ones are
+ * also read. */
 static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n)
 {
 	enum { WINDOW = 32, KEPT = K - WINDOW };
@@ -195,8 +196,8 @@ static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, 
 	s->n = KEPT;
 }
 
-/* H2O: half by the mass of all tokens so far, half the newest; an entry that is not kept never comes back. h2o+: by the
- * mass of ROWS tokens. */
+/* H2O: half of the entries are those with the most attention mass so far, half the newest ones. An unselected entry is
+ * never selected again. h2o+ (rolling) sums the mass of the last ROWS tokens only. */
 static void heavy_begin(struct real *r, int at, int32_t head, int rolling)
 {
 	struct state *s = &r->state[at][head];
@@ -217,7 +218,7 @@ static void heavy_begin(struct real *r, int at, int32_t head, int rolling)
 	qsort(s->list, K / 2, sizeof *s->list, by_number);
 }
 
-/* The attention of one more token; of h2o+ that of the oldest goes. */
+/* Add the attention of one more token. rolling: 1 = also subtract that of the oldest token. */
 static void heavy_add(struct state *s, const int32_t *list, int32_t n, const double *row, int rolling)
 {
 	double *oldest = s->row[s->next];
@@ -243,7 +244,7 @@ static void check_heavy(struct real *r, int at, int32_t head, int32_t n_slots, c
 	for (int32_t i = 0; i <= K / 2; i++)
 		CHECK_INT(list[K / 2 + i], offered + i);
 	if (memcmp(list, s->list, K / 2 * sizeof *list)) {
-		/* Only where what is in one list alone weighs the same. */
+		/* The lists may differ only in entries of equal mass. */
 		double mine = 0, theirs = 0;
 
 		for (int32_t i = 0; i < K / 2; i++) {
@@ -279,8 +280,8 @@ static void check_h2o_plus(struct real *r, int at, int32_t head, int32_t n_slots
 	check_heavy(r, at, head, n_slots, list, n, 1);
 }
 
-/* AttentionPredictor: blocks that the network expects the most of, from the largest probability in each block of the
- * last ROWS tokens. */
+/* AttentionPredictor: the blocks for which the network predicts the most attention. Its input is the largest
+ * probability in each block, for each of the last ROWS tokens. */
 static void history_add(struct state *s, const int32_t *list, int32_t n, const double *row)
 {
 	memmove(s->row[0], s->row[1], (ROWS - 1) * sizeof s->row[0]);
@@ -314,7 +315,7 @@ static void check_predict(struct real *r, int at, int32_t head, int32_t n_slots,
 		          "part of a block");
 	for (int32_t i = to * BLOCK; i < n_slots; i++)
 		CHECK_INT(list[n - n_slots + i], i);
-	if (since % LOOKED_AT == 1) { /* the network in double takes long */
+	if (since % LOOKED_AT == 1) { /* not at every token, because the network in double is slow */
 		predictor_double(&r->net, s->row[0] + SKIPPED, ROWS, ALL, to - SKIPPED, score);
 		for (int32_t i = 0; i < to - SKIPPED; i++)
 			all[i] = (struct scored){ exp(score[i]), 0, i };
@@ -330,8 +331,8 @@ static void check_predict(struct real *r, int at, int32_t head, int32_t n_slots,
 	history_add(s, since % CALIBRATE ? list : NULL, since % CALIBRATE ? n : n_slots, row);
 }
 
-/* A set of k by the pooled probabilities of token pos over the slots that it sees, best first; its own slot is always
- * in it. */
+/* Select the k slots with the largest pooled probabilities of token pos, best first, always with the token's own
+ * slot. */
 static void set_select(struct real *r, int at, int32_t head, int32_t pos, struct scored *all)
 {
 	struct state *s = &r->state[at][head];
@@ -347,7 +348,7 @@ static void set_select(struct real *r, int at, int32_t head, int32_t pos, struct
 	s->at = pos + 1;
 }
 
-/* RefreshKV: the set, less its weakest entry for each token since, and these tokens. */
+/* RefreshKV: the selected set and all tokens since. For each such token the weakest entry of the set is dropped. */
 static void check_set(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n, int select)
 {
 	struct state *s = &r->state[at][head];
@@ -358,7 +359,7 @@ static void check_set(struct real *r, int at, int32_t head, int32_t n_slots, con
 	if (!s->n || select)
 		set_select(r, at, head, select ? r->pos : PROMPT - 1, all);
 	else
-		set_select(r, at, head, s->at - 1, all); /* again, for its scores */
+		set_select(r, at, head, s->at - 1, all); /* select again, to get the scores */
 	for (int32_t i = 0; i < s->at; i++)
 		pool[all[i].slot] = all[i].pooled;
 	since = n_slots - s->at;
@@ -379,7 +380,8 @@ static void check_recycled(struct real *r, int at, int32_t head, int32_t n_slots
 	check_set(r, at, head, n_slots, list, n, (n_slots - PROMPT) % 5 == 0);
 }
 
-/* Every fifth token: has the mean query turned away from that of the last selection? */
+/* refresh: at every fifth token, a new set is selected if the mean query differs enough from that of the last
+ * selection. */
 static void check_refresh(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n)
 {
 	int turned;
@@ -497,7 +499,7 @@ static void read_text(struct engine *e, const int32_t *id, const char *kv, check
 		              .kv = hp->n_kv_head,
 		              .dim = hp->head_dim,
 		              .scale = (double)model_layer_spec(hp, 0)->attn.scale };
-	/* The first layer that selects, the last, and two between them. */
+	/* Check the first layer that selects, the last one, and two between them. */
 	for (int i = 0; i < LAYERS_MOST; i++) {
 		int32_t layer = dense + (hp->n_layer - 1 - dense) * i / (LAYERS_MOST - 1);
 
@@ -523,7 +525,7 @@ static void read_text(struct engine *e, const int32_t *id, const char *kv, check
 	timeline_close(tl);
 }
 
-/* built_in: the program has a network for this model. */
+/* built_in: 1 = the program has a network of `predict` for this model. */
 static void read_with(const char *path, int built_in)
 {
 	struct engine *e = NULL;

@@ -1,5 +1,5 @@
-/* tests/engine/t_selectors.c - selectors alone over a cache of known keys: which entries they list for a token, and
- * when they are selected anew; sets that were published, against their definitions. */
+/* tests/engine/t_selectors.c - selectors over a cache of known keys: which entries they list for a token, when a new
+ * set is selected, and whether sets match the published definitions. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -27,7 +27,7 @@ struct bench {
 	int32_t n;
 };
 
-static double freq[DIM / 2]; /* of rotary positions, radians per position */
+static double freq[DIM / 2]; /* rotary frequencies, radians per position */
 static const struct arch test_arch = { .name = "test" };
 
 static struct tensor new_tensor(struct backend *be, int32_t rows, int32_t cols)
@@ -81,7 +81,7 @@ static void bench_close(struct bench *b)
 	free(b->keys);
 }
 
-/* Entries b->n .. b->n + n come from b->keys, in all layers. */
+/* Append n entries to all layers, with the keys b->keys. */
 static void put_rows(struct bench *b, int32_t n)
 {
 	size_t width = (size_t)b->hp.n_kv_head * DIM;
@@ -116,7 +116,7 @@ static void random_query(struct bench *b, float *x)
 	set_query(b, &b->raw, x);
 }
 
-/* The entries that one KV head reads, in order of reading. */
+/* Set rows[] to the slots that one KV head reads, in order of reading. Returns their number. */
 static int32_t listed(struct bench *b, const struct attn_part *part, int n_part, int32_t head, int32_t *rows)
 {
 	int32_t n = 0;
@@ -139,7 +139,7 @@ static int by_size(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* No slot twice, none outside, the token's own among them. */
+/* Check that no slot occurs twice, none is out of range, and the token's own slot is included. */
 static void check_rows(const int32_t *rows, int32_t n, int32_t n_rows, const char *what)
 {
 	int32_t *r = malloc((size_t)n * sizeof *r);
@@ -153,7 +153,7 @@ static void check_rows(const int32_t *rows, int32_t n, int32_t n_rows, const cha
 	free(r);
 }
 
-/* Largest softmax probability of the group for each slot of one KV head, in double. */
+/* Return the largest softmax probability of the group's heads for each slot of one KV head, in double. */
 static void true_scores(const struct bench *b, const float *q, int32_t head, int32_t n_rows, double *out)
 {
 	int32_t group = b->hp.n_head / b->hp.n_kv_head;
@@ -179,7 +179,7 @@ static void true_scores(const struct bench *b, const float *q, int32_t head, int
 	free(s);
 }
 
-/* Is the list made of the top k slots, the last one given? */
+/* Check that the list has the top k slots; the last slot is always included. */
 static void check_best(const double *score, const int32_t *rows, int32_t k, int32_t n_rows, double slack)
 {
 	double worst_in = INFINITY, best_out = 0;
@@ -266,7 +266,7 @@ TEST(sift_reads_the_top_entries)
 		}
 		bench_close(&b);
 	}
-	/* Fewer bits find nearly as much; the token's own slot is among the 24 whatever its score. */
+	/* Sketches with fewer bits find nearly as much mass. */
 	test_note("found by 16, 8, 4, 2 bits: %.4f, %.4f, %.4f, %.4f", found[0] / best[0], found[1] / best[1],
 	          found[2] / best[2], found[3] / best[3]);
 	CHECK(found[0] > 0.98 * best[0] && found[1] > 0.98 * best[1] && found[2] > 0.97 * best[2] &&
@@ -299,7 +299,7 @@ TEST(a_region_without_the_token_itself_forces_no_slot)
 	bench_close(&b);
 }
 
-/* Two heads over twenty keys whose scores are given; the sets and their order are worked out by hand. */
+/* Two heads over twenty keys with given scores; the expected sets were computed by hand. */
 TEST(refresh_selects_by_pooled_probability)
 {
 	static const struct {
@@ -318,7 +318,7 @@ TEST(refresh_selects_by_pooled_probability)
 		float q[2 * DIM] = { 0 };
 		int32_t rows[40];
 
-		/* own = 0: the toy forces no slot. */
+		/* own = 0: no slot is forced into the set. */
 		bench_open(&b, as[c].policy, 1, 2, 1, 40, 0);
 		for (int j = 0; j < 20; j++)
 			for (int h = 0; h < 2; h++)
@@ -340,8 +340,8 @@ TEST(refresh_selects_by_pooled_probability)
 	}
 }
 
-/* After every token that comes, the weakest entry of the set is dropped; those of generated tokens stay until there is
- * nothing else. */
+/* Each new token drops the weakest entry of the set. Entries of generated tokens are dropped only when no others are
+ * left. */
 TEST(refresh_drops_the_weakest)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -378,15 +378,15 @@ TEST(refresh_drops_the_weakest)
 	bench_close(&b);
 }
 
-/* A layer selects anew when its query has drifted, and only at the steps where it is asked. */
+/* A layer selects a new set if its query has drifted, but only at every third step. */
 TEST(refresh_asks_the_query)
 {
 	struct attn_part part[SELECT_PARTS];
 	struct step st = read_of(0, 50);
 	struct bench b;
 	float q[2 * DIM] = { 0 };
-	/* Direction of the mean query at each step after the read; the set is new where it differs at a multiple of
-	 * 3. */
+	/* Direction of the mean query at each step after the prefill. A new set is expected at multiples of 3 if the
+	 * direction has changed since the last selection. */
 	static const int turn[] = { 0, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0, 0, 0 };
 	static const int fresh[] = { 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1 };
 
@@ -449,7 +449,7 @@ TEST(quest_reads_whole_pages)
 				check_rows(rows, want, b.n, kv);
 				for (int i = 0; i < want; i++)
 					CHECK(rows[i] % page == i % page && (!i || rows[i] > rows[i - 1]));
-				/* The first page, and all of the newest 49 slots. */
+				/* The first page and the newest 49 slots are always read. */
 				if (!as[c].raw)
 					CHECK(rows[0] == 0 && rows[want - 49] == n - 48);
 			}
@@ -473,16 +473,16 @@ TEST(the_split_follows_need)
 		sum += k[i];
 	}
 	CHECK_INT(sum, 6 * 700);
-	/* Between a quarter and three times the mean. */
+	/* Each layer gets between a quarter and three times the mean. */
 	select_split(k, wide, 4, 400, 100000);
 	CHECK_INT(k[3], 1200);
 	CHECK_INT(k[0] + k[1] + k[2], 400);
 	CHECK(k[0] >= 100 && k[1] >= 100 && k[2] >= 100);
-	/* Never above the region; what it cannot use goes to the others. */
+	/* No layer gets more than the region has; the rest goes to the others. */
 	select_split(k, wide, 4, 400, 500);
 	CHECK_INT(k[3], 500);
 	CHECK_INT(k[0] + k[1] + k[2], 1100);
-	/* Everything fits, nothing is known, nonsense is known. */
+	/* Everything fits; the needs are unknown; the needs are invalid. */
 	select_split(k, need, 6, 700, 600);
 	CHECK(k[0] == 600 && k[5] == 600);
 	select_split(k, NULL, 6, 700, 1000);
@@ -510,9 +510,9 @@ TEST(the_split_follows_need)
 
 /* ---- published definitions, computed plainly ---- */
 
-enum { READ = 64 }; /* tokens of the step that ends a prefill: rows of bench.q */
+enum { READ = 64 }; /* tokens of the last chunk of a prefill: rows of bench.q */
 
-/* The last READ tokens of a prefill attend everything before them: their queries go to q [READ][n_head * DIM]. */
+/* Run the last chunk of a prefill, READ tokens with random queries, which are also stored in q [READ][n_head * DIM]. */
 static void end_prefill(struct bench *b, float *q, struct tensor *out)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -531,7 +531,7 @@ static void end_prefill(struct bench *b, float *q, struct tensor *out)
 	end_call(b, &st);
 }
 
-/* One generated token: what it reads of KV head h goes to rows[h], ascending.  Returns how much that is. */
+/* Decode a token. Sets rows[h] to the slots that KV head h reads, ascending. Returns their number. */
 static int32_t generate(struct bench *b, const float *q, struct tensor *out, int32_t rows[2][600])
 {
 	struct attn_part part[SELECT_PARTS];
@@ -553,8 +553,8 @@ static int32_t generate(struct bench *b, const float *q, struct tensor *out, int
 	return n;
 }
 
-/* Probabilities of a token with queries q on slots (NULL: the first n): the largest of the group's heads, or their
- * mean. */
+/* Set out[] to the attention of a token with queries q to n slots (NULL: the first n): the largest of the group's
+ * heads, or (mean) their mean. */
 static void group_row(const struct bench *b, const float *q, int32_t head, const int32_t *slots, int32_t n, int mean,
                       double *out)
 {
@@ -564,7 +564,7 @@ static void group_row(const struct bench *b, const float *q, int32_t head, const
 	           (size_t)b->hp.n_kv_head * DIM, 1 / sqrt((double)DIM), slots, n, mean, out);
 }
 
-/* The k best of n scores after pooling, ascending. */
+/* Set out[] to the k best slots after pooling of n scores, ascending. */
 static void pooled_best(const double *x, int32_t n, int32_t k, int32_t pool, int32_t *out)
 {
 	struct scored *all = calloc((size_t)n, sizeof *all);
@@ -590,7 +590,7 @@ static int32_t in_common(const int32_t *a, const int32_t *b, int32_t n)
 	return both;
 }
 
-/* SnapKV and RefreshKV at pools of all widths: the set that the first generated token reads. */
+/* SnapKV and RefreshKV with pools of many widths: the set that the first generated token reads. */
 TEST(sets_follow_pools_of_any_width)
 {
 	/* clang-format off */
@@ -628,7 +628,7 @@ TEST(sets_follow_pools_of_any_width)
 					sum[j] += row[j];
 			}
 			pooled_best(sum, n, k, as[c].pool, want);
-			/* refresh always selects the token's own slot, which may take the last place. */
+			/* refresh always selects the token's own slot, so one other slot may be missing. */
 			CHECK_MSG(in_common(rows[h], want, k) >= k - !window,
 			          "%s: %d of %d slots are those of the definition", as[c].policy,
 			          in_common(rows[h], want, k), k);
@@ -638,7 +638,7 @@ TEST(sets_follow_pools_of_any_width)
 	}
 }
 
-/* H2O+ by its definition: the mass of the last 64 tokens, which at the end are all generated ones. */
+/* H2O+ by its definition: the mass of the last 64 tokens, which at the end are all generated tokens. */
 TEST(heavy_hitters_of_a_window_that_moves)
 {
 	enum { BEFORE = 150, STEPS_ON = 150, K = 48, HEAVY = K / 2, RECENT = K - HEAVY, MOST = 600 };

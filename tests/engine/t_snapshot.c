@@ -1,10 +1,9 @@
 /* tests/engine/t_snapshot.c - a sequence that is saved and loaded continues bit for bit, under every cache policy,
  * wherever it is cut.
  *
- * The same random life is led by one timeline; at some point it is saved and a fresh one loads it. From there on both
- * do the same, and every token, every logit and every answer of the interface must be equal. WEIR_SOAK=N: N times as
- * many, and no fewer than 1,000 save points. Then damage: heads with flipped and missing bytes, also under a checksum
- * that is right. */
+ * A timeline gets random calls (its life); at some point it is saved, and a second timeline loads it. From then on both
+ * get the same calls, and every token, logit and result must be equal. WEIR_SOAK=N: N times as many save points, at
+ * least 1,000. Damaged heads are tested, too: flipped and missing bytes, also with a right checksum. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -38,7 +37,7 @@ static void saved_free(struct saved *s)
 	str_free(&s->head);
 }
 
-/* Entries in pieces of random size. */
+/* Save a timeline, its entries in pieces of random size. */
 static int save(struct timeline *tl, struct saved *s, struct err *err)
 {
 	size_t row = timeline_token_bytes(tl, 1);
@@ -83,10 +82,10 @@ struct life {
 	struct engine *e;
 	const char *kv, *type;
 	int32_t ctx, batch, pin, n_vocab;
-	struct timeline *tl[2]; /* t[1] from the save point on */
+	struct timeline *tl[2]; /* tl[1]: the loaded timeline, from the save point on */
 	struct sampling s[2];
 	int twins;
-	char at[160]; /* for messages: where we are */
+	char at[160]; /* the current place, for messages */
 };
 
 static struct timeline *open_life(const struct life *l)
@@ -163,14 +162,15 @@ static void step_both(struct life *l, int steps)
 			return;
 		}
 	}
-	/* The token sampled last gets its entry: the logits after it show the whole cache. */
+	/* Decode one more token, so that the last sampled token gets its entry and the logits depend on the whole
+	 * cache. */
 	for (int i = 0; i <= l->twins; i++)
 		if (test_rand() % 2 || l->twins)
 			timeline_extend(l->tl[i], &other, 1, 1, NULL, NULL, &err);
 	same_state(l);
 }
 
-/* Text that continues from `keep` tokens of what is there. */
+/* Keep the first `keep` tokens, and prefill n new ones. */
 static void read_on(struct life *l, size_t keep, int32_t n)
 {
 	struct tokens id = { 0 };
@@ -219,7 +219,7 @@ static void begin(struct life *l, uint64_t seed)
 		CHECK_MSG(0, "%s: %s", l->kv, err.msg);
 }
 
-/* Save, load into a fresh one, and be twins from now on. */
+/* Save the timeline and load it into a second one, which gets the same calls from now on. Returns 1 if that worked. */
 static int part(struct life *l)
 {
 	struct saved s;
@@ -298,7 +298,7 @@ static int soak(void)
 	return s && strtol(s, NULL, 10) > 0 ? (int)strtol(s, NULL, 10) : 0;
 }
 
-/* A life under lives[which] that is saved somewhere, loaded, and goes on as two. */
+/* Run random calls under the settings lives[which], save and load at a random point, and compare both timelines. */
 static void live(struct life l, int which, int i)
 {
 	l.kv = lives[which].kv;
@@ -340,10 +340,10 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 		engine_close(e[i]);
 }
 
-/* The same with windows, experts, sinks and recurrent states. */
+/* The same for families with sliding windows, experts, sinks and recurrent states. */
 TEST(families_go_on_bit_for_bit)
 {
-	/* trained with contexts that all lives fit */
+	/* models trained with contexts that are long enough for all lives */
 	static const char *const name[] = { "olmo3",   "lfm2",   "gemma4",    "gpt-oss",
 		                            "lfm2moe", "qwen35", "qwen35moe", "granitehybrid" };
 	enum { N = LEN(name) };
@@ -373,8 +373,8 @@ TEST(families_go_on_bit_for_bit)
 		engine_close(e[i]);
 }
 
-/* Another policy, another pin: whatever is done to one later is done to both; and a policy that was changed may be
- * saved before it has read anything. */
+/* The policy and the pinned tokens may change before and after saving. A timeline may also be saved between a change of
+ * policy and the next prefill. */
 TEST(policies_may_change_before_and_after)
 {
 	static const struct {
@@ -444,8 +444,8 @@ static void check_begun(const struct timeline *tl, const char *line)
 	str_free(&rows);
 }
 
-/* Entries of other kernels are named until they are evicted, in both identities: with them all that follows is
- * another's. */
+/* Both identities name the kernels that computed loaded entries, until these are evicted: later results depend on
+ * them. */
 TEST(begun_by_others_is_told_apart)
 {
 	struct engine *e = open_tiny(0, 1);
@@ -455,7 +455,7 @@ TEST(begun_by_others_is_told_apart)
 
 	begin(&l, 1);
 	check_begun(l.tl[0], "");
-	timeline_begun(l.tl[0], "cpu x", 5, 10); /* there are no tokens */
+	timeline_begun(l.tl[0], "cpu x", 5, 10); /* the cache has no tokens, so nothing is recorded */
 	check_begun(l.tl[0], "");
 	read_on(&l, 0, 100);
 	timeline_begun(l.tl[0], "cpu x", 5, INT32_MAX);
@@ -464,7 +464,7 @@ TEST(begun_by_others_is_told_apart)
 	check_begun(l.tl[0], "begun by cpu until 90\n");
 	step_both(&l, 20);
 	check_begun(l.tl[0], "begun by cpu until 90\n");
-	/* A head is of the same shape with them and without: who loads it says whose entries they are. */
+	/* A head does not record these kernels: the caller that loads it reports them. */
 	CHECK_INT(save(l.tl[0], &s, &err), 0);
 	l.tl[1] = open_life(&l);
 	CHECK_MSG(load(l.tl[1], &s, &err) == 0, "%s", err.msg);
@@ -482,8 +482,8 @@ TEST(begun_by_others_is_told_apart)
 	engine_close(e);
 }
 
-/* Tokens generated under another policy keep their entries when it is changed: such entries fit nobody else, and say
- * so. */
+/* After a change of policy, tokens generated under the old one keep their entries. The identity then differs, so that
+ * no other timeline loads them. */
 TEST(mixed_rows_are_told_apart)
 {
 	struct engine *e = open_tiny(0, 1);
@@ -505,7 +505,7 @@ TEST(mixed_rows_are_told_apart)
 	CHECK(strcmp(fresh.p, mixed.p));
 	CHECK_INT(load(l.tl[1], &s, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
-	/* Back to what was read: nothing of the other policy remains. */
+	/* After a rollback to prefilled tokens, no entry of the old policy is left. */
 	read_on(&l, 60, 40);
 	timeline_identity(l.tl[0], &again);
 	CHECK_STR(again.p, fresh.p);
@@ -529,7 +529,7 @@ static void stop_at(int32_t done, int32_t total, void *ud)
 		timeline_cancel(arg[0]);
 }
 
-/* There and back: other text from somewhere on, maybe cancelled, maybe continued, and the old text again. */
+/* Replace the end of the text by another one, maybe cancel, maybe generate, and then restore the text. */
 static void detour(struct timeline *tl, const int32_t *id, size_t n)
 {
 	struct sampling s = sampling_default;
@@ -553,8 +553,8 @@ static void detour(struct timeline *tl, const int32_t *id, size_t n)
 	tokens_free(&other);
 }
 
-/* Entries may be shared by all sequences that begin with the same tokens under the same marks, however they got
- * there. */
+/* Sequences with the same first tokens and the same marks have the same entries, however they were computed. So such
+ * sequences may share saved entries. */
 TEST(rows_follow_from_tokens_and_marks)
 {
 	struct engine *e = open_tiny(0, 2);
@@ -578,11 +578,11 @@ TEST(rows_follow_from_tokens_and_marks)
 
 		begin(&l, 1);
 		l.tl[1] = open_life(&l);
-		/* Where the pinned tokens end is of weight as soon as something is generated. */
+		/* The number of pinned tokens matters only for generated tokens. */
 		CHECK(!timeline_pin(l.tl[1], l.pin + (l.pin && i / LIVES % 2 ? 7 : 0), &err));
 		for (int part_of = 0; part_of < 3; part_of++) {
-			/* A stream behind pinned tokens must not overflow: then its entries are not of this kind any
-			 * more. */
+			/* The stream after the pinned tokens must not overflow the rings, because evicting changes
+			 * later entries. */
 			int32_t reads =
 				1 + (int32_t)(test_rand() % (l.pin ? part_of ? 8 : 20 : 150)) + (part_of ? 0 : l.pin);
 			int32_t generates = (int32_t)(test_rand() % (l.pin ? 8 : 30));
@@ -592,7 +592,7 @@ TEST(rows_follow_from_tokens_and_marks)
 			for (int k = 0; k < 2; k++)
 				CHECK_MSG(timeline_sync(l.tl[k], id.id, id.n, NULL, NULL, &err) >= 0, "%s: %s", l.kv,
 				          err.msg);
-			/* What was generated would be read on the way back: before that only. */
+			/* A detour prefills generated tokens, so make it only before the first one is generated. */
 			for (int k = (int)(test_rand() % 3); k > 0 && !part_of; k--)
 				detour(l.tl[1], id.id, id.n);
 			for (int32_t k = 0; k < generates; k++) {
@@ -615,7 +615,7 @@ TEST(rows_follow_from_tokens_and_marks)
 		}
 		while (same < n && mark[0][same] == mark[1][same])
 			same++;
-		/* [plane][head][n]: the first `same` slots of each. */
+		/* entries are [plane][head][n]: compare the first `same` slots of each head */
 		for (size_t k = 0, piece = row / (2 * LAYERS * KV_HEADS); k < 2 * LAYERS * KV_HEADS; k++)
 			if (memcmp(rows[0] + k * piece * (size_t)n, rows[1] + k * piece * (size_t)n,
 			           piece * (size_t)same)) {
@@ -635,7 +635,7 @@ TEST(rows_follow_from_tokens_and_marks)
 	engine_close(e);
 }
 
-/* Entries of a prefill, without a head: as if they had been prefilled now. */
+/* Entries of a prefill that are loaded without a head are as good as newly prefilled ones. */
 TEST(adopted_rows_are_as_good_as_read)
 {
 	struct engine *e = open_tiny(1, 2);
@@ -672,7 +672,7 @@ TEST(adopted_rows_are_as_good_as_read)
 		                                                  64,
 		          "%s: only %d of %d adopted", l.at, kept, s.ready);
 		CHECK(!timeline_logits(l.tl[1]));
-		/* One that reads all, in the same pieces. */
+		/* Compare with a timeline that prefills all tokens in the same pieces. */
 		timeline_close(l.tl[0]);
 		begin(&l, (uint64_t)i);
 		CHECK(timeline_sync(l.tl[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
@@ -699,7 +699,7 @@ TEST(adopted_rows_are_as_good_as_read)
 
 /* ---- what does not fit ---- */
 
-/* Tokens may be forgotten before it is saved: logits after one that is not there are not. */
+/* If tokens were rolled back before saving, the logits after a missing token are not saved. */
 TEST(what_was_forgotten_is_not_saved)
 {
 	struct engine *e = open_tiny(0, 1);
@@ -735,7 +735,7 @@ TEST(wrong_orders_are_refused)
 	row = timeline_token_bytes(tl, 1);
 	s.rows.n = 0;
 	str_add(&s.rows, &(int32_t){ 100 }, 4);
-	s.rows.n += 100 * row; /* as one piece: the bytes are there, whatever they are */
+	s.rows.n += 100 * row; /* one piece of 100 entries with arbitrary bytes */
 	CHECK_INT(timeline_entries_save(tl, 0, 101, 1, s.rows.p, &err), -1);
 	CHECK_INT(timeline_entries_save(tl, -1, 5, 1, s.rows.p, &err), -1);
 	CHECK_INT(timeline_entries_save(tl, 101, 0, 1, s.rows.p, &err), -1);
@@ -743,7 +743,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(err.code, ERR_USAGE);
 	CHECK_INT(timeline_entries_save(tl, 100, 0, 1, s.rows.p, &err), 0);
 	CHECK_INT(timeline_entries_save(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
-	/* A head without its entries, with fewer, with more. */
+	/* Load a head without its entries, with fewer and with more. */
 	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
 	timeline_tokens(tl, &n);
@@ -753,7 +753,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_entries_load(tl, 100, 1, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
-	/* Gaps, and more than there is room for. */
+	/* Load entries with gaps, and more than fit. */
 	CHECK_INT(timeline_entries_load(tl, 0, 50, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_entries_load(tl, 60, 10, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
@@ -763,11 +763,11 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_entries_load(tl, 100, INT32_MAX, 1, s.rows.p + 4, &err), -1);
-	/* Entries that were loaded and then overwritten. */
+	/* Overwrite loaded entries by a prefill; the head then no longer fits. */
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_sync(tl, id + 1, 10, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
-	/* Adopting what is not there. */
+	/* Adopt fewer tokens than entries, invalid tokens, and wrong marks. */
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_adopt(tl, id, NULL, 99, &err), -1);
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
@@ -797,7 +797,7 @@ TEST(wrong_orders_are_refused)
 		l.ctx = v[i].ctx;
 		begin(&l, 1);
 		err.code = ERR_NONE;
-		if (i == 1) /* these entries are larger */
+		if (i == 1) /* entries of this type are larger */
 			s.rows.p = xrealloc(s.rows.p, s.rows.cap = 4 + 2 * 100 * row);
 		if (load(l.tl[0], &s, &err))
 			CHECK_MSG(err.code == v[i].code, "%s: %s", l.kv, err.msg);
@@ -878,7 +878,7 @@ TEST(identities_name_all_that_decides_bits)
 		identity_of(e[0], v[i].kv[1], v[i].type[1], v[i].ctx[1], v[i].batch[1], &b);
 		CHECK_MSG((strcmp(a.p, b.p) == 0) == v[i].same, "%s %s", a.p, b.p);
 	}
-	/* Another level of kernels. */
+	/* The identity differs for another level of CPU kernels. */
 	setenv("WEIR_CPU", "c", 1);
 	e[6] = open_tiny(0, 1);
 	unsetenv("WEIR_CPU");
@@ -895,7 +895,7 @@ TEST(identities_name_all_that_decides_bits)
 
 /* ---- damage ---- */
 
-/* The frame of a head: magic, version, bytes and hash of what follows. */
+/* bytes of the frame of a head: magic, version, length and hash of the rest */
 enum { FRAME = 32 };
 
 static void seal(struct str *head)
@@ -923,14 +923,14 @@ static void damage(struct str *head, size_t from)
 		if (head->n - at >= 4)
 			memcpy(head->p + at, &odd[test_rand() % 8], 4);
 		break;
-	case 5: /* small changes of small numbers: more of these are in range */
+	case 5: /* small changes, after which numbers are often still in range */
 		head->p[at - (at - from) % 4] += test_rand() % 2 ? 1 : -1;
 		break;
 	default: head->p[at] ^= (char)(1 << test_rand() % 8); break;
 	}
 }
 
-/* Where the numbers that count are: not the logits and entries, which may be anything. */
+/* Return a random place with numbers that are checked, not logits or entries, which may have any value. */
 static size_t somewhere(const struct str *head)
 {
 	size_t tail = head->n > 3000 ? head->n - 1500 : FRAME;
@@ -971,7 +971,7 @@ TEST(damaged_heads_do_no_harm)
 				damage(&head, sealed ? somewhere(&head) < head.n ? somewhere(&head) : FRAME : 0);
 			if (sealed && head.n > FRAME)
 				seal(&head);
-			/* not a byte more: a sanitizer sees what is read behind */
+			/* an exact allocation, so that a sanitizer detects a read past its end */
 			head.p = xrealloc(head.p, head.n + !head.n);
 			CHECK(!load_rows(tl, &s, &err));
 			failed = timeline_head_load(tl, head.p, head.n, &err);
@@ -993,13 +993,14 @@ TEST(damaged_heads_do_no_harm)
 				for (int m = 0; m < 3; m++)
 					timeline_step(tl, &l.s[0], &out, &err);
 				timeline_extend(tl, id, 6, k % 2, NULL, NULL, &err);
-				for (int m = 0; m < 70 && k % 10 == 0; m++) /* every entry in the rings is replaced */
+				/* until every entry in the rings is replaced */
+				for (int m = 0; m < 70 && k % 10 == 0; m++)
 					timeline_extend(tl, id, 6, 0, NULL, NULL, &err);
 				timeline_sync(tl, id, 4, NULL, NULL, &err);
 			}
 			free(head.p);
 		}
-		/* After all that it is as good as new. */
+		/* After all refused heads, a good one can be loaded. */
 		CHECK_MSG(!load(tl, &s, &err), "%s: %s", l.kv, err.msg);
 		l.tl[1] = tl;
 		l.s[1] = l.s[0];
@@ -1057,7 +1058,7 @@ TEST(default_model_goes_on_bit_for_bit)
 	engine_close(e);
 }
 
-/* Entries of 8,000 tokens; what they hold does not matter. */
+/* The time to save and load entries of 8,000 tokens with arbitrary values. */
 TEST(how_long_it_takes)
 {
 	static const char *const kv[] = { "full", "sift" };
@@ -1088,7 +1089,7 @@ TEST(how_long_it_takes)
 			clock_t clocks;
 			size_t at = 0;
 
-			/* In chunks of 256, as they are stored: each one its own [plane][head][256]. */
+			/* Save in chunks of 256 tokens, as they are stored: each is [plane][head][256]. */
 			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
 				n = kept - first < 256 ? kept - first : 256;
 				CHECK_INT(timeline_entries_save(tl, first, n, 1, (char *)rows + at, &err), 0);

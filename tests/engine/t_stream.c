@@ -1,7 +1,8 @@
-/* tests/engine/t_stream.c - bounded caches: rings under rotated queries against keys that are rotated anew for every
- * call, against full attention and a sliding window; failed calls, pinned prefixes, endless sequences.
+/* tests/engine/t_stream.c - bounded caches: rings with rotated queries are compared with keys that are rotated again
+ * for every call, with full attention, and with a sliding window; also failed calls, pinned prefixes, endless
+ * sequences.
  *
- * The first half drives policies alone, on random queries, keys and values; the second half whole timelines. */
+ * The first half tests policies alone, with random queries, keys and values; the second half tests whole timelines. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -29,12 +30,12 @@ struct rig {
 	struct tensor q, k, v, out;
 	int32_t pos;
 	uint64_t seed;
-	float sharp; /* of queries: how unequal attention is */
-	/* What the policy tells, where one decision counts: tokens alive behind the sinks, in order, and those dropped
-	 * by the last call. */
+	float sharp; /* factor on the queries: larger = more peaked attention */
+	/* Events of the policy, for one layer and head: kept tokens after the sinks, in order; tokens that the last
+	 * call dropped. */
 	int32_t *alive, n_alive, cap_alive;
 	int32_t *dropped, n_dropped, cap_dropped;
-	int32_t next; /* the token that joins the rings next: those from there on wait */
+	int32_t next; /* the next token that enters the rings; later ones are staged */
 };
 
 struct rig_options {
@@ -144,7 +145,7 @@ static struct rig rig_open(struct rig *r, const struct rig_options *o)
 	return *r;
 }
 
-/* A number between -1 and 1 that belongs to (token, layer, kind, place). */
+/* Return a number between -1 and 1 that depends only on the seed, token, layer, kind and index i. */
 static float value_at(uint64_t seed, int32_t token, int32_t layer, int kind, int32_t i)
 {
 	uint64_t h = seed * 0x9e3779b97f4a7c15u + (uint64_t)token * 0xd1b54a32d192ed03u +
@@ -166,8 +167,8 @@ static void fill_token(const struct rig *r, int32_t token, int32_t layer, int ki
 		out[i] = value_at(r->seed, token, layer, kind, i + head0 * DIM) * (kind == KIND_V ? 1 : r->sharp);
 }
 
-/* Tokens pos .. pos + n: begin and the first n_layer layers; out may be NULL, else f32 [n_layer][n][n_head * DIM].
- * shift changes the tokens into others (a call that will fail). */
+/* Begin a call for tokens pos .. pos + n and run its first n_layer layers. out: f32 [n_layer][n][n_head * DIM], may be
+ * NULL. shift: added to the token numbers, for a call that will fail. */
 static void rig_layers(struct rig *r, int32_t n, int decode, int32_t n_layer, int32_t shift, float *out)
 {
 	struct backend *be = r->be;
@@ -204,7 +205,7 @@ static void rig_call(struct rig *r, int32_t n, int decode, const float *nll, flo
 	r->pos += n;
 }
 
-/* Roll tokens back: generated ones that the cache has to see again are recomputed. */
+/* Roll back to n tokens, and decode again the tokens that the cache asks for. Returns the number of tokens left. */
 static int32_t rig_rewind(struct rig *r, int32_t n)
 {
 	int32_t replay;
@@ -227,8 +228,8 @@ static void rotate(const struct rig *r, double *x, double pos)
 	}
 }
 
-/* Attention of the call that comes next, over tokens key[0..n_key) (in order of rank) and itself; p, if not NULL,
- * receives [n][n_head][n_key + n] probabilities. */
+/* Compute the attention of the next call in double, over tokens key[0..n_key) (in order of rank) and its own tokens. p:
+ * if not NULL, receives the probabilities [n][n_head][n_key + n]. */
 static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, int32_t n, int32_t layer, float *out,
                        double *p)
 {
@@ -277,7 +278,8 @@ static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, i
 	free(share);
 }
 
-/* What the next call sees, by what the policy told: sinks, everything alive in order, and what waits. */
+/* Set key[] to the tokens that the next call attends to, by the policy's events: sinks, kept tokens in order, staged
+ * tokens. Returns their number. */
 static int32_t visible(struct rig *r, int32_t sinks, int32_t *key)
 {
 	int32_t n = MIN(r->pos, sinks);
@@ -306,7 +308,7 @@ static void misfit_add(struct misfit *m, const float *got, const float *want, si
 	}
 }
 
-/* Random calls, each against keys rotated anew; returns the NMSE over all outputs. */
+/* Make random calls, and compare each with keys that are rotated again. Returns the NMSE over all outputs. */
 static double against_exact(const struct rig_options *o, int32_t sinks, int32_t calls, int32_t most)
 {
 	struct rig r;
@@ -370,7 +372,7 @@ TEST(rotated_queries_equal_rotated_keys)
 	          worst[1]);
 }
 
-/* Counters beyond 10^6, where a float angle would be off by 0.06 rad. */
+/* Positions beyond 10^6, where an angle in float would be wrong by 0.06 rad. */
 TEST(rotation_holds_after_a_million_tokens)
 {
 	static float got[CALL_MAX * 2 * DIM], want[CALL_MAX * 2 * DIM];
@@ -384,7 +386,7 @@ TEST(rotation_holds_after_a_million_tokens)
 		while (r.pos < 1000500) {
 			int32_t n = r.pos < 999872 ? CALL_MAX : 1 + (int32_t)(test_rand() % 12), n_key;
 			if (r.pos < 999872) {
-				/* Only the last of them are observed: skip what does not stay. */
+				/* The outputs of the first million tokens are not compared. */
 				rig_call(&r, n, 0, NULL, NULL);
 				continue;
 			}
@@ -404,7 +406,9 @@ TEST(rotation_holds_after_a_million_tokens)
 struct judge {
 	int32_t tok[RINGS_MOST][256], cnt[RINGS_MOST], n, w, f, sinks, t;
 	double *mu, *worth; /* by token */
-	double slack;       /* largest relative difference at which the policy decided otherwise */
+	/* largest relative difference of two scores at which the policy's decision differs from the double
+	 * computation */
+	double slack;
 	int32_t compared, differed;
 };
 
@@ -438,7 +442,7 @@ static void judge_insert(struct judge *j, const struct rig *r)
 			int wins = a >= b;
 			j->compared++;
 			if (!is_dropped(r, wins ? *newest : x)) {
-				/* The policy decided otherwise: only rounding may do that. */
+				/* The policy decided differently, which only rounding may cause. */
 				double off = fabs(a - b) / MAX(a, b);
 				j->differed++;
 				j->slack = MAX(off, j->slack);
@@ -548,7 +552,7 @@ TEST(who_stays_is_decided_by_attention)
 		}
 }
 
-/* Layers and KV heads share nothing: together they give the same bits as each alone. */
+/* Layers and KV heads are independent: computed together they give the same bits as each alone. */
 TEST(heads_are_independent)
 {
 	enum { LAYERS = 3, KV = 2, GROUP = 2, CALLS = 60 };
@@ -572,7 +576,7 @@ TEST(heads_are_independent)
 			       (size_t)n[i] * width * sizeof(float));
 	}
 	rig_close(&r);
-	/* Each layer alone is layer 0 of a rig whose values are that layer's: the seed moves by what a layer adds. */
+	/* Run only the first l + 1 layers, and compare layer l. */
 	for (int l = 0; l < LAYERS; l++) {
 		rig_open(&r, &(struct rig_options){ .kv = "cascade:size=32,n=4",
 		                                    .n_layer = l + 1,
@@ -590,7 +594,7 @@ TEST(heads_are_independent)
 		}
 		rig_close(&r);
 	}
-	/* The first KV head alone. */
+	/* Run the first KV head alone. */
 	rig_open(&r, &(struct rig_options){
 			     .kv = "cascade:size=32,n=4", .n_head = GROUP, .n_kv = 1, .type = DT_F16, .seed = 5 });
 	for (int i = 0; i < CALLS; i++) {
@@ -649,7 +653,8 @@ TEST(all_that_fits_equals_full)
 
 /* ---- failure, threads, chunks ---- */
 
-/* A run of calls, some preceded by calls that fail; the outputs of the last ones in out. */
+/* Make a fixed sequence of calls; fail: 1 = put failing calls between them. out: the outputs of the calls, as far as
+ * they fit. */
 static void run_calls(const struct rig_options *o, int fail, int pin, float *out, size_t cap)
 {
 	static float buf[3 * CALL_MAX * 4 * DIM];
@@ -672,12 +677,12 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(MIN(r.p.chunk, 40)));
 			backend_flag cancel = 1;
 
-			r.be->cancel = i % 5 < 2 ? &cancel : NULL; /* before it began, or later */
+			r.be->cancel = i % 5 < 2 ? &cancel : NULL; /* cancelled before it begins, or incomplete */
 			rig_layers(&r, m, m == 1, (int32_t)(test_rand() % 4), 1000000, NULL);
 			CHECK(!r.be->ops->sync(r.be));
 			r.be->cancel = NULL;
 			if (i % 2) {
-				kept = rig_rewind(&r, r.pos); /* a timeline may ask what is left: all */
+				kept = rig_rewind(&r, r.pos); /* a timeline may ask how many tokens are left: all */
 				CHECK_INT(kept, r.pos);
 			}
 		}
@@ -753,8 +758,8 @@ static void prefix_or_sinks(int rings)
 		int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)pinned.p.chunk);
 		rig_call(&pinned, n, n == 1, NULL, a);
 		rig_call(&sinks, n, n == 1, NULL, b);
-		/* auto sums the attention of the last tokens before the first comparison only: its sums differ by what
-		 * came earlier. */
+		/* auto sums attention only from shortly before the first comparison, so the sums differ by earlier
+		 * attention. */
 		CHECK_MSG(test_nmse(a, b, (size_t)n * 4 * DIM) < 0.02, "%d rings, call %d: NMSE %.2g", rings, i,
 		          test_nmse(a, b, (size_t)n * 4 * DIM));
 	}
@@ -762,15 +767,15 @@ static void prefix_or_sinks(int rings)
 	rig_close(&sinks);
 }
 
-/* With a prefix, the stream behind it equals one with as many sinks. */
+/* A stream after a pinned prefix equals a stream with as many sinks. */
 TEST(pinned_prefix_is_many_sinks)
 {
 	prefix_or_sinks(4);
 	prefix_or_sinks(2);
 }
 
-/* A selector that may take the whole prefix changes nothing, in the filling stream and in the full one; one that may
- * not still gives what is close on the whole. */
+/* A selector whose k covers the whole prefix changes nothing, while the stream fills and when it is full. With a
+ * smaller k the results are still close. */
 TEST(prefix_is_read_through_a_selector)
 {
 	static const char *const kv[] = { "auto:size=64,prefix=sift,k=100", "auto:size=64,prefix=refresh,k=100",
@@ -825,11 +830,11 @@ TEST(pin_and_rewind)
 	CHECK_INT(rows.fill[0] + rows.fill[1] + rows.fill[2] + rows.fill[3], 212);
 	CHECK_INT(rows.evicted, 0);
 	CHECK_INT(rows.oldest, 300);
-	CHECK_INT(rig_rewind(&r, 400), 400); /* still filling: any point will do */
+	CHECK_INT(rig_rewind(&r, 400), 400); /* nothing is evicted yet, so any rollback is possible */
 	r.pos = 400;
 	r.n_alive = 100;
 	CHECK_INT(cache_pin(&r.p, 300, &err), 400); /* nothing changes */
-	CHECK_INT(cache_pin(&r.p, 350, &err), 350); /* 350 entries lie where they should */
+	CHECK_INT(cache_pin(&r.p, 350, &err), 350); /* the first 350 entries are in the right slots */
 	r.pos = 350;
 	r.n_alive = 0;
 	while (r.pos < 2000)
@@ -838,7 +843,7 @@ TEST(pin_and_rewind)
 	CHECK_INT(rows.pinned, 350);
 	CHECK_INT(rows.evicted, 2000 - 350 - rows.n_ring * rows.ring_slots);
 	CHECK_INT(r.n_alive, rows.n_ring * rows.ring_slots);
-	CHECK_INT(rig_rewind(&r, 1999), 350); /* what was dropped is not there any more; the prefix is */
+	CHECK_INT(rig_rewind(&r, 1999), 350); /* evicted entries cannot be restored, so only the prefix is left */
 	r.pos = 350;
 	r.n_alive = 0;
 	while (r.pos < 1500)
@@ -847,7 +852,7 @@ TEST(pin_and_rewind)
 	CHECK_INT(cache_pin(&r.p, 5000, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_MSG(strstr(err.msg, "5000") && strstr(err.msg, "-c"), "%s", err.msg);
-	CHECK_INT(r.p.pinned, 100); /* refused: as it was */
+	CHECK_INT(r.p.pinned, 100); /* refused, so unchanged */
 	rig_close(&r);
 
 	rig_open(&r, &(struct rig_options){
@@ -857,8 +862,8 @@ TEST(pin_and_rewind)
 	rig_close(&r);
 }
 
-/* Pinning lengthens the prefix at the expense of the rings: they may become fewer, but no larger than what was
- * allocated for them. */
+/* A longer pinned prefix takes slots from the rings. There may then be fewer rings, but no ring may exceed its
+ * allocated size. */
 TEST(pinning_never_outgrows_the_rings)
 {
 	for (int32_t n = 1; n <= 8; n++)
@@ -888,7 +893,7 @@ TEST(pinning_never_outgrows_the_rings)
 		}
 }
 
-/* Generated tokens that still wait can be rolled back, and the stream continues. */
+/* Generated tokens that are not in the rings yet can be rolled back, and the stream continues. */
 TEST(the_newest_tokens_can_be_taken_back)
 {
 	static float got[2 * DIM], want[2 * DIM];
@@ -1008,8 +1013,8 @@ TEST(timeline_equals_full_until_full)
 		probe(full, want);
 		probe(tl, got);
 		CHECK_MSG(!memcmp(want, got, sizeof got), "%s differs from full", kv[i]);
-		/* Rollbacks while nothing is evicted. A cascade that sums attention from its first token on cannot roll
-		 * back what the forgotten tokens added, and reads the stream again. */
+		/* Rollback while nothing is evicted. A cascade that sums attention from the first token on cannot
+		 * subtract the attention of rolled-back tokens, so it prefills the stream again. */
 		id[200] = id[200] == 7 ? 8 : 7;
 		CHECK_INT(timeline_sync(tl, id, 250, NULL, NULL, &err), i ? 200 : 4);
 		CHECK_INT(timeline_sync(full, id, 250, NULL, NULL, &err), 200);
@@ -1093,19 +1098,19 @@ TEST(endless)
 		kept = late.rings.n_ring * late.rings.ring_slots;
 		CHECK_INT(early.kv_bytes, late.kv_bytes);
 		CHECK_INT(early.ctx, late.ctx);
-		if (test_patience() == 1) /* a sanitizer keeps what was freed */
+		if (test_patience() == 1) /* a sanitizer does not release freed memory */
 			CHECK_MSG(grown * sysconf(_SC_PAGESIZE) < 1 << 20, "%s: grew by %ld pages over 4,000 tokens",
 			          kv[i], grown);
 		CHECK_INT(late.rings.pinned, i >= 2 && i < 4 ? 40 : 4);
 		CHECK_INT(kept, 64);
 		CHECK(late.rings.seen >= 6299 && late.rings.seen <= late.n_tokens);
-		/* Every token is pinned, held by all, held by some, or evicted; the entries are as many as the rings
-		 * have slots, per head. */
+		/* Every token is pinned, kept by all heads, kept by some, or evicted. Each head keeps as many entries
+		 * as the rings have slots. */
 		CHECK(late.rings.evicted <= late.rings.seen - late.rings.pinned - kept);
 		CHECK(late.rings.evicted + late.rings.evicted_in_part >
 		      late.rings.seen - late.rings.pinned - kept - 16);
 		CHECK_INT(seen.dropped, late.rings.evicted);
-		/* Up to 15 wait. */
+		/* Up to 15 tokens are not in the rings yet. */
 		CHECK(seen.admitted <= late.rings.seen - late.rings.pinned &&
 		      seen.admitted > late.rings.seen - late.rings.pinned - 16);
 		CHECK(i == 0 || seen.score > 0);
@@ -1153,7 +1158,7 @@ TEST(cancel_leaves_the_state)
 	engine_close(e);
 }
 
-/* The prefix stays when the conversation behind it is begun anew, and equals one that was read now. */
+/* The prefix stays if a new conversation begins after it, and equals a newly prefilled prefix. */
 TEST(prefix_is_kept)
 {
 	struct engine *e = open_story(2);

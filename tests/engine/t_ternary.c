@@ -1,5 +1,5 @@
-/* A model with ternary weights (TQ1_0, TQ2_0) computes what the same one with these weights as Q2_K does, bit for bit:
- * packed, and read in place by the plain C kernels. */
+/* A model with ternary weights (TQ1_0, TQ2_0) gives the same bits as one with the same weights in Q2_K, both with
+ * packed weights and with weights that the plain C kernels read in place. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 enum { TOKENS = 288, N = 256, DEPTH = 2 };
 
-/* Random weights of a ternary type with small scales, written as they are or as Q2_K. */
+/* Add a matrix of random ternary weights with small scales. as_q2_k: 1 = converted to Q2_K. */
 static void put_matrix(struct mk *m, const char *name, int32_t rows, enum dtype type, int as_q2_k)
 {
 	const struct dtype_info *info = dtype_info(type);
@@ -28,10 +28,10 @@ static void put_matrix(struct mk *m, const char *name, int32_t rows, enum dtype 
 	for (int32_t r = 0; r < rows; r++) {
 		uint8_t *block = b + (size_t)r * (size_t)info->block_bytes;
 
-		for (int i = 0; type == DT_TQ2_0 && i < 64; i++) /* without the code that no value has */
+		for (int i = 0; type == DT_TQ2_0 && i < 64; i++) /* avoid the one of four codes that is not used */
 			block[i] &= (uint8_t) ~(block[i] >> 1 & 0x55);
 		block[info->block_bytes - 2] = (uint8_t)r;
-		block[info->block_bytes - 1] = 0x28; /* 0.03 to 0.04 */
+		block[info->block_bytes - 1] = 0x28; /* high byte of the f16 scale: 0.03 to 0.04 */
 	}
 	dtype_ternary_to_q2_k(type, q2, b, (int64_t)rows * N);
 	if (as_q2_k)
@@ -52,7 +52,7 @@ static void put_ones(struct mk *m, const char *name)
 	mk_tensor(m, name, 1, (int64_t[]){ N }, 0, one, sizeof one);
 }
 
-/* token_embd is ternary, too: a table that is read by row. */
+/* token_embd, a table that is read row by row, is ternary, too. */
 static struct engine *open_model(enum dtype type, int as_q2_k)
 {
 	static const char *const matrix[] = { "attn_q",   "attn_k", "attn_v",  "attn_output",
@@ -124,7 +124,7 @@ static void compare(enum dtype type)
 	CHECK(!memcmp(got, want, sizeof got));
 	CHECK(got[0] != got[1]);
 	CHECK_STR(engine_info(ternary)->quant, dtype_info(type)->name);
-	CHECK_INT(engine_info(ternary)->weight_bytes, engine_info(q2)->weight_bytes); /* as they are loaded */
+	CHECK_INT(engine_info(ternary)->weight_bytes, engine_info(q2)->weight_bytes); /* both are Q2_K once loaded */
 	engine_close(ternary);
 	engine_close(q2);
 }

@@ -1,5 +1,5 @@
-/* tests/engine/t_timeline.c - sync, step, extend, rewind and cancel on a real small model: what is reused, what is
- * refused, and that every way to the same sequence gives the same bits. */
+/* tests/engine/t_timeline.c - sync, step, extend, rollback and cancel on a small trained model: what is reused, what is
+ * refused, and that all ways to the same sequence give the same bits. */
 #include "tests/lib/test.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	memcpy(ud, logits, N_VOCAB * sizeof(float));
 }
 
-/* Logits after one more token, so that the whole cache is attended. */
+/* Set out[] to the logits after one more token, which attends to the whole cache. */
 static void probe(struct timeline *tl, float *out)
 {
 	struct err err = { 0 };
@@ -83,7 +83,8 @@ static void keep_wide(int32_t pos, const float *logits, void *ud)
 	memcpy(ud, logits, sizeof(struct wide));
 }
 
-/* Eight tokens generated after 90 of a prompt, or all of them read: logits after one more. */
+/* Generate eight tokens after a prompt of 90, and in a second timeline prefill all of them. Sets *stepped and *cold to
+ * the logits after one more token. */
 static int two_ways(const char *type, int threads, int32_t batch, struct wide *stepped, struct wide *cold)
 {
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
@@ -121,9 +122,9 @@ static int two_ways(const char *type, int threads, int32_t batch, struct wide *s
 	return 0;
 }
 
-/* Real shapes: several panels and tiles per thread. Every thread count and every cut of the prompt agree. So do
- * generated tokens and the same tokens read, where the backend computes prompts as it generates, as with planes of f32;
- * elsewhere they are equal up to rounding. */
+/* A model large enough for several panels and tiles per thread. All numbers of threads and all cuts of the prompt give
+ * the same bits. Decoded tokens equal prefilled ones bit for bit with f32 planes, and up to rounding with f16
+ * planes. */
 TEST(default_model_is_bit_identical_too)
 {
 	static struct wide first[2], stepped, cold;
@@ -162,7 +163,7 @@ TEST(sync_reuses_the_common_prefix)
 	CHECK_INT(timeline_sync(tl, id, 100, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_sync(tl, id, 100, NULL, NULL, &err), 100); /* nothing to do */
 	CHECK_INT(timeline_sync(tl, id, 150, NULL, NULL, &err), 100); /* longer */
-	/* shorter: the last token's logits are computed again */
+	/* shorter: the last token is computed again for its logits */
 	CHECK_INT(timeline_sync(tl, id, 60, NULL, NULL, &err), 59);
 	id[80] = 400;
 	CHECK_INT(timeline_sync(tl, id, 200, NULL, NULL, &err), 60);
@@ -202,7 +203,7 @@ TEST(limits_are_refused_and_nothing_is_cut)
 	CHECK_INT(n, 50);
 	while ((r = timeline_step(tl, &greedy, &out, &err)) == 1)
 		;
-	if (r < 0) { /* unless it chose to stop first */
+	if (r < 0) { /* unless the model has ended its answer before */
 		CHECK_INT(err.code, ERR_FIT);
 		timeline_tokens(tl, &n);
 		CHECK_INT(n, 64);
@@ -241,7 +242,8 @@ TEST(a_cancelled_sync_leaves_a_valid_prefix)
 	CHECK_INT(err.code, ERR_CANCELLED);
 	timeline_tokens(tl, &n);
 	CHECK_INT(n, 100);
-	CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), -1); /* stays cancelled until withdrawn */
+	/* the timeline stays cancelled until timeline_resume() */
+	CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), -1);
 	timeline_resume(tl);
 	CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), 100);
 	CHECK_INT(timeline_sync(fresh, id, 300, NULL, NULL, &err), 0);
@@ -253,7 +255,8 @@ TEST(a_cancelled_sync_leaves_a_valid_prefix)
 	engine_close(e);
 }
 
-/* Cancels from another thread at random moments, then the sequence is completed: bit-equal to never stopped. */
+/* Cancel from another thread at random moments, then complete the sequence: it must equal one that was never
+ * cancelled. */
 struct canceller {
 	struct timeline *tl;
 	useconds_t after;
@@ -328,7 +331,7 @@ TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 	if (engine_open(&e,
 	                &(struct engine_options){ .model_path = test_unpacked("malformed-gguf", "weights-inf.gguf") },
 	                &err))
-		return; /* refusing it is right as well */
+		return; /* refusing the file is right, too */
 	CHECK(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = 32 }, &err));
 	CHECK_INT(timeline_sync(tl, id, 3, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_step(tl, &greedy, &out, &err), -1);
@@ -349,7 +352,8 @@ TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 
 /* ---- several timelines of one engine ---- */
 
-/* One sequence from its own seed: prefill, steps, an edit, more steps, single entries.  Everything it saw, in order. */
+/* A thread that runs one timeline from its own seed: prefill, steps, an edit, more steps. seen: all tokens and logits,
+ * in order. */
 struct reader_of {
 	struct engine *e;
 	uint64_t seed;
@@ -378,7 +382,7 @@ static void *one_reader(void *arg)
 	}
 	sampling_seed(&s, r->seed);
 	for (int round = 0; round < 3; round++) {
-		/* Opening and closing meet the other threads' work too. */
+		/* Timelines are also opened and closed while other threads work. */
 		if (timeline_open(&tl, r->e, &(struct timeline_options){ .ctx = 256, .batch = r->batch }, &err) ||
 		    timeline_sync(tl, id, 90, NULL, NULL, &err) < 0)
 			break;
@@ -423,7 +427,7 @@ TEST(several_threads_share_an_engine)
 	engine_close(e);
 }
 
-/* A cancelled timeline leaves its neighbour alone, and so does one that cannot be opened. */
+/* A cancelled timeline does not disturb others of the same engine; neither does one that cannot be opened. */
 TEST(timelines_do_not_disturb_each_other)
 {
 	struct engine *e = open_story(2);
@@ -444,8 +448,8 @@ TEST(timelines_do_not_disturb_each_other)
 	engine_close(e);
 }
 
-/* The default model spends a fifth of a step on the logits: a cancel often comes between them.  Whatever it left,
- * a sequence that ends where it did before must be continued as before. */
+/* The default model spends a fifth of a step on the logits, so a cancel often interrupts their computation. A sequence
+ * restored to the same tokens must continue as before. */
 TEST(cancelled_steps_leave_the_logits_whole)
 {
 	struct engine *e = NULL;
@@ -479,7 +483,8 @@ TEST(cancelled_steps_leave_the_logits_whole)
 		stopped += timeline_step(tl, &greedy, &out, &err) < 0;
 		pthread_join(th, NULL);
 		timeline_resume(tl);
-		/* Without the token that waited: its predecessor's logits are the ones wanted. */
+		/* Roll back the sampled token that has no entry yet: the logits of the token before it are needed
+		 * again. */
 		CHECK(timeline_sync(tl, id, 16, NULL, NULL, &err) >= 15);
 		CHECK_INT(timeline_step(tl, &greedy, &out, &err), 1);
 		CHECK_MSG(out.id == first, "round %d: token %d instead of %d", round, out.id, first);
@@ -505,8 +510,8 @@ static void count_read(struct backend *be, const struct tensor *t, size_t off, v
 	asked.real->read(be, t, off, dst, n);
 }
 
-/* A GPU is waited for at every read: a token asks for its logits and, under refresh, for what was decided; a cascade
- * looks at sums when tokens join its rings, which is every 16th time. */
+/* Count the reads from the backend, because each read waits for a GPU. A token reads its logits; under refresh also the
+ * decision; a cascade reads sums when tokens enter its rings, which is at every 16th token. */
 TEST(a_token_asks_for_its_logits_alone)
 {
 	/* clang-format off */
@@ -541,7 +546,7 @@ TEST(a_token_asks_for_its_logits_alone)
 			;
 		e->be->ops = asked.real;
 		CHECK_INT(tokens, 65);
-		/* The first was there already. */
+		/* The first token needs no read, because its logits were read by the prefill. */
 		CHECK_MSG(asked.reads >= 64 && asked.reads <= 64 * way[i].each + 4 * way[i].joins,
 		          "%s: %d reads for 64 tokens", way[i].kv, asked.reads);
 		timeline_close(tl);
@@ -557,7 +562,8 @@ static struct {
 	int asked, unlocked;
 } device;
 
-/* A device with a kilobyte left. Its backend notes what it does, so it must not be asked while another thread works. */
+/* Pretend that the device has 1 KiB left. unlocked: number of calls without the engine's lock, which is needed because
+ * another thread may be using the backend. */
 static void device_memory(const struct backend *be, uint64_t *available, uint64_t *total)
 {
 	device.asked++;

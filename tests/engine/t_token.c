@@ -1,4 +1,5 @@
-/* tests/engine/t_token.c - the tokenizers against reference vectors, hostile vocabularies and giant words.
+/* tests/engine/t_token.c - compares the tokenizers with reference vectors, and tests hostile vocabularies and giant
+ * words.
  *
  * Vectors: 46 + 17 strings for each of six vocabularies, the default model's own prompts and text, and
  * 150 random strings cut by the reference pre-tokenizers (vectors/pretok.json).  Bad vocabularies are
@@ -22,7 +23,7 @@
 
 /* ---- helpers ---- */
 
-/* The file is closed before the vocabulary is used: it must not depend on the mapping. */
+/* Load a vocabulary and close the file, because the vocabulary must not depend on the mapped file. */
 static struct vocab *open_vocab(const char *path)
 {
 	struct err e = { 0 };
@@ -78,7 +79,8 @@ static int same(const struct tokens *t, const int32_t *id, size_t n)
 	return t->n == n && (!n || !memcmp(t->id, id, n * sizeof *id));
 }
 
-/* decode(encode(s)) = s; SentencePiece puts a space in front, SmolLM drops 21 bytes it has no token for. */
+/* Check that decode(encode(s)) gives s. SentencePiece puts a space before it; SmolLM drops 21 bytes for which it has no
+ * token. */
 static void check_restores(const struct vocab *v, const char *s, size_t n)
 {
 	struct tokens t = encode(v, s, n, NULL, 0);
@@ -100,7 +102,8 @@ static const struct {
 };
 enum { N_SIX = 6 };
 
-/* Vocabularies are their owners': they lie in the reference data.  SmolLM2's comes with the default model, too. */
+/* 1 if vocabulary i is here. Vocabularies of others are in the reference data only; that of SmolLM2 comes with the
+ * default model, too. */
 static int six_here(int i)
 {
 	const char *top = getenv("WEIR_SHARED");
@@ -120,7 +123,7 @@ static struct vocab *open_six(int i)
 	return open_vocab(test_shared(path));
 }
 
-/* For tests of all vocabularies: the first of those that are here, from i on; the last is always one. */
+/* Return the first vocabulary from i on that is here; the last one, SmolLM2's, always is. */
 static int next_six(int i)
 {
 	while (i < N_SIX - 1 && !six_here(i))
@@ -128,7 +131,7 @@ static int next_six(int i)
 	return i;
 }
 
-/* SHA-256 (FIPS 180-4) of a list of ids as little-endian 32-bit numbers, in hex. */
+/* Set hex to the SHA-256 (FIPS 180-4) of a list of ids as little-endian 32-bit numbers. */
 static void ids_sha256(const int32_t *id, size_t n, char hex[65])
 {
 	uint32_t h[8], k[64], w[64];
@@ -252,7 +255,7 @@ TEST(extra_strings)
 	free(text);
 }
 
-/* tests/vectors/make_gemma4_tokens.py: the tokenizers package's ids. */
+/* Expected ids: by the `tokenizers` package, see tests/vectors/make_gemma4_tokens.py. */
 TEST(characters_merge_by_a_list)
 {
 	size_t n, len;
@@ -303,7 +306,7 @@ TEST(characters_merge_by_a_list)
 		CHECK_MSG(same(&got, want.id, want.n), "'%s'", s);
 		for (size_t i = 0; i < got.n; i++)
 			str_add(&back, piece, vocab_piece(v, got.id[i], 0, piece, sizeof piece));
-		/* A space mark in the text comes back as a space. */
+		/* A space mark (U+2581) in the text is decoded as a space. */
 		CHECK_MSG(strstr(s, "\xe2\x96\x81") || (back.n == len && !memcmp(back.p, s, len)),
 		          "'%s' comes back as '%.*s'", s, (int)back.n, back.p);
 		str_free(&back);
@@ -393,7 +396,7 @@ TEST(long_texts)
 	tokens_free(&t);
 	free(text);
 
-	/* The whole book; the sum is that of the ids of the `tokenizers` package 0.23.3 for this file. */
+	/* The whole book. The hash is that of the ids given by the `tokenizers` package 0.23.3. */
 	text = test_read(test_shared("data/books/stevenson-treasure-island.txt"), &n);
 	t = encode(v, text, n, NULL, 0);
 	CHECK_INT(t.n, 90506);
@@ -429,7 +432,8 @@ TEST(any_bytes_come_back)
 		snprintf(path, sizeof path, "tests/vectors/%s.gguf", own[i]);
 		check_any_bytes(open_vocab(test_file(path)));
 	}
-	for (int i = next_six(0); i < N_SIX - 1; i = next_six(i + 1)) /* not SmolLM2, which lacks bytes */
+	/* without SmolLM2, which lacks tokens for some bytes */
+	for (int i = next_six(0); i < N_SIX - 1; i = next_six(i + 1))
 		check_any_bytes(open_six(i));
 }
 
@@ -450,7 +454,7 @@ TEST(pieces)
 	CHECK_INT(vocab_piece(v, 32000, 1, buf, sizeof buf), 0);
 
 	memset(buf, '#', sizeof buf);
-	CHECK_INT(vocab_piece(b, 128000, 1, buf, 4), 17); /* the full length, but only what fits */
+	CHECK_INT(vocab_piece(b, 128000, 1, buf, 4), 17); /* returns the full length, but writes only what fits */
 	CHECK(!memcmp(buf, "<|be#", 5));
 	CHECK_INT(vocab_piece(b, 128000, 1, NULL, 0), 17);
 	CHECK_INT(vocab_piece(b, 220, 0, buf, sizeof buf), 1);
@@ -493,7 +497,7 @@ TEST(what_the_files_say)
 		CHECK(in->eot < 0 || vocab_is_end(v, in->eot));
 		CHECK(!vocab_is_end(v, 100));
 		CHECK(!vocab_is_end(v, -1));
-		/* phi-3 marks </s> as user-defined: plain text, not an end. */
+		/* phi-3 marks </s> as user-defined, so it is plain text and does not end an answer. */
 		if (i == 1)
 			CHECK(vocab_is_end(v, 32007) && !vocab_is_end(v, 2));
 		if (i == 3)
@@ -518,7 +522,7 @@ TEST(user_text_makes_no_control_token)
 			          six[i].key, t.id[k]);
 		check_restores(v, text, sizeof text - 1);
 		tokens_free(&t);
-		/* Every control token on its own, whatever stands around it. */
+		/* Every control token, with text around it, stays text. */
 		for (int32_t k = 0; k < v->n_special; k++) {
 			struct str s = { 0 };
 			if (v->special[k].user)
@@ -543,7 +547,7 @@ TEST(user_text_makes_no_control_token)
 TEST(ranges)
 {
 	struct vocab *v = open_six(5);
-	const char *s = "a<|im_end|>b<|im_end|>"; /* a 0, marker 1..11, b 11, marker 12..22 */
+	const char *s = "a<|im_end|>b<|im_end|>"; /* bytes: a at 0, marker at 1..11, b at 11, marker at 12..22 */
 	struct err e = { 0 };
 	struct tokens t, u;
 
@@ -563,19 +567,19 @@ TEST(ranges)
 	CHECK_INT(t.id[3], 2);
 	CHECK_INT(t.n, 4);
 	tokens_free(&t);
-	/* a byte between them is not vouched for */
+	/* one byte of the marker is outside the ranges, so the marker stays text */
 	t = encode(v, s, 22, (struct span[]){ { 1, 4 }, { 6, 5 } }, 2);
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
 
-	/* A border inside a word does not cut it. */
+	/* The border of a range inside a word does not cut the word. */
 	t = plain(v, "wonderful things");
 	u = encode(v, "wonderful things", 16, (struct span[]){ { 0, 5 }, { 7, 6 } }, 2);
 	CHECK(same(&t, u.id, u.n));
 	tokens_free(&t);
 	tokens_free(&u);
 
-	/* Ranges that are not ascending, or pass the end, change nothing. */
+	/* Ranges that do not ascend, or exceed the text, are refused. */
 	t = plain(v, "x");
 	CHECK_INT(vocab_encode(v, s, 22, (struct span[]){ { 5, 3 }, { 7, 1 } }, 2, &t, &e), -1);
 	CHECK_INT(e.code, ERR_USAGE);
@@ -589,14 +593,15 @@ TEST(ranges)
 TEST(sentencepiece_space)
 {
 	struct vocab *v = open_six(0);
-	/* The space is put before the text and after a control token, never before nothing. */
+	/* A space is put before the text and after a control token, but not at the end of the text. */
 	struct tokens t = special(v, "Hello<s>Hello</s>");
 	const int32_t want[] = { 15043, 1, 15043, 2 }, want_user[] = { 15043, 2, 10994 };
 	CHECK(same(&t, want, 4));
 	tokens_free(&t);
 	vocab_free(v);
 	v = open_six(1);
-	t = special(v, "Hello</s>Hello"); /* user-defined here: part of the text, as in SentencePiece */
+	/* here </s> is user-defined, so it is part of the text, as in SentencePiece */
+	t = special(v, "Hello</s>Hello");
 	CHECK(same(&t, want_user, 3));
 	tokens_free(&t);
 	vocab_free(v);
@@ -609,14 +614,14 @@ enum { SPM, BPE };
 struct made {
 	int kind;
 	const char *model, *pre;
-	int n; /* tokens given below; bytes are added to SPM unless no_bytes */
+	int n; /* number of tokens in tok[]; byte tokens are added to SPM unless no_bytes is set */
 	const char *tok[16];
 	int type[16];
 	const char *merges[8];
 	int no_bytes, no_types, no_scores, no_merges;
 };
 
-/* SPM: the tokens, then <0x00>..<0xFF>.  BPE: the tokens, then the 256 byte characters. */
+/* Write a vocabulary. SPM: the tokens, then <0x00>..<0xFF>. BPE: the tokens, then the 256 byte characters. */
 static void made_write(const struct made *d, struct mk *m)
 {
 	int n = d->n + (d->no_bytes ? 0 : 256), merges = 0;
@@ -685,7 +690,7 @@ static struct vocab *make(struct made d)
 	return v;
 }
 
-/* Must be refused with a sentence that has these words in it. */
+/* Check that a vocabulary is refused with an error that contains these words. */
 static void refuse(struct mk *m, const char *pre, enum err_code code, const char *words)
 {
 	struct err e = { 0 };
@@ -708,7 +713,7 @@ static void refuse_made(struct made d, const char *words)
 	refuse(&m, NULL, ERR_MODEL, words);
 }
 
-/* A good vocabulary and one more key. */
+/* Run statements with m = a good vocabulary, to which they add one more key. */
 #define WITH(kind_, ...)                                                                                               \
 	for (struct mk m = { 0 }, *once = &m; once; once = NULL) {                                                     \
 		made_write(&(struct made){ .kind = kind_,                                                              \
@@ -752,7 +757,7 @@ TEST(pretokenizers_by_name)
 
 	memset(&m, 0, sizeof m);
 	made_write(&(struct made){ .kind = BPE, .pre = "frob-9" }, &m);
-	v = load_bytes(&m, "qwen2", &e); /* told by the user */
+	v = load_bytes(&m, "qwen2", &e); /* the user names the pre-tokenizer */
 	CHECK_STR(vocab_info(v)->pre, "qwen2");
 	vocab_free(v);
 	v = make((struct made){ .kind = BPE });
@@ -766,7 +771,7 @@ TEST(pretokenizers_by_name)
 		vocab_free(v);
 	}
 	CHECK(n >= 10);
-	/* SentencePiece has no pre-tokenizer: whatever the file or the user names is not looked at. */
+	/* SentencePiece has no pre-tokenizer, so names from the file and the user are ignored. */
 	memset(&m, 0, sizeof m);
 	made_write(&(struct made){ .kind = SPM, .pre = "frob-9" }, &m);
 	v = load_bytes(&m, "frob-8", &e);
@@ -810,7 +815,7 @@ TEST(refuses_bad_token_lists)
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0xffffffffu); refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 259); struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e));
 	     CHECK(!e.code));
-	/* The longest token allowed is fine. */
+	/* A token of the largest allowed length is accepted. */
 	big[TOKEN_BYTES_MAX] = 0;
 	vocab_free(make((struct made){ .n = 2, .tok = { "<unk>", big }, .type = { 2 } }));
 	free(big);
@@ -824,7 +829,7 @@ TEST(refuses_bad_scores_and_types)
 	refuse_made((struct made){ .no_scores = 1 }, "there is no 'tokenizer.ggml.scores'");
 	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { 7 } }, "token 0 has type 7, and must have 0 to 6");
 	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { -1 } }, "token 0 has type -1");
-	/* Byte tokens that are no bytes. */
+	/* Tokens that are marked as bytes, but do not name one. */
 	refuse_made((struct made){ .n = 1, .tok = { "<0x-1>" }, .type = { 6 } },
 	            "token 0 is marked as a byte but its text '<0x-1>'");
 	refuse_made((struct made){ .n = 1, .tok = { "<0xZZ>" }, .type = { 6 } }, "'<0xZZ>'");
@@ -920,7 +925,7 @@ TEST(flags_of_the_file)
 	WITH(SPM, mk_bool(&m, "tokenizer.ggml.add_bos_token", 0); mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
 	     mk_bool(&m, "tokenizer.ggml.add_space_prefix", 0); v = load_bytes(&m, NULL, &e));
 	CHECK(!vocab_info(v)->add_bos && vocab_info(v)->add_eos);
-	CHECK_INT(vocab_info(v)->bos, 1); /* by its text, as the file names none */
+	CHECK_INT(vocab_info(v)->bos, 1); /* found by its text "<s>", because the file names no BOS */
 	CHECK_INT(vocab_info(v)->eos, 2);
 	CHECK_INT(vocab_info(v)->unk, 0);
 	t = plain(v, "A");
@@ -928,12 +933,12 @@ TEST(flags_of_the_file)
 	tokens_free(&t);
 	vocab_free(v);
 
-	/* Without BOS there is none to add. */
+	/* Without a BOS token, none is added. */
 	v = make((struct made){ .n = 1, .tok = { "<unk>" }, .type = { 2 } });
 	CHECK(!vocab_info(v)->add_bos && vocab_info(v)->bos == -1);
 	vocab_free(v);
 
-	/* No types: bytes are known by their text, and what the file names is not plain text. */
+	/* Without token types, bytes are recognised by their text, and named tokens such as EOS are control tokens. */
 	v = make((struct made){ .n = 4, .tok = { "<unk>", "<s>", "</s>", "x" }, .no_types = 1 });
 	t = plain(v, "\n</s>");
 	CHECK(!has(&t, 2) && has(&t, 4 + '\n'));
@@ -984,7 +989,8 @@ TEST(odd_vocabularies_work)
 	CHECK(!memcmp(buf, "\xff\xc4", 2));
 	vocab_free(v);
 
-	/* No byte tokens: the unknown token, or a sentence; and nothing is left in the list. */
+	/* Without byte tokens, the unknown token is used. If there is none, encoding fails and leaves the list
+	 * unchanged. */
 	v = make((struct made){ .n = 2, .tok = { "<unk>", "a" }, .type = { 2 }, .no_bytes = 1 });
 	t = plain(v, "a\xc3\xa9"
 	             "a");
@@ -1001,7 +1007,7 @@ TEST(odd_vocabularies_work)
 		tokens_free(&t);
 		vocab_free(v);
 	}
-	/* Byte-level, odd bytes missing: dropped, and what stood beside them still merges. */
+	/* In byte-level BPE, bytes without a token are dropped, and the tokens around them are still merged. */
 	v = make((struct made){ .kind = BPE, .n = 3, .tok = { "a", "b", "ab" }, .merges = { "a b" }, .no_bytes = 1 });
 	t = plain(v, "a\xc3\xa9"
 	             "b\x06");
@@ -1010,7 +1016,7 @@ TEST(odd_vocabularies_work)
 	vocab_free(v);
 }
 
-/* A file whose merges spell a control token: typed by the user, its text stays text. */
+/* Merges that would give a control token: if a user types its text, it stays text. */
 TEST(merges_make_no_control_token)
 {
 	struct vocab *v = make((struct made){ .kind = BPE,
@@ -1029,7 +1035,7 @@ TEST(merges_make_no_control_token)
 	vocab_free(v);
 }
 
-/* Marks of reasoning are part of an answer's text though they are control tokens; others are not. */
+/* Marks of reasoning are control tokens, but are part of an answer's text; other control tokens are not. */
 TEST(marks_of_reasoning_have_their_text)
 {
 	static const char *const shown[] = { "<think>", "</think>", "[THINK]", "[/THINK]" };
@@ -1049,7 +1055,7 @@ TEST(marks_of_reasoning_have_their_text)
 	CHECK(vocab_is_end(v, 4));
 	CHECK_INT(vocab_info(v)->eot, 4);
 	vocab_free(v);
-	/* A vocabulary with channels: <|end|> ends one of them, and its text tells that. */
+	/* In a vocabulary with channels, <|end|> ends a channel, not the answer, and is part of the text. */
 	v = make((struct made){
 		.kind = BPE,
 		.n = 6,
@@ -1072,10 +1078,10 @@ TEST(user_tokens_match_everywhere)
 	struct tokens t;
 	int32_t b = 7;
 
-	t = plain(v, "<t>x<t>y<ty<c>"); /* the longest; control tokens stay text */
+	t = plain(v, "<t>x<t>y<ty<c>"); /* the longest user-defined token matches; control tokens stay text */
 	CHECK(same(&t, (int32_t[]){ 1, 0, b + 'y', 4, b + 'y', b + '<', b + 'c', b + '>' }, 8));
 	tokens_free(&t);
-	/* the longer one does not fit into the range */
+	/* the longer token exceeds the range */
 	t = encode(v, "<c><c>", 6, &(struct span){ 0, 5 }, 1);
 	CHECK(same(&t, (int32_t[]){ 2, b + '<', b + 'c', b + '>' }, 4));
 	tokens_free(&t);
@@ -1090,14 +1096,14 @@ TEST(user_tokens_match_everywhere)
 	/* SentencePiece may store the space of a user-defined token as U+2581. */
 	v = make((struct made){ .n = 3, .tok = { "<unk>", "\xe2\x96\x81\xe2\x96\x81", "q" }, .type = { 2, 4, 1 } });
 	t = plain(v, "q  q");
-	/* the space in front (three bytes here), q, the token and q: no space after it */
+	/* the leading space (three byte tokens here), q, the token, q; no space is added after the token */
 	CHECK_INT(t.n, 6);
 	CHECK_INT(t.id[4], 1);
 	tokens_free(&t);
 	vocab_free(v);
 }
 
-/* Where a piece reaches across a space mark, text must not be cut at spaces. */
+/* If tokens contain a space mark inside, text must not be cut at spaces. */
 TEST(pieces_across_spaces)
 {
 	static const char sp[] = "\xe2\x96\x81", of[] = "f\xe2\x96\x81t", oft[] = "of\xe2\x96\x81t";
@@ -1162,7 +1168,7 @@ TEST(giant_words)
 		" \n", "ab", "<|", "<", "\xc2\xaa" "A", "'", "a1", "\t ", "\xe2\x96\x81",
 	};
 	/* clang-format on */
-	/* What grows with the square of the length takes minutes for a quarter of a MiB, too. */
+	/* A quarter of a MiB is enough: quadratic time would be minutes. */
 	enum { MIB = 1 << 20 };
 	size_t most = getenv("WEIR_SOAK") ? MIB : MIB / 4;
 	double share = (double)most / MIB;
@@ -1189,14 +1195,14 @@ TEST(giant_words)
 			CHECK_MSG(start < share * SLOWER, "%s: %zu bytes of unit %d took %.2f s", six[i].key, n, u,
 			          start);
 			tokens_free(&t);
-			if (u < 6) /* the rest differ in SmolLM2's missing bytes or are slow under a sanitizer */
+			if (u < 6) /* the other units have bytes that SmolLM2 lacks, or are slow under a sanitizer */
 				check_restores(v, s, n / 16 / len * len);
 		}
 		vocab_free(v);
 	}
 	test_note("slowest: %zu bytes of unit %d by %s, %.2f s", most, worst_u, six[worst_v].key, worst);
 
-	/* The rules without a vocabulary of their own. */
+	/* Test the pre-tokenizers for which there is no vocabulary here. */
 	for (const char *const *p = vocab_pre_names(); *p; p++) {
 		const struct pretok *rule = pretok_find(*p, strlen(*p));
 		for (int u = 0; u < (int)LEN(unit); u++) {
@@ -1245,8 +1251,7 @@ TEST(speed)
 	free(text);
 }
 
-/* Another program writes to the file while it is mapped: every length of the vocabulary grows between opening and
- * reading it. */
+/* Another program changes the mapped file: every length in the vocabulary grows between opening and reading. */
 TEST(a_file_that_changes_does_not_change_its_vocabulary)
 {
 	const char *model = test_file("tests/vectors/models/llama-linear.gguf");
@@ -1278,7 +1283,7 @@ TEST(a_file_that_changes_does_not_change_its_vocabulary)
 	free(bytes);
 }
 
-/* The file is written to all the time, from its first byte on: it is opened as it once was, or refused. */
+/* The file changes all the time, from its first byte on: an older state is read, or the file is refused. */
 TEST(a_file_that_changes_all_the_time_is_read_or_refused)
 {
 	const char *model = test_file("tests/vectors/models/llama-linear.gguf");
@@ -1298,7 +1303,7 @@ TEST(a_file_that_changes_all_the_time_is_read_or_refused)
 	CHECK(map != MAP_FAILED);
 	head = (size_t)gguf_head_bytes(bytes, n);
 	writer = fork();
-	while (!writer) { /* in the child, until it is killed */
+	while (!writer) { /* the child writes until it is killed */
 		size_t at = 24 + (r >> 4) % (head - 24);
 
 		map[at] = (uint8_t)(r >> 24);

@@ -1,5 +1,5 @@
-/* tests/engine/t_token_encoder.c - the tokenizers of encoders, Unigram and WordPiece, against reference vectors
- * (vectors/make_encoder_tokens.py), hostile charsmaps and giant words. */
+/* tests/engine/t_token_encoder.c - compares the tokenizers of encoders, Unigram and WordPiece, with reference vectors
+ * (vectors/make_encoder_tokens.py), and tests hostile charsmaps and giant words. */
 #include "engine/gguf/gguf.h"
 #include "engine/token/token.h"
 #include "engine/token/token_private.h"
@@ -168,7 +168,7 @@ TEST(ends_in_the_text)
 		char buf[64];
 		size_t n = vocab_piece(v, t.id[i], 0, buf, sizeof buf);
 
-		/* Before the space mark of a word, the word before it is complete. */
+		/* At a space mark, the end of the previous token must be the end of a word. */
 		if (n && buf[0] == ' ' && i) {
 			size_t at = ends.at[i - 1];
 
@@ -238,8 +238,8 @@ TEST(best_cut)
 	made_write(&m, small_unigram);
 	v = load(&m, &e);
 	CHECK(v && vocab_info(v)->encoder && vocab_info(v)->add_eos && !vocab_info(v)->add_bos);
-	check_pieces(v, "a ab", " a| a|b|");     /* -6 - 4, and -3 - 7.5 is lower */
-	check_pieces(v, "bab", " |b|ab|");       /* -7.5, and -4 - 4 is lower */
+	check_pieces(v, "a ab", " a| a|b|");     /* score -6 - 4; the alternative has -3 - 7.5, which is lower */
+	check_pieces(v, "bab", " |b|ab|");       /* score -7.5; the alternative has -4 - 4, which is lower */
 	check_pieces(v, "  b  b  ", " |b| |b|"); /* spaces at both ends and double ones are dropped */
 	check_pieces(v, "", "");
 	check_pieces(v, " \xe2\x96\x81 ", ""); /* the space mark itself is a space */
@@ -275,12 +275,13 @@ TEST(longest_match)
 	CHECK_INT(vocab_info(v)->eos, 3);
 	CHECK_INT(vocab_info(v)->unk, 1);
 	check_pieces(v, "UNABLE!unab", " un|able| !| un|ab|");
-	check_pieces(v, "able unx \xc3\x89", "[UNK]|[UNK]| e|"); /* no word begins with able; E acute */
-	check_pieces(v, "u\xffn\x01!", " un| !|");               /* invalid bytes and controls are dropped */
+	/* no token begins a word with "able"; capital E with acute accent */
+	check_pieces(v, "able unx \xc3\x89", "[UNK]|[UNK]| e|");
+	check_pieces(v, "u\xffn\x01!", " un| !|"); /* invalid bytes and controls are dropped */
 	check_pieces(v, "un<x>e", " un| <x>| e|");
 	vocab_free(v);
 
-	/* A key of the file decides before the letters of the vocabulary do. */
+	/* A key of the file overrides the rule derived from the vocabulary's letters. */
 	m = (struct mk){ 0 };
 	made_write(&m, small_wordpiece);
 	mk_bool(&m, "tokenizer.ggml.normalizer.lowercase", 0);
@@ -294,7 +295,7 @@ TEST(longest_match)
 	check_pieces(v, "UN \xc3\xa9", " un|[UNK]|");
 	vocab_free(v);
 
-	/* Without an unknown token there is a sentence. */
+	/* Without an unknown token, encoding fails with an error. */
 	m = (struct mk){ 0 };
 	made_write(&m, (struct made){ .model = "bert", .tok = { SP "un" }, .no_scores = 1 });
 	v = load(&m, &e);
@@ -338,7 +339,7 @@ TEST(refuses_bad_scores)
 		made_write(&m, d);
 		refuse(&m, i ? "the score of token 5 is infinite" : "the score of token 5 is not a number");
 	}
-	/* The largest numbers are no danger. */
+	/* The largest scores must not overflow. */
 	d = small_unigram;
 	for (int i = 0; i < 8; i++)
 		d.score[i] = i % 2 ? -3e38f : 3e38f;
@@ -414,7 +415,7 @@ TEST(refuses_bad_charsmaps)
 	check_pieces(v, "axb", " a|b|b|");
 	vocab_free(v);
 
-	for (size_t n = 0; n < 12; n++) { /* sizes: 1 byte to 11, all zero but the first */
+	for (size_t n = 0; n < 12; n++) { /* charsmaps of 0 to 11 bytes, which are zero except the first */
 		m = (struct mk){ 0 };
 		made_write(&m, small_unigram);
 		put_charsmap(&m, (const uint8_t[12]){ (uint8_t)n }, n);
@@ -439,7 +440,7 @@ TEST(refuses_bad_charsmaps)
 	refuse_map(&x, "points outside of the trie");
 	x = good, set_unit(&x, 256 ^ 'x', 'x', 256, END);
 	refuse_map(&x, "is part of a cycle");
-	/* x leads to y, which leads back */
+	/* unit x leads to y, and y leads back to x */
 	x = good, set_unit(&x, 256 ^ 'x', 'x', 0, 0), set_unit(&x, 'y', 'y', 256, 0);
 	refuse_map(&x, "is part of a cycle");
 
@@ -569,7 +570,7 @@ TEST(giant_words)
 	test_note("slowest: %zu bytes in %.3f s", most, worst);
 }
 
-/* The longest tokens that are allowed: every place of the text is compared with 256 bytes. */
+/* The longest allowed tokens: 256 bytes are compared at every place of the text. */
 TEST(giant_tokens)
 {
 	char *text[2] = { xcalloc(1, PIECE_BYTES_MAX + 1), xcalloc(1, PIECE_BYTES_MAX + 1) };

@@ -1,6 +1,6 @@
-/* tests/engine/t_train.c - training: the gradient of a whole model against differences of a model in double
- * (train_ref.h), the forward pass against the engine's, under the mask against the cache policy; a training that is
- * interrupted, threads; what is written loads. */
+/* tests/engine/t_train.c - training: compares the gradient of a whole model with differences of a model in double
+ * (train_ref.h), the forward pass with the engine's, and training under a mask with the cache policy. Also tests
+ * interrupted training, numbers of threads, and that the written model can be loaded. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -119,7 +119,7 @@ static const struct train_mask partial = { .k = 5, .prefill = 9, .stride = 4, .p
 
 /* ---- gradients ---- */
 
-/* A few values of one parameter: their gradient, and what the loss in double changes by. */
+/* Compare the gradient of a few values of one parameter with central differences of the loss in double. */
 static void gradient_check(struct ref *r, const int32_t *id, const struct train_param *p, double *d, const char *what)
 {
 	const double h = 1e-5;
@@ -128,7 +128,7 @@ static void gradient_check(struct ref *r, const int32_t *id, const struct train_
 		size_t i = test_rand() % p->n;
 		double was = d[i], want;
 
-		if (round == 3) /* rows of tokens that occur */
+		if (round == 3) /* a row of the embedding whose token occurs in the text */
 			i = (size_t)id[r->n - 1] * (size_t)r->t->n_embd % p->n;
 		was = d[i];
 		d[i] = was + h;
@@ -213,7 +213,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	memcpy(k->v + (size_t)pos * (size_t)k->n_vocab, logits, (size_t)k->n_vocab * sizeof *logits);
 }
 
-/* Logits after each of n tokens, the first `prefill` of them read and the others decoded. */
+/* Return the logits after each of n tokens; the first `prefill` tokens are prefilled, the others decoded. */
 static float *engine_logits(struct engine *e, const char *kv, const int32_t *id, size_t n, size_t prefill)
 {
 	struct timeline *tl = NULL;

@@ -1,5 +1,5 @@
-/* tests/engine/t_train_ops.c - every operation of training at ragged sizes: forward against double, gradients against
- * central differences of the same in double. */
+/* tests/engine/t_train_ops.c - every operation of training at odd sizes: compares forward results with double, and
+ * gradients with central differences in double. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "engine/lab/train.h"
 
-/* A function of inputs: y[0 .. n_y) from in[0], in[1], in[2], in double. */
+/* An operation in double: y[0 .. n_y) is a function of the inputs in[]. */
 enum { INPUTS = 4 };
 struct op {
 	int32_t rows, cols, heads, dims, neox, rank, out;
@@ -42,7 +42,8 @@ static double *doubles(const float *x, size_t n)
 	return d;
 }
 
-/* y and the gradient of sum c y by each input, where got is not NULL, against the function in double. */
+/* Compare y with the function in double, and got[k] (if not NULL), the gradient of sum c y by input k, with central
+ * differences. */
 static void compare(const char *name, const struct op *o, float *const in[INPUTS], const float *y, const float *c,
                     float *const got[INPUTS])
 {
@@ -147,7 +148,8 @@ TEST(rotation_with_both_pairings)
 		o.dims = 2 * half;
 		o.cols = o.heads * dim;
 		o.n[0] = o.n_y = (size_t)(o.rows * o.cols);
-		o.angles = angles = randoms((size_t)(o.rows * o.dims), 1); /* any: cos and sin with a factor */
+		/* arbitrary values: cos and sin times a factor */
+		o.angles = angles = randoms((size_t)(o.rows * o.dims), 1);
 		in[0] = randoms(o.n[0], 2);
 		y = randoms(o.n_y, 0);
 		memcpy(y, in[0], o.n_y * sizeof *y);
@@ -218,7 +220,7 @@ TEST(softmax)
 	}
 }
 
-/* heads: the token; the one output is the loss. */
+/* Cross-entropy. o->heads: the token; y[0]: the loss. */
 static void cross_in_double(const struct op *o, double *const in[INPUTS], double *y)
 {
 	double sum = 0;
@@ -245,7 +247,7 @@ TEST(cross_entropy)
 	}
 }
 
-/* in: x, W, A, B. */
+/* A linear layer with a LoRA adapter. in: x, W, A, B. */
 static void linear_in_double(const struct op *o, double *const in[INPUTS], double *y)
 {
 	for (int32_t r = 0; r < o->rows; r++)

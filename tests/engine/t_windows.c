@@ -1,7 +1,7 @@
-/* tests/engine/t_windows.c - layers with a sliding window hold the newest tokens alone, under every policy.
+/* tests/engine/t_windows.c - layers with a sliding window keep only the newest tokens, under every policy.
  *
- * A timeline under `full` whose step is as large as its context holds full planes; everything is compared with one of
- * these, bit for bit, or with a timeline that was never saved. */
+ * A timeline under `full` whose chunk is as large as its context keeps all tokens; results are compared with such a
+ * timeline, bit for bit, or with a timeline that was never saved. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static struct timeline *open_line(struct engine *e, const char *kv, const char *
 
 static int32_t id[CTX];
 
-/* n tokens of id, all but the first `from` of another text. */
+/* Replace tokens from .. n of id by another text, given by the seed. */
 static void text(int32_t from, int32_t n, unsigned seed)
 {
 	for (int32_t i = from; i < n; i++)
@@ -76,7 +76,8 @@ static uint64_t kv_bytes_of(const struct timeline *tl)
 	return st.kv_bytes;
 }
 
-/* Save t, load it into u; pieces that the windows have lost without these layers, some with 0xff in their place. */
+/* Save tl and load it into u, in pieces. Pieces that the windowed layers have lost are saved without these layers, or
+ * with 0xff bytes in their place. */
 static void hand_over(struct timeline *tl, struct timeline *u, const char *model)
 {
 	int32_t ready = timeline_entries_ready(tl), piece = 1500;
@@ -137,8 +138,8 @@ TEST(windows_have_the_bits_of_full_planes)
 		}
 }
 
-/* Rolled back by up to 4,000 tokens nothing is computed again; beyond what is held all is, and the result is the same.
- * Saved and loaded at each point. */
+/* A rollback by up to 4,000 tokens recomputes nothing. A longer one, beyond the kept tokens, recomputes everything,
+ * with the same result. The timeline is also saved and loaded at each point. */
 TEST(rollbacks_and_snapshots_are_exact)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
@@ -176,7 +177,7 @@ TEST(rollbacks_and_snapshots_are_exact)
 			sync_to(t, ++at);
 			CHECK_MSG(same(e, full, t), "%s: other logits behind point %d", models[m], i);
 		}
-		/* What an earlier version saved has the entries of all tokens. */
+		/* Snapshots of an earlier version have the entries of all tokens. */
 		hand_over(full, u, models[m]);
 		sync_to(full, at + 10);
 		sync_to(u, at + 10);
@@ -192,7 +193,7 @@ TEST(rollbacks_and_snapshots_are_exact)
 	}
 }
 
-/* Entries of a sequence that went on are of no use for its beginning. */
+/* Entries of a longer sequence lack those that the windows have dropped, so they cannot be loaded for its beginning. */
 TEST(missing_entries_are_noticed)
 {
 	struct engine *e = open_model("gemma3", 2);
@@ -218,8 +219,8 @@ TEST(missing_entries_are_noticed)
 static const char *const streams[] = { "sink:size=80,stride=20", "cascade:size=60,n=3,stride=20", "auto" };
 enum { N_STREAMS = LEN(streams) };
 
-/* A model of windowed layers alone computes under a policy that evicts what it computes under `full`: nothing that it
- * reads is evicted. */
+/* If all layers have windows, an evicting policy gives the results of `full`, because no entry inside a window is
+ * evicted. */
 TEST(a_stream_evicts_nothing_that_a_window_reads)
 {
 	struct engine *e = open_model("phi3-long", 2);
@@ -244,7 +245,7 @@ TEST(a_stream_evicts_nothing_that_a_window_reads)
 	engine_close(e);
 }
 
-/* Until the other layers evict, a stream computes what `full` computes. */
+/* Until the layers without a window evict, a stream gives the results of `full`. */
 TEST(a_stream_that_is_not_full_has_the_bits_of_full_attention)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
@@ -270,8 +271,7 @@ TEST(a_stream_that_is_not_full_has_the_bits_of_full_attention)
 	}
 }
 
-/* Where streams end, and the bytes of their planes: as many at the end as at the beginning, fewer than full planes of
- * as many slots. */
+/* The memory of a stream's planes does not grow, and is less than that of full planes with as many slots. */
 TEST(streams_take_the_memory_of_windows)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
@@ -298,7 +298,7 @@ TEST(streams_take_the_memory_of_windows)
 	}
 }
 
-/* A stream that is saved and loaded again and again, and rolled back between, is one that never was. */
+/* A stream that is repeatedly saved, loaded and rolled back equals one that never was. */
 TEST(streams_go_on_where_they_were_saved)
 {
 	for (size_t m = 0; m < N_MODELS; m++)
