@@ -3,8 +3,8 @@
  * 	make fuzz
  * 	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus build/fuzz/seeds/chat
  *
- * The first byte chooses: from 128 on a template to compile and run, else one that is built in and a conversation cut
- * from the rest. */
+ * First byte from 128 on: the rest is a template to compile and run. Below 128: it chooses a built-in template, and the
+ * rest is a conversation. */
 #include "engine/template/chat.h"
 #include "engine/token/token.h"
 

@@ -13,7 +13,8 @@ static void must(int ok)
 		abort();
 }
 
-/* Valid UTF-8, nothing that could start a control sequence, nothing without a width. */
+/* Check that the output is valid UTF-8 without bytes that could begin a control sequence and without characters of
+ * width 0. */
 static void check(const struct str *s, unsigned flags)
 {
 	size_t line = 0;

@@ -1,8 +1,9 @@
-/* tests/fuzz/fuzz_documents.c - libFuzzer target for sessions/import/: the converters that run in the jail, without it.
+/* tests/fuzz/fuzz_documents.c - libFuzzer target for the converters in sessions/import/, run without the jail.
  *
- * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext
- * printed, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF, mail, a notebook, subtitles,
- * the sheet, texts and styles of an XLSX, or its workbook and relationships. Seeds lie in tests/fuzz/documents. */
+ * The first byte chooses the input: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, output of
+ * pdftotext, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF, mail, a notebook,
+ * subtitles, the sheet, texts and styles of an XLSX, or its workbook and relationships. Seeds are in
+ * tests/fuzz/documents. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static void must(int ok)
 		abort();
 }
 
-/* An archive with these entries stored; libarchive checks CRCs, so they are computed. */
+/* An entry of a zip archive without compression. CRCs are computed, because libarchive checks them. */
 struct part {
 	const char *name;
 	const char *p;
@@ -147,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	/* A page, a notebook and subtitles reach their converters as UTF-8 without NUL. */
+	/* The converters of pages, notebooks and subtitles get UTF-8 without NUL bytes. */
 	copy = malloc(size);
 	memcpy(copy, data + 1, size - 1);
 	if (how == 0 || how == 13 || how == 14) {

@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_events.c - libFuzzer target for the answers of servers, app/remote/events.c and chunk.c: `make fuzz`,
  * then build/fuzz/fuzz_events [CORPUS].
  *
- * The first byte says how the stream is cut; whole and cut it gives the same events. */
+ * The first byte says how the stream is cut; the cut stream must give the same events as the whole one. */
 #include "app/remote/remote.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * 	build/fuzz/fuzz_head
  *
  * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value
- * (4). What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use
- * takes as long as some thirty loads. */
+ * (4). A head that can be loaded is then used: always, or in the fast build for one input in USED_ONE_IN, because using
+ * it takes as long as about thirty loads. */
 #include "engine/base/base.h"
 #include "engine/engine_snapshot.h"
 #include "tests/lib/tiny.h"
@@ -34,7 +34,7 @@ static struct {
 	int32_t ready;
 } kept[POLICIES];
 
-/* Each policy with a sequence long enough that it has chosen, and dropped. */
+/* Prepare policy i with a sequence long enough that it has selected or evicted entries. */
 static void prepare(int i)
 {
 	static struct engine *e;

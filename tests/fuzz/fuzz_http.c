@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_http.c - libFuzzer target for the header lines of web servers' answers, sessions/fetch/http.c: `make
  * fuzz`, then build/fuzz/fuzz_http [CORPUS].
  *
- * Each line of the input is a header line. Whatever they say, the reply's numbers are in their ranges and its texts end
- * inside of their room. */
+ * Each line of the input is a header line. Whatever the lines say, the reply's numbers must be in range and its strings
+ * must end inside their buffers. */
 #include "sessions/fetch/curl.h"
 #include "sessions/fetch/fetch.h"
 
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t at = 0; at < size;) {
 		const uint8_t *nl = memchr(data + at, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - (data + at)) + 1 : size - at;
-		char *line = malloc(n); /* its end is the end of what may be read */
+		char *line = malloc(n); /* an exact allocation, so that a sanitizer detects a read past its end */
 
 		memcpy(line, data + at, n);
 		http_head_line(&r, line, n);

@@ -1,8 +1,8 @@
-/* tests/fuzz/fuzz_jail.c - libFuzzer target for what comes out of the jail, sessions/import/helper.c: `make fuzz`, then
- * build/fuzz/fuzz_jail [CORPUS].
+/* tests/fuzz/fuzz_jail.c - libFuzzer target for the parser of the jail's output, sessions/import/helper.c: `make fuzz`,
+ * then build/fuzz/fuzz_jail [CORPUS].
  *
- * The first byte chooses: the rest is records as a parser under foreign control sends them, of text or of bytes; or it
- * is a document, or what pdftotext printed, and what its converter makes of it and jailed.c sends is taken whole. */
+ * The first byte chooses the input: records of text or bytes as a subverted parser could send them; or a document or
+ * output of pdftotext, which is converted and sent by jailed.c and must be received unchanged. */
 #include "sessions/import/helper.c"
 #include "sessions/import/jailed.c"
 
@@ -38,7 +38,7 @@ static void take_foreign(const char *p, size_t n, int raw)
 	doc_free(&d);
 }
 
-/* What the child writes to its standard output. */
+/* Return what the child process writes to its standard output for this document or error. */
 static char *sent(const struct doc *d, const struct err *why, size_t *n)
 {
 	off_t end;
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	copy = malloc(size); /* its end is the end of what may be read, and a NUL, as in take_document() */
+	copy = malloc(size); /* an exact allocation with a NUL at its end, as in take_document() */
 	memcpy(copy, data + 1, size - 1);
 	copy[size - 1] = 0;
 	if (how < 3)

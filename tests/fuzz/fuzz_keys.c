@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_keys.c - libFuzzer target for ui/screen/keys.c: `make fuzz`, then build/fuzz/fuzz_keys [CORPUS].
  *
- * The first two bytes choose how the rest is cut and whether time passes in between; without that the keys must not
- * depend on the cuts. */
+ * The first two bytes choose how the rest is cut and whether time passes between the pieces. If no time passes, the
+ * keys must not depend on the cuts. */
 #include "ui/screen/keys.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void must(int ok)
 		abort();
 }
 
-/* The keys as bytes, to compare. */
+/* Append a key as bytes, for comparison. */
 static void keep(const struct key *k, void *ud)
 {
 	struct str *out = ud;

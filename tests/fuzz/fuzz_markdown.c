@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROWTHS = 8 }; /* a text arrives in at most so many parts: each lays out all that there is so far */
+enum { GROWTHS = 8 }; /* most parts in which a text arrives, because each part lays out the whole text again */
 
 static void must(int ok)
 {
@@ -16,7 +16,8 @@ static void must(int ok)
 		abort();
 }
 
-/* Lines in the order of the text, within the width, of nothing but what a terminal may show. */
+/* Check that the lines are in the order of the text, fit the width, and have only characters that a terminal may
+ * show. */
 static void check(const struct lines *l, const struct str *clean, int width)
 {
 	uint32_t source = 0;

@@ -4,9 +4,9 @@
  * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model        from the root of the source: the models lie in tests/vectors/models
  *
  * The first byte chooses the file that is edited: one of the models, or from 128 on the adapter. The rest are edits of
- * eight bytes: place (3), width (1), value (4). Places are bytes of the header outside of long lists such as the
- * vocabulary, which fuzz_token and fuzz_gguf edit. What can be opened is used, it computes some tokens: always, or in
- * the fast build for one input in USED_ONE_IN, because a use takes longer than an opening. */
+ * eight bytes: place (3), width (1), value (4). Places are bytes of the header outside long lists such as the
+ * vocabulary, which fuzz_token and fuzz_gguf edit. A model that can be opened then computes some tokens: always, or in
+ * the fast build for one input in USED_ONE_IN, because this takes longer than opening it. */
 #include <glob.h>
 #include <sys/mman.h>
 
@@ -30,7 +30,7 @@ static struct base {
 	size_t n_place;
 } model[FILES], adapter;
 static int models;
-static int tiny; /* the model that the adapter is for, as a descriptor */
+static int tiny; /* file descriptor of the model that the adapter belongs to */
 
 static void add_places(struct base *b, uint64_t from, uint64_t to)
 {
@@ -62,7 +62,7 @@ static void read_models(void)
 	glob_t found;
 
 	if (glob("tests/vectors/models/*.gguf", 0, NULL, &found))
-		abort(); /* not the root of the source */
+		abort(); /* the current directory is not the root of the source */
 	for (size_t i = 0; i < found.gl_pathc && models < FILES; i++) {
 		FILE *f = fopen(found.gl_pathv[i], "rb");
 		struct base *b = &model[models++];
@@ -114,7 +114,7 @@ static void make_adapter(void)
 	find_places(&adapter);
 }
 
-/* A file in memory, which has a path as long as it is open. */
+/* Return the descriptor of an edited copy in memory (memfd), which has a path in /proc while it is open. */
 static int edited(const struct base *b, const uint8_t *data, size_t n)
 {
 	int fd = memfd_create("fuzz", 0);
@@ -149,7 +149,7 @@ static void use(struct engine *e)
 	timeline_close(tl);
 }
 
-/* Files that are no text encoders may be readers. */
+/* Load the file as the reader of an encoder, and use it if that works. */
 static void use_reader(const char *path)
 {
 	struct encoder *e;
@@ -166,7 +166,7 @@ static void use_reader(const char *path)
 	encoder_close(e);
 }
 
-/* Models that are no chat models may be text encoders. */
+/* Open the file as a text encoder, and use it if that works; else try it as a reader. */
 static void use_encoder(const char *path)
 {
 	static const int32_t id[] = { 1, 2, 3, 4 };

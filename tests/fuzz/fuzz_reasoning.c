@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_reasoning.c - libFuzzer target for the marks around a model's reasoning,
  * app/conversation/reasoning.c: `make fuzz`, then build/fuzz/fuzz_reasoning [CORPUS].
  *
- * The first byte says how the answer is cut and whether the prompt has opened the reasoning; whole and cut it gives the
- * same answer. */
+ * The first byte says how the answer is cut and whether the prompt has opened the reasoning; the cut answer must give
+ * the same result as the whole one. */
 #include "app/conversation/conversation.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	text = malloc(n + 1); /* its end is the end of what may be read */
+	text = malloc(n + 1); /* an exact allocation with a NUL, so that a sanitizer detects a read past its end */
 	memcpy(text, data + 1, n);
 	text[n] = 0;
 	answer_of(text, n, n + 1, data[0] >> 7, &whole, &words[0]);

@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_sessions.c - libFuzzer target for weir sessions import, app/tools/sessions_import.c: `make fuzz`,
  * then build/fuzz/fuzz_sessions [CORPUS].
  *
- * What is imported is exported, and that is imported and exported once more: nothing is refused, and both exports are
- * the same. Each time the transaction is rolled back. */
+ * An imported file is exported, and the export is imported and exported again: the second import must succeed, and both
+ * exports must be equal. Each transaction is rolled back. */
 #include "app/tools/sessions_import.c"
 
 #include <ftw.h>
@@ -54,7 +54,7 @@ static int import_export(struct store *s, void *arg, struct err *e)
 	return err_set(e, ERR_CANCELLED, "rolled back");
 }
 
-/* 0: it is refused. */
+/* Import a text and export the session to *out. Returns 0 if the text was refused. */
 static int travel(const struct str *text, struct str *out)
 {
 	struct options o = { 0 };

@@ -3,9 +3,9 @@
  *	make fuzz
  *	mkdir -p corpus && build/fuzz/fuzz_token -max_len=2048 corpus
  *
- * The first byte chooses: the rest is a GGUF file as it stands; or it is read as choices from which a file is
- * built, mostly well-formed, then a text with its ranges.  What vocab_encode gives is compared with the
- * simplest possible encoder: no heap, no cutting at spaces, no memory of words. */
+ * The first byte chooses: the rest is a GGUF file; or it is a series of choices from which a mostly well-formed file is
+ * built, then a text with its ranges. The result of vocab_encode is compared with that of the simplest possible
+ * encoder: no heap, no cutting at spaces, no cache of words. */
 #include "engine/gguf/gguf.h"
 #include "engine/token/token_private.h"
 #include "tests/lib/mkgguf.h"
@@ -183,7 +183,7 @@ static void check_text(const struct vocab *v, struct input *in)
 	for (size_t i = 0; i < n_span; i++)
 		off[i] = take(in);
 	t = take_bytes(in, sizeof vouched);
-	for (size_t i = 0; i < n_span; i++) { /* lengths and gaps by turns: ascending, disjoint */
+	for (size_t i = 0; i < n_span; i++) { /* alternate gaps and lengths, so that ranges ascend and do not touch */
 		size_t gap = off[i] >> 4 & 7, len = off[i] & 15;
 		at = at + gap < t.n ? at + gap : t.n;
 		len = len < t.n - at ? len : t.n - at;
@@ -197,7 +197,7 @@ static void check_text(const struct vocab *v, struct input *in)
 		tokens_free(&got);
 		return;
 	}
-	if (v->info.encoder) { /* the same without the memory of words */
+	if (v->info.encoder) { /* vocab_encode_ends() works without the cache of words */
 		struct token_ends ends = { 0 };
 
 		if (vocab_encode_ends(v, t.p, t.n, span, n_span, 0, &want, &ends, &e) || ends.n != want.n)
@@ -270,7 +270,7 @@ static void build(struct input *in, struct str *file)
 	n_merges = take(in) % 40;
 	if (merges) {
 		mk_array(&m, "tokenizer.ggml.merges", GGUF_STRING, n_merges);
-		for (unsigned i = 0; i < n_merges; i++) { /* an own token, cut in two */
+		for (unsigned i = 0; i < n_merges; i++) { /* a merge is one of the tokens, cut in two */
 			unsigned which = take(in), cut = take(in);
 			struct view t = n_own ? own[which % n_own] : (struct view){ "ab", 2 };
 			struct str s = { 0 };
@@ -303,7 +303,7 @@ static void build(struct input *in, struct str *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static const char fixed[] = "\0Hello, w\xc3\xb6rld 123\n  x"; /* no ranges, then the text */
+	static const char fixed[] = "\0Hello, w\xc3\xb6rld 123\n  x"; /* a 0 for "no ranges", then the text */
 	struct input in = { data, n };
 	struct str file = { 0 };
 	struct err e = { 0 };
@@ -317,7 +317,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		build(&in, &file);
 	if (!gguf_parse(&g, "fuzz", str_text(&file), file.n, &e)) {
 		if (!vocab_load(&v, g, NULL, &e)) {
-			/* A built file has its text left in the input; a raw one is its own text. */
+			/* For a built file the rest of the input is the text; a raw file is itself taken as the
+			 * text. */
 			check_text(v, raw ? &(struct input){ data, n } : &in);
 			check_text(v, &(struct input){ (const uint8_t *)fixed, sizeof fixed - 1 });
 		} else if (v || !e.code || !e.msg[0]) {
