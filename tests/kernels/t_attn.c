@@ -1,9 +1,9 @@
 /* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over parts and lists of rows,
  * over every type of cache, and with a probe.
  *
- * Results are compared with a plain computation in double made here; then the promise that the engine builds on: the
- * same bits for any number of threads, any way to cut a run of tokens into calls, and with or without a probe. Both
- * hold for tokens of a prompt, too, which a level may compute in narrower arithmetic. */
+ * Results are compared with a plain computation in double. The bits must be the same for any number of threads, any cut
+ * of a run of tokens into calls, and with or without a probe, because the engine relies on that. Both are also tested
+ * for tokens of a prompt, which a level may compute in narrower arithmetic. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ TEST(prompts_have_the_same_bits_too)
 	same_bits(1);
 }
 
-/* A prompt longer than any tile, in calls of any size, into a cache that is empty at first. */
+/* A prompt longer than any tile, in calls of any size, into an empty cache. */
 TEST(long_prompts_have_the_same_bits)
 {
 	static const int32_t steps[] = { 1100, 512, 300, 64, 7 };
@@ -158,7 +158,7 @@ TEST(long_prompts_have_the_same_bits)
 				struct backend *be = open_level(levels[l], 1 + k % 3);
 				struct stage g;
 
-				/* plain C takes long, and has no arithmetic of its own for prompts */
+				/* skip plain C, which is slow and computes prompts like other tokens */
 				if (!be || !l) {
 					if (be)
 						finish(be);
@@ -245,7 +245,7 @@ TEST(carries_not_a_number)
 			struct world w;
 			struct stage g;
 			int where = round % 4;
-			/* the weight of an infinite key may be 0 */
+			/* an infinite key is only used in the cases where its weight is not 0 */
 			float got[2 * 192], bad = round & 8 && where == 3 ? INFINITY : NAN;
 			void *plane;
 
@@ -331,7 +331,7 @@ TEST(probe_matches_double)
 		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
 		                                                : 0;
 		int32_t cols = w.cols - skip;
-		int elsewhere = 0; /* earlier sums are in a tensor of their own */
+		int elsewhere = 0; /* 1 = the sums of earlier calls are in a separate tensor */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
 		      share = round % 3 ? 0.9f : 0.5f;
 		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
@@ -422,7 +422,7 @@ TEST(probe_matches_double)
 	}
 }
 
-/* Equal scores: the share is exact to a row. */
+/* With equal scores, the number of rows that hold a share of the mass is known exactly. */
 TEST(need_of_even_attention)
 {
 	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0, .window = 0 };

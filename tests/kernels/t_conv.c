@@ -1,5 +1,5 @@
-/* tests/kernels/t_conv.c - convolutions in host memory and their gradients at every CPU level against double, at ragged
- * sizes: NULL rows are zeros, an element does not depend on how long its row is; tasks run once each. */
+/* tests/kernels/t_conv.c - convolutions in host memory and their gradients: compared with double at every CPU level, at
+ * odd sizes. NULL rows count as zeros; an element does not depend on the length of its row; each task runs once. */
 #include <math.h>
 
 #include "tests/lib/levels.h"

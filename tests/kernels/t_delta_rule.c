@@ -1,5 +1,5 @@
-/* tests/kernels/t_delta_rule.c - the gated delta rule, state spaces, ungated convolutions and gates of recurrent layers
- * against double, at every CPU level: any number and size of heads, and any cut into calls. */
+/* tests/kernels/t_delta_rule.c - the gated delta rule, state spaces, ungated convolutions and gates of recurrent
+ * layers: compared with double at every CPU level, for several numbers and sizes of heads and any cut into calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static double length_of(const float *x, int32_t n)
 	return sqrt(sum);
 }
 
-/* The rule by its definition: for each value head the whole matrix. */
+/* Compute the rule by its definition, with the whole state matrix of each value head. */
 static void in_double(const struct rule *r, float *out, float *next)
 {
 	double *s = must_alloc(state_of(r) * sizeof *s);

@@ -1,5 +1,6 @@
-/* tests/kernels/t_fused_select_attn.c - attention that selects its slots itself: the same bits as selecting first, for
- * any threads; and tokens that attend in one call: the same bits as one after the other. */
+/* tests/kernels/t_fused_select_attn.c - attention that selects its slots in the same call gives the same bits as a
+ * selection before the call, for any number of threads. Several tokens in one call give the same bits as one after the
+ * other. */
 #include <math.h>
 
 #include "tests/lib/levels.h"
@@ -106,7 +107,8 @@ static void operands_free(struct operands *o, const struct case_of *c)
 	free(o->weight);
 }
 
-/* Attention over the selected slots and `more` others, the selection in the same call or before; returns the output. */
+/* Return the output of attention over the selected slots and `more` others. at_once: 1 = the selection is made in the
+ * same call, 0 = before it. */
 static float *attend(struct operands *o, const struct case_of *c, int at_once)
 {
 	struct backend *be = o->be;
@@ -206,12 +208,12 @@ TEST(same_bits_as_selecting_first)
 
 /* ---- several tokens ---- */
 
-/* Tokens that read lists of their own, each with some of the first n slots, or all of these slots, or two pieces
- * of them; then the slots up to their own. */
+/* Several tokens in one call. Each reads its own list of some of the first n slots, all of them, or two ranges of them;
+ * and the later slots up to its own. */
 struct tokens_case {
 	struct case_of c;
 	int32_t m, window, k[ATTN_EACH_MOST], sample;
-	int parts; /* 0 a list, 1 all slots, 2 two pieces of slots, 3 a list and a piece */
+	int parts; /* 0 = a list, 1 = all slots, 2 = two ranges of slots, 3 = a list and a range */
 	float softcap;
 };
 
@@ -376,7 +378,7 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 	}
 }
 
-/* A selection that does not fit its part is refused, before anything is read. */
+/* A selection that does not fit its part is refused before anything is computed. */
 TEST(wrong_selections_are_refused)
 {
 	struct backend *be = open_level("c", 2);

@@ -1,6 +1,6 @@
-/* tests/kernels/t_gemm.c - products of float matrices in host memory at every CPU level against double, at ragged sizes
- * and strides: with and without adding to C, several in a call, whatever the number of threads. WEIR_GEMM_SPEED=1: the
- * speed, too. */
+/* tests/kernels/t_gemm.c - products of float matrices in host memory: compared with double at every CPU level, at odd
+ * sizes and strides; with and without adding to C, several in a call, with several numbers of threads.
+ * WEIR_GEMM_SPEED=1: the speed, too. */
 #include <math.h>
 #include <time.h>
 

@@ -1,7 +1,7 @@
 /* tests/kernels/t_kernels.c - the CPU backend at every level this machine has: opening, memory and errors, and the
  * operations on rows (products: t_matmul.c, attention: t_attn.c).
  *
- * Each result is compared with a plain computation in double made here, and the levels with one another. */
+ * Each result is compared with a plain computation in double, and the levels are compared with one another. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +196,7 @@ TEST(embed_every_type)
 
 TEST(rmsnorm_matches_double)
 {
-	/* own: separate weights for each group of a row. */
+	/* own: 1 = each group of a row has weights of its own */
 	static const struct {
 		int32_t cols, group, n;
 		int own;
@@ -478,7 +478,8 @@ TEST(axpby_at_every_size)
 
 		for (size_t k = 0; k < all; k++) {
 			x[k] = (float)(test_rand() % 2001) / 1000 - 1;
-			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN; /* not read where b = 0 */
+			/* NaN, because y must not be read if b is 0 */
+			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN;
 		}
 		tx = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, x);
 		ty = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, y);
@@ -491,7 +492,7 @@ TEST(axpby_at_every_size)
 			CHECK_MSG(got[k] == want, "case %zu, value %zu: %g, expected %g", i, k, (double)got[k],
 			          (double)want);
 		}
-		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got)); /* the row after them is unchanged */
+		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got)); /* the row after the results is unchanged */
 		be->ops->drop(be, &tx);
 		be->ops->drop(be, &ty);
 		free(x);
@@ -527,7 +528,8 @@ TEST(columns_become_rows)
 	be->ops->close(be);
 }
 
-/* take_rows in any order; add_rows to any row, and several to one row in the order of the list. */
+/* take_rows copies rows in any order. add_rows adds to any rows; several rows for one target are added in the order of
+ * the list. */
 TEST(rows_taken_and_added)
 {
 	struct backend *be = open_level("c", 1);

@@ -1,9 +1,8 @@
 /* tests/kernels/t_matmul.c - products of the CPU backend, at every level this machine has: with weights of every type,
- * gated, with values that are no numbers, and cancelled.
+ * gated, with NaN and infinity, and cancelled.
  *
- * Each result is compared with a plain computation in double made here, and the levels with one another; then the
- * promise that the engine builds on: the same bits for any number of threads and any way to cut a run of tokens into
- * calls. */
+ * Each result is compared with a plain computation in double, and the levels with one another. The bits must be the
+ * same for any number of threads and any cut of a run of tokens into calls, because the engine relies on that. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,8 +20,8 @@ static int is_float(enum dtype t)
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* Round x as a quantised product does: int8 under one scale per block of 32, with a second plane if one value is
- * far above the rest or all_wide is set. */
+/* Round x as a quantised product does: to int8 with one scale per block of 32. A block gets a second int8 plane for the
+ * remainder if one value is far above the rest, or if all_wide is set. */
 static void round_activations(float *out, const float *x, size_t n, int all_wide)
 {
 	for (size_t b = 0; b < n; b += 32) {
@@ -44,7 +43,7 @@ static void round_activations(float *out, const float *x, size_t n, int all_wide
 	}
 }
 
-/* out[n][rows] = x w^T in double, with the activations rounded as the type asks. */
+/* Compute out[n][rows] = x w^T in double, with the activations rounded as for weights of this type. */
 static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols, const float *x, int32_t n,
                     int all_wide)
 {
@@ -137,7 +136,7 @@ TEST(matmul_every_type)
 	}
 }
 
-/* Rounding the activations must cost little beside the weights' own rounding. */
+/* The error by rounding the activations must be small compared with that of the quantised weights. */
 TEST(matmul_is_near_the_exact_product)
 {
 	static const enum dtype types[] = { DT_Q4_1, DT_Q8_0, DT_Q6_K, DT_Q4_K, DT_IQ4_XS };
@@ -175,7 +174,8 @@ TEST(matmul_groups_bias_and_accumulate)
 {
 	enum { COLS = 256, N_M = 11 };
 	static const int32_t n_list[] = { 1, 6, 150 };
-	/* More products than one run of the pool takes, types mixed; one Q8_0 makes the input wide for all. */
+	/* More products than one run of the thread pool takes, with mixed types. A single Q8_0 makes the input use two
+	 * planes for all. */
 	static const struct {
 		enum dtype type;
 		int32_t rows;
@@ -353,8 +353,8 @@ TEST(products_same_bits_for_threads_and_cuts)
 		}
 }
 
-/* Values far above the rest in no, few, the same and most blocks: all ways that residual planes take through a
- * product. Many tokens at once must give what each gives alone, and every level what the reference gives. */
+/* Values far above the rest in no, few, the same and most blocks, which covers all paths of the second plane through a
+ * product. Many tokens at once must give the same bits as each alone, and every level the bits of the reference. */
 TEST(products_same_bits_with_wide_blocks)
 {
 	enum { ROWS = 40, N = 61 };
@@ -407,7 +407,7 @@ TEST(products_same_bits_with_wide_blocks)
 	}
 }
 
-/* Weights far larger than one task and columns beyond one tile test how products are cut. */
+/* Weights far larger than one task, and more columns than one tile, to test how products are cut into tasks. */
 TEST(products_same_bits_for_large_shapes)
 {
 	enum { ROWS = 700, COLS = 2048, N = 300 };
@@ -481,7 +481,7 @@ TEST(load_weight_takes_odd_addresses)
 
 /* ---- special values ---- */
 
-/* pieces of the weight that were told of */
+/* the pieces of a weight that were reported as read */
 static struct {
 	const uint8_t *host;
 	uint8_t seen[64];
@@ -500,7 +500,8 @@ static void host_was_read(const void *p, size_t n, void *ud)
 	__atomic_fetch_add(&told.calls, 1, __ATOMIC_RELAXED);
 }
 
-/* The owner of a weight learns which bytes were read if the weight is repacked, and nothing if it stays in place. */
+/* If a weight is repacked, its owner is told which bytes have been read; if it stays in place, the owner is not
+ * called. */
 TEST(the_owner_learns_what_was_read)
 {
 	struct backend *be = open_level(levels[1], 3);
@@ -693,8 +694,8 @@ TEST(quantize_same_at_every_level)
 				double got = (double)out[0].d[b] * (q + lo / 256.0);
 				double step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
 
-				/* 127 / 256 is the largest value of the residual plane: at its ends half a fine
-				 * step is missing. */
+				/* The second plane's largest value is 127 / 256 of a step, so the error at its ends is
+				 * up to one fine step instead of half. */
 				double most = step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36;
 
 				CHECK_MSG(fabs(got - x[b * 32 + j]) <= most, "block %d value %d", b, j);
@@ -711,7 +712,7 @@ TEST(quantize_same_at_every_level)
 	}
 }
 
-/* 1 + tanh(u) of GELU's approximation, exact also where it is nearly 0. */
+/* Return 1 + tanh(u) for GELU's approximation, precise even near 0. */
 static double one_and_tanh(double x)
 {
 	return 2 / (1 + exp(-2 * 0.7978845608028654 * (x + 0.044715 * x * x * x)));
@@ -738,7 +739,7 @@ TEST(activations_match_double)
 		f->glu(act, g, u, N);
 		CHECK_MSG(test_nmse(g, ref, N) < 1e-12, "%s: %g", levels[l % N_LEVELS], test_nmse(g, ref, N));
 		for (int i = 0; i < N; i++)
-			/* The exponent of GELU grows with the cube of x, and its rounding with it. */
+			/* GELU's exponent grows with the cube of x, and so does its rounding error. */
 			if (fabsf(g[i] - ref[i]) > (act == ACT_SILU ? 1e-6f : 1e-5f) * fabsf(ref[i]) + 1e-30f) {
 				test_fail(__FILE__, __LINE__, "%s: %g, expected %g", levels[l % N_LEVELS], g[i],
 				          ref[i]);
@@ -858,7 +859,7 @@ TEST(cancel_returns_early)
 	before = cpu_seconds();
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
 	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &tw, .up = &tw, .act = ACT_GELU }, &x, N);
-	/* 3e9 multiply-adds of plain C take seconds. */
+	/* Without the cancel, 3e9 multiply-adds in plain C would take seconds. */
 	CHECK(cpu_seconds() - before < 0.4);
 	CHECK(be->ops->sync(be) == 0);
 	be->ops->read(be, &out, 0, &first, 4);

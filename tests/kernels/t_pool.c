@@ -1,5 +1,5 @@
-/* tests/kernels/t_pool.c - the CPU backend's threads: every task runs once, whichever threads sleep; the bandwidth
- * probe.
+/* tests/kernels/t_pool.c - the CPU backend's threads: every task runs once, whichever threads sleep; also the probes of
+ * bandwidth and arithmetic.
  *
  * Runs alone: the probes measure the machine. */
 #include <math.h>
@@ -27,7 +27,7 @@ static void stress_task(void *arg, int task, int worker)
 	if (worker < 0 || worker >= s->threads)
 		s->bad = 1;
 	atomic_fetch_add_explicit(&s->hits[task], 1, memory_order_relaxed);
-	s->plain[task]++; /* not atomic: the pool orders it before the caller's read */
+	s->plain[task]++; /* not atomic, because the pool must order this write before the caller's read */
 }
 
 TEST(pool_runs_every_task_once)
@@ -65,7 +65,7 @@ TEST(pool_runs_every_task_once)
 struct slow {
 	_Atomic int done, worker_ran;
 };
-static int gave_up; /* the worker did not run in twenty seconds */
+static int gave_up; /* 1 = the worker did not run within twenty seconds */
 
 static void slow_task(void *arg, int task, int worker)
 {
@@ -76,7 +76,7 @@ static void slow_task(void *arg, int task, int worker)
 	nanosleep(&(struct timespec){ .tv_nsec = worker ? 3000000 : 1000000 }, NULL);
 	if (worker)
 		atomic_store(&s->worker_ran, 1);
-	/* Both threads get tasks: this thread leaves one to the worker, however late the machine runs it. */
+	/* This thread waits until the worker has run a task, so that both get tasks on a busy machine, too. */
 	for (int i = 0; !worker && !gave_up && !atomic_load(&s->worker_ran); i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		gave_up = i == 20000;
@@ -114,7 +114,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Bytes per second of one thread: the best of seven passes over memory that was written. */
+/* Return the bytes per second that one thread reads: the best of seven passes over memory that has been written. */
 static double bandwidth_here(size_t bytes)
 {
 	const struct cpu_fns *f = cpu_fns_best();
@@ -140,7 +140,7 @@ static double bandwidth_here(size_t bytes)
 	return best;
 }
 
-/* Multiply-adds per second of one thread. */
+/* Return the multiply-adds per second of one thread. */
 static double arithmetic_here(void)
 {
 	const struct cpu_fns *f = cpu_fns_best();
@@ -156,9 +156,9 @@ static double arithmetic_here(void)
 	return best;
 }
 
-/* The probe's figure for one thread is the one measured here but for noise, and two threads do between that and twice
- * as much, or up to four times where the half that each of them reads fits a cache that the whole does not. What else
- * runs on the machine only ever takes away: the best of some tries counts. */
+/* Check a probe. For one thread it must give the figure measured here, up to noise; for two threads between that and
+ * twice as much, or up to four times as much if each thread's half fits a cache that the whole does not fit. Other
+ * programs can only lower the figures, so the best of several tries counts. */
 static void check_probe(const char *what, double (*here)(void), double (*probe)(int threads))
 {
 	double best = 0, one = 0, two = 0;

@@ -1,5 +1,5 @@
-/* tests/kernels/t_predicates.c - predicates that a backend evaluates (struct predicate), the operation that sets their
- * flags (query_drift). */
+/* tests/kernels/t_predicates.c - predicates that a backend evaluates (struct predicate), and the operation that sets
+ * their flags (query_drift). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ TEST(parts_are_read_when_their_condition_holds)
 			{ .q = &q, .slot0 = 10, .n_slots = 20, .when = { &flag, is, 0 } },
 			{ .q = &q, .slot0 = 60, .n_slots = 40 },
 		}, one[2] = { part[is], part[2] };
-		/* The conditional parts are in the probe's skip, whether read or not. */
+		/* The probe skips the slots of the conditional parts, whether they are read or not. */
 		struct attn_probe probe = { .mass = &mass, .weight = &weight, .reduce = REDUCE_MAX, .skip = 28 };
 		struct attn_args a = { .out = &out,
 			               .k = &k,
@@ -107,7 +107,7 @@ TEST(parts_are_read_when_their_condition_holds)
 			      .n_part = 1 },
 	              2);
 	CHECK(be->ops->sync(be) < 0);
-	/* A flag that is not there. */
+	/* A flag outside its tensor. */
 	be->ops->attn(be,
 	              &(struct attn_args){
 			      .out = &out,
@@ -124,7 +124,7 @@ TEST(parts_are_read_when_their_condition_holds)
 	drop_all(be, all, 7);
 }
 
-/* Without a probe nothing may be computed from the probe's copy, which is uninitialised on the stack. */
+/* Without a probe, the backend must not use its local copy of the probe, which is uninitialised. */
 TEST(conditions_leave_an_absent_probe_alone)
 {
 	int32_t flags[1] = { 1 };

@@ -1,5 +1,5 @@
-/* tests/kernels/t_quant.c - weight types: the table, half floats, the reference conversions against blocks whose
- * values another implementation of the file format computed (tests/vectors/dequant.bin). */
+/* tests/kernels/t_quant.c - weight types: their table, half floats, and the reference conversions, compared with values
+ * computed by another implementation of the file format (tests/vectors/dequant.bin). */
 #include "kernels/common/quant.h"
 #include "tests/lib/test.h"
 
@@ -77,7 +77,7 @@ TEST(dtype_refused)
 
 /* ---- half floats ---- */
 
-/* The value of a finite half by its definition. */
+/* Return the value of a finite f16 by its definition. */
 static double half_value(uint16_t h)
 {
 	int e = h >> 10 & 31, m = h & 0x3ff;
@@ -85,14 +85,14 @@ static double half_value(uint16_t h)
 	return h & 0x8000 ? -v : v;
 }
 
-/* Nearest half by search: the non-negative halves are in ascending order of their bits. */
+/* Return the f16 nearest to f by binary search: the bits of non-negative f16 values ascend with their values. */
 static uint16_t slow_f16(float f)
 {
 	uint16_t sign = (uint16_t)(bits_of(f) >> 16 & 0x8000);
 	double v = fabs((double)f);
-	if (v >= 65520) /* half way to 65536, the next value after the largest */
+	if (v >= 65520) /* half way between the largest f16 and 65536 */
 		return sign | 0x7c00;
-	int lo = 0, hi = 0x7c00; /* value(lo) <= v < value(hi) */
+	int lo = 0, hi = 0x7c00; /* invariant: value(lo) <= v < value(hi) */
 	while (hi - lo > 1) {
 		int mid = (lo + hi) / 2;
 		if (half_value((uint16_t)mid) <= v)
@@ -127,7 +127,7 @@ TEST(half_all)
 
 TEST(half_rounding)
 {
-	/* Around every half and every midpoint between two: the float itself and its neighbours. */
+	/* Test every f16 and every midpoint between two, each with the two neighbouring floats. */
 	for (uint32_t h = 0; h < 0x7c00; h++) {
 		double next = h + 1 == 0x7c00 ? 65536 : half_value((uint16_t)(h + 1));
 		float at[2] = { (float)half_value((uint16_t)h), (float)((half_value((uint16_t)h) + next) / 2) };
@@ -141,7 +141,7 @@ TEST(half_rounding)
 	}
 	for (int i = 0; i < 2000000; i++) {
 		uint32_t u = (uint32_t)test_rand();
-		if (i & 1) /* every other one in the range of halves */
+		if (i & 1) /* every other random float is in the range of f16 */
 			u = (u & 0x807fffff) | (uint32_t)(100 + test_rand() % 45) << 23;
 		float f = float_of(u);
 		if (isnan(f))
@@ -183,7 +183,7 @@ TEST(bf16)
 
 /* ---- blocks ---- */
 
-/* The record of each type in the vectors: fn(type, blocks, expected float bits, n values). */
+/* Call fn(type, blocks, expected floats, number of values) for each type in the vectors. */
 static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, int64_t))
 {
 	size_t n, seen = 0;
@@ -204,7 +204,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 		if (at > n || t < 0)
 			break;
 		CHECK_INT(dtype_bytes((enum dtype)t, head[1]), head[2]);
-		/* Own copies: a read past either end is then seen by the sanitizer. */
+		/* Exact copies, so that a sanitizer detects a read past their ends. */
 		uint8_t *b = malloc(head[2]);
 		float *want = malloc((size_t)head[1] * 4);
 		memcpy(b, text + blocks, head[2]);
@@ -215,7 +215,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 		seen += !done[t]++;
 	}
 	free(text);
-	CHECK_INT(seen, DT_COUNT + 2); /* and the ternary ones */
+	CHECK_INT(seen, DT_COUNT + 2); /* plus two ternary types */
 }
 
 static void check_exact(enum dtype t, const uint8_t *blocks, const float *want, int64_t n)
@@ -236,7 +236,7 @@ static void check_ternary(enum dtype t, const uint8_t *blocks, const float *want
 	float *out = malloc((size_t)n * sizeof *out);
 	dtype_ternary_to_q2_k(t, q2, blocks, n);
 	dtype_to_f32(DT_Q2_K, out, q2, n);
-	for (int64_t i = 0; i < n; i++) /* -0 may become 0 */
+	for (int64_t i = 0; i < n; i++) /* 0 is accepted for -0 */
 		CHECK_MSG(out[i] == want[i], "%s value %lld as Q2_K: %a, expected %a", dtype_info(t)->name,
 		          (long long)i, (double)out[i], (double)want[i]);
 	free(q2);
@@ -263,7 +263,7 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		[DT_Q5_K] = { 0, 31 },       [DT_Q6_K] = { -32, 31 },
 		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 },
 		[DT_MXFP4] = { -12, 12 },    [DT_TQ1_0] = { -1, 1 },
-		[DT_TQ2_0] = { -1, 2 }, /* random bits have the fourth code, too */
+		[DT_TQ2_0] = { -1, 2 }, /* random bits also contain the unused fourth code */
 	};
 	if (dtype_info(t)->block == 1)
 		return;
@@ -273,7 +273,7 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		int8_t q[32], again[32];
 		float scale[2], min[2], s[2], m[2];
 		quant_unpack32(t, blocks, (int32_t)i, q, scale, min);
-		/* From the start of its own super-block it is the same. */
+		/* Unpacking relative to the start of the value's own super-block gives the same result. */
 		quant_unpack32(t, blocks + i / per * dtype_info(t)->block_bytes, (int32_t)(i % per), again, s, m);
 		CHECK(!memcmp(q, again, 32) && !memcmp(scale, s, sizeof s) && !memcmp(min, m, sizeof m));
 		for (int j = 0; j < 32; j++) {
@@ -296,9 +296,9 @@ TEST(unpack_agrees)
 
 TEST(from_f32_error)
 {
-	/* Largest error allowed, as a share of the block's largest magnitude (types without an offset) or of its
-	 * range: half a level, plus the rounding of the stored halves; without an offset the far end is cut by up
-	 * to a level. */
+	/* Largest allowed error, as a share of the block's largest magnitude (types without an offset) or of its range.
+	 * It is half a level, plus the rounding of the f16 scale; without an offset, values at one end are clipped by
+	 * up to a level. */
 	static const struct {
 		enum dtype t;
 		int offset;
@@ -313,7 +313,7 @@ TEST(from_f32_error)
 		float size = powf(10, test_randf(-3, 3)), middle = round % 3 == 0 ? size * 2 : 0;
 		for (int j = 0; j < 256; j++)
 			x[j] = middle + test_randf(-size, size);
-		if (round % 7 == 0) /* a block that is constant, and one of zeros */
+		if (round % 7 == 0) /* a constant block and a block of zeros */
 			for (int j = 0; j < 64; j++)
 				x[j] = j < 32 ? size : 0;
 		for (size_t k = 0; k < LEN(type); k++) {
@@ -347,7 +347,7 @@ TEST(from_f32_error)
 	}
 }
 
-/* Values on the type's own grid are exact: levels, scales and signs are not shifted by one. */
+/* Values on the grid of the type are converted exactly, so that errors by one level, scale or sign are detected. */
 TEST(from_f32_grid)
 {
 	static const enum dtype type[] = { DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0 };
@@ -368,7 +368,7 @@ TEST(from_f32_grid)
 		}
 }
 
-/* Infinities, huge values and NaN spoil at most their own block of 32, and nothing is written after the row. */
+/* Infinities, huge values and NaN affect at most their own block of 32, and nothing is written past the row. */
 TEST(from_f32_of_values_that_do_not_fit)
 {
 	enum { N = 96, GUARD = 0x5a };

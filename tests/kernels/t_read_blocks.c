@@ -1,6 +1,6 @@
-/* tests/kernels/t_read_blocks.c - blocks of keys that a prompt's tokens read, at every level this machine has:
- * attention to given blocks against a computation in double; what is selected against its definition (backend.h),
- * computed in double; the same bits for any number of threads and any cut into calls. */
+/* tests/kernels/t_read_blocks.c - blocks of keys that a prompt's tokens read, at every level this machine has.
+ * Attention to given blocks, and the selection of blocks by its definition (backend.h), are compared with computations
+ * in double. The bits are the same for any number of threads and any cut into calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 /* ---- attention to given blocks ---- */
 
-/* Every query reads the first block and the block of its token; each other block with probability 1 / 3, or none. */
+/* Choose blocks at random: every query reads the first block and that of its token; of the others each with probability
+ * 1/3, or none. */
 static void blocks_random(struct world *w)
 {
 	const struct shape *s = &w->s;
@@ -46,7 +47,7 @@ TEST(given_blocks_match_double)
 	attn_matches_double(one_part, blocks_random, test_rounds(40), "attention to blocks");
 }
 
-/* With all bits set the result is that of attention to everything, bit for bit. */
+/* With all blocks selected, the result equals full attention bit for bit. */
 TEST(all_blocks_are_full_attention)
 {
 	for (int round = 0; round < test_rounds(24); round++) {
@@ -78,7 +79,7 @@ TEST(all_blocks_are_full_attention)
 	}
 }
 
-/* The same bits, also with a probe, whose sums count 0 for blocks that are not read. */
+/* The bits do not depend on threads, calls or a probe; a probe's sums count 0 for blocks that are not read. */
 TEST(given_blocks_have_the_same_bits)
 {
 	static const int32_t steps[] = { 700, 512, 64, 7, 1 };
@@ -164,8 +165,8 @@ TEST(given_blocks_have_the_same_bits)
 
 /* ---- what is selected ---- */
 
-/* Estimates of a query's columns, as powers of e: the first keys, then the blocks before its own. Returns their
- * number. */
+/* Set e[] to the logarithms of a query's estimated attention: to each of the first keys, then to each block before its
+ * own. Returns their number. */
 static int32_t estimates(const struct world *w, int32_t token, int32_t head, double *e)
 {
 	const struct shape *s = &w->s;
@@ -212,7 +213,7 @@ static int32_t estimates(const struct world *w, int32_t token, int32_t head, dou
 	return READ_FIRST + own;
 }
 
-/* Check that the set follows from the estimates. Rounding may move a block over the border of two levels. */
+/* Check that the selected blocks follow from the estimates, up to rounding of an estimate to the next level. */
 static void check_set(const struct world *w, int32_t token, int32_t head, double share, const char *level)
 {
 	double e[64], all = 0, read = 0, least = INFINITY, most = -INFINITY, without, near = log(2) / 8 + 1e-3;
@@ -241,7 +242,7 @@ static void check_set(const struct world *w, int32_t token, int32_t head, double
 	CHECK_MSG(!own || read >= (share - 1e-5) * all, "%s, token %d of %d, head %d: %g of %g read", level, (int)token,
 	          (int)w->s.n, (int)head, read, all);
 	CHECK_MSG(least > most - 1e-3, "%s: a block of %g is read, one of %g is not", level, least, most);
-	/* Fewer would not have been enough. */
+	/* Check that without the least selected blocks the share would not be reached. */
 	without = read;
 	for (int32_t c = READ_FIRST + 1; c < n - 1; c++)
 		if (e[c] <= least + near && world_reads(w, token, head, (c - READ_FIRST) * READ_BLOCK))
@@ -250,7 +251,7 @@ static void check_set(const struct world *w, int32_t token, int32_t head, double
 	          level, (int)token, (int)head, without, all);
 }
 
-/* Tokens t0 .. t1 of the world select what they read. */
+/* Let tokens t0 .. t1 of the world select their blocks. */
 static void select_blocks(struct backend *be, struct world *w, int32_t t0, int32_t t1, float share)
 {
 	const struct shape *s = &w->s;
@@ -341,9 +342,9 @@ TEST(what_is_not_finite_reads_everything)
 			w = world_new(&s);
 			blocks_random(&w);
 			if (i < 4)
-				w.q[0][4 * 64 + 70] = bad[i]; /* token 1, head 1 */
+				w.q[0][4 * 64 + 70] = bad[i]; /* query of token 1, head 1 */
 			else
-				((float *)w.kb)[300 * 64 + 5] = bad[i - 4]; /* heads 0 and 1 */
+				((float *)w.kb)[300 * 64 + 5] = bad[i - 4]; /* a key that heads 0 and 1 read */
 			select_blocks(be, &w, 0, 3, 0.5f);
 			for (int32_t t = 0; t < 3; t++)
 				for (int32_t h = 0; h < 4; h++) {

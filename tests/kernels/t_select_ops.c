@@ -1,8 +1,9 @@
 /* tests/kernels/t_select_ops.c - the operations of selection: key sketches, scans, page bounds, the top k, moves of KV
  * entries.
  *
- * Every operation at every level against plain double arithmetic made here, at ragged sizes; the promises of equal bits
- * (sketches and their scores at all levels, everything over threads); published toys with known answers. */
+ * Every operation is compared with plain double arithmetic, at every level and at odd sizes. Sketches and their scores
+ * must have the same bits at all levels, and all results the same bits for any number of threads. Small examples have
+ * known answers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ TEST(sketch_takes_what_it_should)
 
 		if (!be)
 			continue;
-		/* 18 bytes for a key of 64 at 2 bits, whole blocks of 256, and the mean of each. */
+		/* A key of 64 values at 2 bits takes 18 bytes; keys come in whole blocks of 256, each with a mean. */
 		CHECK_INT(be->ops->key_sketch_bytes(be, 3, 7680, 64, 2), 3 * (7680 * 18 + 30 * 320));
 		CHECK_INT(be->ops->key_sketch_bytes(be, 3, 7680, 64, 4), 3 * (7680 * 34 + 30 * 320));
 		CHECK_INT(be->ops->key_sketch_bytes(be, 3, 7681, 64, 8), 3 * (7936 * 66 + 31 * 320));
@@ -31,8 +32,8 @@ TEST(sketch_takes_what_it_should)
 	}
 }
 
-/* A sketch is a function of its keys. Keys that come one at a time give the bits of keys that come together, also
- * if they are NaN, and whatever was in the sketch before, even more keys. */
+/* A sketch depends only on its keys. Keys added one at a time give the same bits as keys added together, also with NaN,
+ * and whatever the sketch contained before, even if it had more keys. */
 TEST(sketch_does_not_depend_on_steps)
 {
 	static const int32_t dims[] = { 1, 2, 5, 12, 31, 40, 64, 66, 96, 128, 130 };
@@ -85,7 +86,7 @@ TEST(sketch_does_not_depend_on_steps)
 			}
 }
 
-/* The transform changes no product, and applied twice it changes nothing. */
+/* The Hadamard transform preserves dot products, and is its own inverse. */
 TEST(keys_are_turned)
 {
 	for (int32_t dim = 1; dim <= 130; dim++) {
@@ -110,8 +111,8 @@ TEST(keys_are_turned)
 	}
 }
 
-/* For keys around a mean, the squared error of codes is about the least that codes can have for a normal
- * distribution, and errors of products with any query average to 0. */
+/* For keys around a mean, the squared error of the codes is near the optimum for a normal distribution, and errors of
+ * products with any query average to 0. */
 TEST(codes_are_good_and_unbiased)
 {
 	enum { DIM = 64, N = 2048 };
@@ -147,7 +148,7 @@ TEST(codes_are_good_and_unbiased)
 			2 << b, error / all, bias / N, sqrt(spread / N));
 		CHECK(error < most[b] * all);
 		CHECK(fabs(bias / N) < 4 * sqrt(spread / N) / sqrt(N));
-		/* The error is orthogonal to the key: no product becomes smaller or larger in proportion. */
+		/* The error is orthogonal to the key, so products are not scaled up or down. */
 		CHECK(fabs(with) < 0.01 * all);
 		free(x);
 		free(y);
@@ -173,7 +174,7 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 			       slack[2][8];
 			uint8_t *bytes = NULL;
 
-			/* Queries and keys are rounded after the transform. */
+			/* Queries and keys are rounded after the Hadamard transform. */
 			for (int32_t h = 0; h < n_head; h++) {
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
 				sketch_hadamard(turned + h * s->dim, s->dim);
@@ -220,8 +221,8 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 
 						be->ops->key_scan(be, &a);
 						got = unguarded(be, &out);
-						/* A score may be off by the query's rounding, the normalisation by as
-						 * much again. */
+						/* A score may be wrong by the rounding of the query, and its
+						 * normalisation by the same amount. */
 						for (size_t i = 0; i < n_out; i++)
 							bad += !(fabs(got[i] - want[how][i]) <=
 							         2 * slack[how][i / (size_t)s->n] + 1.5e-3 +
@@ -332,8 +333,8 @@ TEST(plane_scans_agree_with_doubles)
 		}
 }
 
-/* Rounding the query to bytes costs nearly nothing beside rounding the keys: the best 512 of 7,680 by the sketch's
- * scores and by exact products with the rounded keys. */
+/* Compare the best 512 of 7,680 keys by the sketch's scores with those by exact products with the rounded keys:
+ * rounding the query to bytes adds almost no error. */
 TEST(bytes_are_enough_for_queries)
 {
 	enum { DIM = 64, N = 7680, GROUP = 3, K = 512 };
@@ -655,7 +656,8 @@ TEST(topk_agrees_with_sorting)
 			}
 }
 
-/* Attention over the k and the sample is, on average, attention over all: see sample_holds(). */
+/* Attention over the top k and the weighted sample estimates attention over all slots without bias: see
+ * sample_holds(). */
 TEST(a_sample_stands_for_the_rest)
 {
 	static const int32_t sizes[] = { 2, 3, 63, 64, 65, 129, 700, 2048, 5001 };
@@ -677,7 +679,8 @@ TEST(a_sample_stands_for_the_rest)
 				}
 }
 
-/* Two query heads, 20 keys, scores z_h[j] = ((7 j + 5 h j + 3 h) mod 13) / 4: known sets with and without pooling. */
+/* Two query heads and 20 keys with scores z_h[j] = ((7 j + 5 h j + 3 h) mod 13) / 4, whose top k with and without
+ * pooling is known. */
 TEST(topk_toy)
 {
 	static const float raw[] = { .01499f, .04962f, .01107f, .06372f, .14221f,
@@ -693,7 +696,8 @@ TEST(topk_toy)
 
 		if (!be)
 			continue;
-		/* A key of two values and queries that pick one each make any scores. */
+		/* With keys of two values, and queries that each pick one value, keys are chosen to give these
+		 * scores. */
 		for (int j = 0; j < 20; j++)
 			for (int h = 0; h < 2; h++)
 				key[j][h] = (float)((7 * j + 5 * h * j + 3 * h) % 13) / 4;
@@ -779,7 +783,8 @@ TEST(moves_read_before_they_write)
 						table[i] = cosf(angle);
 						table[i + 1] = sinf(angle);
 					}
-					/* Distinct targets in a random order, any sources: cycles and chains. */
+					/* Random moves with distinct targets and arbitrary sources, so that there are
+					 * cycles and chains. */
 					m = must_alloc((size_t)HEADS * (size_t)(3 * n + 1) * sizeof *m);
 					to = must_alloc(CAP * sizeof *to);
 					for (int h = 0; h < HEADS; h++) {
@@ -877,7 +882,7 @@ TEST(bad_operands_are_refused)
 	struct tensor plane = tensor_new(be, DT_F16, 32, 8, NULL), turn = tensor_new(be, DT_F32, 2, 8, NULL);
 
 	refuses_bad_operands(be);
-	/* Moves that lead outside. */
+	/* Moves to or from slots outside the plane. */
 	for (int i = 0; i < 6; i++) {
 		struct tensor move = tensor_new(be, DT_I32, 2, 3, NULL);
 
@@ -898,7 +903,7 @@ TEST(bad_operands_are_refused)
 	be->ops->close(be);
 }
 
-/* Keys and queries that are not numbers: an answer of the right form, no crash, no endless loop. */
+/* NaN in keys and queries: the result has valid slots; no crash, no endless loop. */
 TEST(numbers_that_are_none)
 {
 	for (int l = 0; l < N_LEVELS; l++)

@@ -1,5 +1,5 @@
-/* tests/kernels/t_short_conv.c - the gated short convolution of recurrent layers against double: any width, taps and
- * cut into calls. */
+/* tests/kernels/t_short_conv.c - the gated short convolution of recurrent layers: compared with double for several
+ * widths and numbers of taps, and any cut into calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static float *randoms(size_t n)
 	return x;
 }
 
-/* out [n][cols] and next [taps - 1][cols], in calls of `step` tokens with `threads` threads. */
+/* Compute out [n][cols] and the next state [taps - 1][cols], in calls of `step` tokens with `threads` threads. */
 static void run(const struct conv *c, int32_t step, int threads, float *out, float *next)
 {
 	struct backend *be = open_level("c", threads);
