@@ -1,6 +1,6 @@
-/* tests/lib/attacks.h - strings that attack terminals: they take over the terminal, hide text or break the screen.
- * Built by rules from three lists: what begins a sequence, its contents, what ends it. Also invisible characters,
- * and bytes that are not characters. */
+/* tests/lib/attacks.h - strings that attack terminals: they take over the terminal, hide text or break the screen. They
+ * are combined from three lists: beginnings of sequences, contents, ends. Also invisible characters, and bytes that are
+ * not characters. */
 #ifndef WEIR_TEST_ATTACKS_H
 #define WEIR_TEST_ATTACKS_H
 
@@ -30,7 +30,7 @@ static inline void attack_add(struct attacks *a, const char *begin, const char *
 	str_adds(s, end);
 }
 
-/* Also what UTF-8 forbids: surrogates, and beyond the last code point. */
+/* Append a code point in UTF-8, even one that UTF-8 forbids: surrogates, and those beyond the last code point. */
 static inline void attack_utf8(struct str *s, uint32_t cp)
 {
 	char b[4];
@@ -56,7 +56,7 @@ static inline void attack_utf8(struct str *s, uint32_t cp)
 	}
 }
 
-/* Control sequences: of every final byte, and those with a meaning that does harm. */
+/* Add control sequences: with every final byte, and those known to do harm. */
 static inline void attacks_csi(struct attacks *a)
 {
 	/* clang-format off */
@@ -85,8 +85,8 @@ static inline void attacks_csi(struct attacks *a)
 	}
 }
 
-/* Strings for the terminal: title, clipboard, links, colours, files, programs; not ended, ended in other ways, within
- * each other. */
+/* Add control strings for the terminal: title, clipboard, links, colours, files, programs; without an end, with other
+ * ends, nested. */
 static inline void attacks_strings(struct attacks *a)
 {
 	/* clang-format off */
@@ -136,7 +136,7 @@ static inline void attacks_strings(struct attacks *a)
 	attack_add(a, "\033[200~", "\033[200~ \033[201~", "\033[201~\r/quit\r");
 }
 
-/* What writes over what stands there, or hides or reorders it. */
+/* Add characters that overwrite, hide or reorder text. */
 static inline void attacks_characters(struct attacks *a)
 {
 	/* clang-format off */
@@ -179,8 +179,8 @@ static inline void attacks_characters(struct attacks *a)
 		if (i % 5 == 0)
 			attack_utf8(s, hidden[i]);
 	}
-	/* Stacks of marks on a letter, on nothing, on a wide character; joined emoji without end; text hidden in
-	 * tags. */
+	/* Stacks of combining marks on a letter, on nothing, on a wide character; long chains of joined emoji; text
+	 * hidden in tag characters. */
 	for (int kind = 0; kind < 8; kind++) {
 		static const uint32_t base[] = { 'a', 0, 0x6f22, 0x1f600, ' ', 0x5e9, 0xe01, 0x1f1e9 },
 				      mark[] = { 0x301, 0x489, 0x5b8, 0x200d, 0xfe0f, 0xe0061, 0x334, 0x1f3ff };

@@ -1,5 +1,5 @@
-/* tests/lib/attn_ref.h - attention computed in double, and a call of attn() on a backend with guards behind its
- * output. For tests of every backend. */
+/* tests/lib/attn_ref.h - attention computed in double, and calls of attn() on a backend with guards after the output.
+ * For tests of all backends. */
 #ifndef WEIR_TEST_ATTN_REF_H
 #define WEIR_TEST_ATTN_REF_H
 
@@ -29,12 +29,12 @@ struct shape {
 	enum dtype type;
 	int32_t n_part, n_rows[MOST_PARTS];
 	int list[MOST_PARTS];
-	float spread;   /* size of queries: 0.1 = even attention, 3 = sharp */
-	int32_t window; /* of parts without lists; 0 = none */
+	float spread;   /* scale of the queries: 0.1 = even attention, 3 = peaked */
+	int32_t window; /* sliding window of parts without lists; 0 = none */
 	float softcap;
 	int sinks;  /* sink_of() each head */
-	int biased; /* the first list adds bias_of() each slot to the scores */
-	int prompt; /* its tokens are of a prompt */
+	int biased; /* 1 = the first list adds bias_of() to the scores of its slots */
+	int prompt; /* 1 = the tokens are computed as tokens of a prompt */
 };
 
 struct world {
@@ -44,7 +44,8 @@ struct world {
 	int32_t *rows[MOST_PARTS]; /* [n_kv][n_rows] */
 	void *kb, *vb;             /* planes as stored */
 	float *k, *v;              /* and as floats */
-	/* [n][n_head * block_bytes]: the blocks that each query reads; NULL = all.  Of one part from slot 0 on */
+	/* [n][n_head * block_bytes]: bits of the blocks that each query reads, for a single part from slot 0 on; NULL =
+	 * all */
 	uint8_t *blocks;
 	int32_t block_bytes;
 	int bidirectional; /* 1: no causal mask */
@@ -62,7 +63,7 @@ static inline float sink_of(int32_t head)
 {
 	return 3 * sinf((float)(7 * head + 1));
 }
-/* As of a sample: selected slots have none, sampled ones up to 4, and some are not there. */
+/* Bias as for a sample: 0 for selected slots, up to 4 for sampled ones, SAMPLE_NONE for missing ones. */
 static inline float bias_of(int32_t head, int part, int32_t k)
 {
 	int32_t x = (37 * k + 11 * head + 5 * part) % 23;
@@ -132,7 +133,8 @@ static inline size_t world_row(const struct world *w, int32_t head, int part, in
 	return ((size_t)head * (size_t)w->s.cap + (size_t)row) * (size_t)w->s.dim;
 }
 
-/* out [n][width] and p [n][n_head][cols] (0 where not seen), both in double. */
+/* Compute in double the output out [n][width] and the probabilities p [n][n_head][cols], which are 0 for slots that a
+ * token does not read. */
 static inline void world_double(const struct world *w, double *out, double *p)
 {
 	const struct shape *s = &w->s;
@@ -239,9 +241,9 @@ static inline void stage_free(struct stage *g)
 		}
 }
 
-#define GUARD 12345.5f /* what lies behind outputs */
+#define GUARD 12345.5f /* value of the guards after outputs */
 
-/* Tokens t0 .. t1 in one call, into out [t1 - t0][width]. */
+/* Compute tokens t0 .. t1 in one call into out [t1 - t0][width]. */
 static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const struct attn_probe *probe, float *out)
 {
 	const struct shape *s = &g->w->s;
@@ -340,7 +342,7 @@ static inline struct shape shape_random(int round)
 	return s;
 }
 
-/* The same with what few models have: a soft cap, a sliding window, sinks. */
+/* Return a random shape with features that few models have: a soft cap, a sliding window, sinks. */
 static inline struct shape shape_of_few(int round)
 {
 	struct shape s = shape_random(round);
@@ -361,8 +363,8 @@ static inline struct shape shape_of_few(int round)
 	return s;
 }
 
-/* Attention at every level this machine has against the computation in double, in worlds of these shapes; `with`
- * changes a world before, or NULL. */
+/* Compare attention at every level this machine has with the computation in double, for `rounds` shapes. with: changes
+ * a world before it is used; may be NULL. */
 static inline void attn_matches_double(struct shape (*shape)(int round), void (*with)(struct world *), int rounds,
                                        const char *what)
 {
@@ -414,7 +416,7 @@ static inline int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* p [heads] apart by `stride` -> one number. */
+/* Reduce the probabilities of several heads, `stride` apart, to one number. */
 static inline double reduced(const double *p, size_t stride, int32_t heads, enum reduce reduce)
 {
 	double x[64], sum = 0;
@@ -427,7 +429,7 @@ static inline double reduced(const double *p, size_t stride, int32_t heads, enum
 	                               : (x[(heads - 1) / 2] + x[heads / 2]) / 2;
 }
 
-/* The fewest of the n probabilities that hold the share. */
+/* Return how many of the n probabilities, largest first, are needed to reach the share. */
 static inline double rows_holding(const double *p, int32_t n, double share)
 {
 	double *x = must_alloc((size_t)n * sizeof *x), sum = 0;

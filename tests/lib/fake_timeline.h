@@ -20,14 +20,14 @@ struct engine {
 
 struct timeline {
 	uint64_t seed;
-	int32_t plane_bytes; /* of one token in one plane: FAKE_PLANES of them are its rows */
+	int32_t plane_bytes; /* bytes of one token in one plane; a token has FAKE_PLANES of them */
 	int32_t ctx;
-	int32_t window_planes; /* of its planes, those that have forgotten the tokens before `held` */
-	int32_t held;          /* these tokens lack the rows of the last planes */
-	int32_t bounded;       /* tokens from here on have no rows; 0 = all have */
-	size_t head_bytes;     /* of state in the head */
+	int32_t window_planes; /* number of planes of layers with a window: they lack the tokens before `held` */
+	int32_t held;          /* number of first tokens that lack entries in the windowed planes */
+	int32_t bounded;       /* tokens from this one on have no entries; 0 = all tokens have entries */
+	size_t head_bytes;     /* bytes of state in the head */
 	const char *policy;
-	int fail_after; /* timeline_entries_save() fails after so many calls; 0 = never */
+	int fail_after; /* the number of the call of timeline_entries_save() that fails; 0 = none */
 	struct tokens tokens;
 	struct str marks;
 	uint8_t *rows; /* [ctx][FAKE_PLANES][plane_bytes] */
@@ -73,7 +73,7 @@ static inline size_t fake_row(const struct timeline *tl)
 
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 
-/* What all tokens 0 .. n with their marks come to. */
+/* Return a hash of tokens 0 .. n and their marks. */
 static inline uint64_t fake_state(const struct timeline *tl, size_t n)
 {
 	uint64_t h = tl->seed;
@@ -111,7 +111,7 @@ static inline void fake_add(struct timeline *tl, int32_t id, int mark)
 		fake_fill(tl->rows + at * fake_row(tl), fake_row(tl), fake_state(tl, at + 1));
 }
 
-/* n tokens that depend on what and where. */
+/* Append n tokens that depend on `what` and on their positions. */
 static inline void fake_grow(struct timeline *tl, uint64_t what, int32_t n)
 {
 	uint64_t h = fake_state(tl, tl->tokens.n);
@@ -135,7 +135,7 @@ static inline void fake_cut(struct timeline *tl, size_t n)
 		tl->begun_n = (int32_t)n;
 }
 
-/* Does it hold what its tokens say? */
+/* 1 if all entries are those that the tokens determine. */
 static inline int fake_right(const struct timeline *tl)
 {
 	size_t n = fake_row(tl);
@@ -234,7 +234,7 @@ static inline void fake_transpose(struct timeline *tl, int32_t first, int32_t n,
 		}
 }
 
-/* The last planes are those of layers with a window. */
+/* 1 if the windowed planes, which are the last ones, have entries of these tokens. */
 int timeline_windows_hold(struct timeline *tl, int32_t first, int32_t n)
 {
 	return !tl->window_planes || first + n > tl->held;

@@ -1,7 +1,7 @@
 /* tests/lib/faultvfs.c - the VFS of faultvfs.h.
  *
- * A file object is the real one with a head in front that has our methods. A call goes on to the real method unless
- * it is its turn to fail. A failing call does nothing, except that a write may be done in half, as on disks.
+ * A file object is a header with our methods, followed by the real file object. A call is passed to the real method
+ * unless it must fail. A failing call does nothing, except that half of a write may be done, as on real disks.
  *
  * For power cuts each file also has a model in memory: the bytes that are safely on the disk, and the writes since
  * the last sync. Whether a call also synced the directory is observed, by watching how SQLite opens the directory. */
@@ -28,7 +28,7 @@ static sqlite3_vfs shim, *real;
 struct body;
 struct file {
 	sqlite3_file base;
-	sqlite3_file *under; /* lies behind this struct */
+	sqlite3_file *under; /* the real file object, which follows this struct in memory */
 	struct body *body;   /* NULL: not followed */
 };
 
@@ -76,15 +76,15 @@ int fault_hits(void)
 
 /* ---- power cuts ---- */
 
-/* A file, whatever its names are. */
+/* A file, independent of its names. */
 struct body {
 	struct body *next;
-	uint8_t *disk; /* what is there for good */
+	uint8_t *disk; /* bytes that are safely on the disk */
 	size_t size;
 	struct change {
 		size_t at, n;
 		uint8_t *bytes;
-	} * change; /* since then; bytes NULL: cut to `at` bytes */
+	} * change; /* changes since then; bytes NULL = truncated to `at` bytes */
 	int n;
 };
 
@@ -94,7 +94,7 @@ static struct {
 	struct {
 		char text[64];
 		struct body *disk, *now;
-	} name[32]; /* of the directory, NULL = no such file */
+	} name[32]; /* names in the directory; a file NULL = does not exist */
 	int names, calls, off, unsynced, dir_opened;
 	uint64_t dice;
 } power;
@@ -130,7 +130,7 @@ static struct body *body_new(void)
 	return power.bodies = b;
 }
 
-/* Its place in the list; -1 = not in the directory that is followed. */
+/* Return the index of a file's name, which is added if it is new; -1 = not in the followed directory. */
 static int name_of(const char *path)
 {
 	size_t n = strlen(power.dir);
@@ -151,7 +151,7 @@ static int name_of(const char *path)
 	return i;
 }
 
-/* Put one change into the bytes of a file: all of it, or each sector by a toss. */
+/* Apply one change to the bytes of a file: completely, or each sector with a probability of `odds` per cent. */
 static void change_apply(const struct change *c, uint8_t **bytes, size_t *size, size_t sector, unsigned odds)
 {
 	if (!c->bytes) {
@@ -171,7 +171,7 @@ static void change_apply(const struct change *c, uint8_t **bytes, size_t *size, 
 			continue;
 		if (*size < at + n) {
 			*bytes = need(realloc(*bytes, at + n + 1));
-			/* Where nothing was written yet there are zeros, or what the disk held before. */
+			/* A gap that was never written has zeros, or old contents of the disk. */
 			for (size_t i = *size; i < at; i++)
 				(*bytes)[i] = odds & 1 ? 0 : (uint8_t)toss();
 			*size = at + n;
@@ -201,7 +201,7 @@ static void body_change(struct body *b, size_t at, const void *bytes, size_t n)
 		memcpy(c->bytes = need(malloc(n + 1)), bytes, n);
 }
 
-/* What the disk may hold of a file. */
+/* Write a possible state of a file on the disk after a power failure. */
 static void body_image(const struct body *b, int fd)
 {
 	static const unsigned odds[] = { 3, 50, 51, 97 };
@@ -216,8 +216,8 @@ static void body_image(const struct body *b, int fd)
 		const struct change *c = &b->change[i];
 		int whole = way == 1 || (way == 2 && i < upto) || (way == 3 && i >= upto);
 
-		/* Nothing; all; up to one that is torn; the last ones alone; each sector as it happens; each change as
-		 * it happens. */
+		/* Six ways: no change; all changes; all up to one that is torn; only the last ones; random sectors;
+		 * random changes. */
 		if (whole || (way == 4 && (c->bytes || toss() & 1)) || (way == 5 && toss() & 1) ||
 		    (way == 2 && i == upto && c->bytes))
 			change_apply(c, &bytes, &size, sector, whole || way == 5 ? 100 : each);
@@ -253,7 +253,7 @@ static void power_fail(void)
 	}
 }
 
-/* Before a call that changes something; 1 = there is no power. */
+/* Called before each call that changes something. Returns 1 if the power has failed. */
 static int power_fails(void)
 {
 	if (power.dir[0] && !power.off && power.calls > 0 && --power.calls == 0)
@@ -261,7 +261,7 @@ static int power_fails(void)
 	return power.off;
 }
 
-/* The file or name was synced, and with it perhaps the directory. */
+/* A file was synced: if SQLite also opened the directory, its names are safe, too. */
 static void dir_settle(void)
 {
 	for (int i = 0; power.dir_opened && i < power.names; i++)
@@ -282,7 +282,7 @@ void power_begin(const char *dir)
 		int i, fd;
 
 		snprintf(path, sizeof path, "%.400s/%.255s", dir, f->d_name);
-		/* Shared memory is made anew by who comes first. */
+		/* Skip shared memory, which the first process creates anew. */
 		if (f->d_name[0] == '.' || strstr(f->d_name, "-shm") || (i = name_of(path)) < 0)
 			continue;
 		fd = open(path, O_RDONLY);
@@ -457,7 +457,7 @@ static int v_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, 
 	if (!rc)
 		file->base.pMethods = &methods;
 	if (!rc && i >= 0) {
-		/* A file that was not there: new, whoever made it. */
+		/* A file that did not exist before is a new one. */
 		if (!power.name[i].now)
 			power.name[i].now = body_new();
 		file->body = power.name[i].now;

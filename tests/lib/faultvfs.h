@@ -18,31 +18,30 @@ enum fault_kind {
 	FAULT_ALL = 127,
 };
 
-/* Register it once; later calls do nothing.  Not the default VFS: name it where a store is opened. */
+/* Register the VFS; later calls do nothing. It is not the default VFS: name it when a store is opened. */
 void fault_init(void);
-/* The nth call (1 = the next) of these kinds fails with that kind's SQLite error; sticky: all after it too.
- * full: writes fail as on a full disk.  Starts the counts anew.  n 0: nothing fails, calls are counted. */
+/* Make the nth call (1 = the next) of these kinds fail with that kind's SQLite error. sticky: 1 = all later calls fail,
+ * too. full: 1 = writes fail as on a full disk. n = 0: nothing fails, calls are only counted. Resets the counts. */
 void fault_set(int kinds, int n, int sticky, int full);
-/* Calls of these kinds since fault_set(). */
+/* Return the number of calls of these kinds since fault_set(). */
 int fault_calls(int kinds);
-/* Calls that were failed since fault_set(). */
+/* Return the number of calls that were made to fail since fault_set(). */
 int fault_hits(void);
 
-/* ---- power cuts ----
- * What was written, cut or made since the last sync of its file (names: since the last sync of the directory) may be on
- * the disk wholly, in part, in any order or not at all when the power fails.  A write that was lost in part was lost in
- * whole sectors; what lies beside the bytes of a write is safe, as SQLite takes it to be. */
+/* ---- power cuts ---- When the power fails, changes since the last sync of a file (names: of the directory) may be on
+ * the disk completely, in part, in any order or not at all. A partly lost write loses whole sectors. Bytes beside a
+ * write are safe, as SQLite assumes. */
 
-/* Files of this directory are followed from now on; what they hold now is on the disk. */
+/* Follow the files of this directory from now on; their current contents count as safely on the disk. */
 void power_begin(const char *dir);
-/* After `calls` more calls that change a file or a name (1 = before the next one) the power fails: what the disk may
- * hold then is put into `image`, a new directory, and from then on every call fails and changes nothing. */
+/* Let the power fail at the `calls`-th next call that changes a file or a name (1 = at the next one). A possible state
+ * of the disk is then written to `image`, a new directory, and all later calls fail and change nothing. */
 void power_cut(int calls, const char *image, uint64_t seed);
-/* Did it fail? */
+/* 1 if the power has failed. */
 int power_off(void);
-/* Writes and cuts of files that were not synced when it failed. */
+/* Return the number of writes and truncations that were not synced when the power failed. */
 int power_unsynced(void);
-/* Follow nothing any more; every file must be closed. */
+/* Stop following files; every file must be closed. */
 void power_end(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/lib/gguf_bad.h - for the GGUF tests: a file must be refused properly, or accepted and walked.
+/* tests/lib/gguf_bad.h - for the GGUF tests: checks that a file is refused properly, or accepted and readable.
  *
  * A bad file must be refused as ERR_MODEL with one printable line that names the byte and the field. Files are
  * copied into blocks of exactly their size, so that a sanitizer sees every read past the end, and the parser's
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-static int n_refused; /* hand-made bad files so far */
+static int n_refused; /* number of refused files so far */
 
 /* ---- counting what is allocated ---- */
 
@@ -43,7 +43,7 @@ __attribute__((constructor)) static void count_allocations(void)
 	__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
 }
 #elif defined(__GLIBC__)
-/* The program's own definitions come before the library's, for every caller. */
+/* These definitions replace the C library's for all callers. */
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);
@@ -67,7 +67,8 @@ void *realloc(void *p, size_t n)
 }
 #endif
 
-/* Per byte of file: a 14-byte record of metadata becomes 72 bytes of table, 8 of index, 8 while sorting. */
+/* The bound is 8 bytes per byte of the file: a metadata record of 14 bytes becomes 72 bytes of table, 8 of index, and 8
+ * while sorting. */
 static inline int allocated_too_much(size_t file_size)
 {
 	return alloc_sum > 4096 + 8 * file_size;
@@ -75,7 +76,7 @@ static inline int allocated_too_much(size_t file_size)
 
 /* ---- parsing ---- */
 
-/* Parse an exact copy; on success walk it all. */
+/* Parse an exact copy; if that succeeds, read all of it. */
 static inline int parse_copy(const void *bytes, size_t n, struct err *e)
 {
 	char *exact = malloc(n ? n : 1);
@@ -111,7 +112,7 @@ static inline void check_message(const struct err *e, const char *field)
 		          (unsigned char)*p);
 }
 
-/* The file must be refused with a message that holds `field`; frees it. */
+/* Check that the file is refused with an error that contains `field`, and free it. */
 static inline void refused(struct str *file, const char *field)
 {
 	struct err e = { 0 };
@@ -132,13 +133,13 @@ static inline void accepted(struct str *file)
 	str_free(file);
 }
 
-/* Bytes behind a hostile record, so that no case is refused merely because the file is short. */
+/* Append bytes after a hostile record, so that it is not refused just because the file is too short. */
 static inline void put_room(struct str *f)
 {
 	put_zeros(f, 4096);
 }
 
-/* A small complete file with every type of value and three tensors. */
+/* Make a small complete file with every type of value and three tensors. */
 static inline void make_good(struct str *out)
 {
 	struct mk m = { 0 };

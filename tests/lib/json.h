@@ -1,4 +1,4 @@
-/* tests/lib/json.h - the program's JSON reader (jv_... of app/term/term.h), and what only tests need of JSON.
+/* tests/lib/json.h - the program's JSON reader (engine/base/json.h), and functions for JSON that only tests need.
  * Absent values are 0 or NULL, because the reference files are our own. */
 #ifndef WEIR_TESTS_JSON_H
 #define WEIR_TESTS_JSON_H
@@ -8,7 +8,7 @@
 struct jv jv_at(struct jv array, size_t i);
 size_t jv_len(struct jv array);
 double jv_num(struct jv);
-/* Decoded string; the caller frees.  *n may be NULL. */
+/* Return the decoded string, which the caller frees. n may be NULL. */
 char *jv_str(struct jv, size_t *n);
 
 #endif

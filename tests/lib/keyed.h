@@ -10,8 +10,8 @@
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/test.h"
 
-/* Write the file of tests/ with the keys that m holds, which are freed, as path. Offsets of tensors stay as they are: a
- * last key fills what was added to a multiple of the alignment. */
+/* Write a copy of a model file of tests/ to `path`, with the keys of m added; frees m. Tensor offsets stay valid,
+ * because a padding key makes the added bytes a multiple of the alignment. */
 static inline void keyed_model(const char *rel, struct mk *m, const char *path)
 {
 	enum { ALIGNMENT = 32, COUNT_AT = 16, KEYS_AT = 24 };
@@ -24,7 +24,7 @@ static inline void keyed_model(const char *rel, struct mk *m, const char *path)
 	CHECK(bytes && n > KEYS_AT);
 	mk_string(m, "test.fill", "");
 	fill = (ALIGNMENT - m->kv.n % ALIGNMENT) % ALIGNMENT;
-	m->kv.n -= 8; /* the empty text's length */
+	m->kv.n -= 8; /* remove the length of the empty string, to replace the string */
 	memset(blank, ' ', fill);
 	put_string(&m->kv, blank);
 	memcpy(&n_kv, bytes + COUNT_AT, sizeof n_kv);

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What readline loses: the state of commands and searches that were broken off, a text that vi killed. */
+/* Suppress reports of memory that readline leaks: the state of aborted commands and searches, text that vi mode has
+ * killed. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -23,7 +24,7 @@ const char *__lsan_default_suppressions(void)
 	       "leak:rl_kill_text\n";
 }
 
-static int line_unused; /* keys of the last type() that the line had no use for */
+static int line_unused; /* number of keys of the last type() that the line did not use */
 
 __attribute__((unused)) static void line_on_key(const struct key *k, void *ud)
 {
@@ -31,7 +32,7 @@ __attribute__((unused)) static void line_on_key(const struct key *k, void *ud)
 	line_unused += !input_key(k);
 }
 
-/* What a terminal sends; ends as if nothing more came. */
+/* Feed bytes as a terminal sends them, and then let time pass, so that incomplete sequences end. */
 __attribute__((unused)) static void type_n(const char *bytes, size_t n)
 {
 	struct keys keys = { 0 };
@@ -59,7 +60,7 @@ __attribute__((unused)) static const char *line_text(void)
 	return input_text(NULL);
 }
 
-/* The message that Enter ended, or "(none)". */
+/* Return the message that Enter has sent, or "(none)". */
 __attribute__((unused)) static const char *taken(void)
 {
 	static struct str s;
@@ -68,9 +69,9 @@ __attribute__((unused)) static const char *taken(void)
 }
 
 static struct grid line_grid;
-static int line_x, line_y; /* the cursor, counted from the line's first row */
+static int line_x, line_y; /* position of the cursor, relative to the line's first row */
 
-/* The line on a screen of w columns, at most h rows of it. */
+/* Return the input line as shown in w columns and at most h rows. */
 __attribute__((unused)) static const char *screen(int w, int h)
 {
 	static struct str s;
@@ -87,7 +88,7 @@ __attribute__((unused)) static const char *screen(int w, int h)
 	return s.p;
 }
 
-/* The popup in w columns and h rows, with the styles of its cells if wanted. */
+/* Return the popup as shown in w columns and h rows. styles: 1 = with the styles of its cells. */
 __attribute__((unused)) static const char *popup(int w, int h, int styles)
 {
 	static struct str s;
@@ -129,7 +130,7 @@ __attribute__((unused)) static const char *const pieces[] = {
 	"\n",
 };
 
-/* Keys for `make test`, and with WEIR_SOAK=FACTOR. */
+/* Return the number of keys: n for `make test`, more with WEIR_SOAK=FACTOR. */
 __attribute__((unused)) static long storm_length(long n)
 {
 	const char *soak = getenv("WEIR_SOAK");
@@ -137,7 +138,8 @@ __attribute__((unused)) static long storm_length(long n)
 	return soak ? atol(soak) * 100000 : n / (test_patience() > 1 ? 4 : 1);
 }
 
-/* n random keys, pastes and calls: the line stays UTF-8, the cursor is on the screen, and it still works in the end. */
+/* Feed n random keys, pastes and calls. The line must stay valid UTF-8, the cursor on the screen, and the line usable
+ * at the end. */
 __attribute__((unused)) static void key_storm(long n)
 {
 	static const char *const seqs[] = {
@@ -211,7 +213,7 @@ __attribute__((unused)) static void key_storm(long n)
 		}
 		input_wants_escape();
 	}
-	/* Whatever was open: Ctrl-G, and it works again. */
+	/* Ctrl-G closes whatever is open; then the line must work again. */
 	keys_free(&keys);
 	type("\007\007");
 	input_abandon();

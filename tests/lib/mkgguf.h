@@ -63,7 +63,7 @@ static inline void put_f64(struct str *b, double v)
 	put_le(b, u, 8);
 }
 
-/* A string with any bytes. */
+/* Append a string of any bytes. */
 static inline void put_bytes(struct str *b, const void *p, size_t n)
 {
 	put_u64(b, n);
@@ -118,7 +118,7 @@ static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, 
 struct mk {
 	struct str kv, dir, data;
 	uint64_t n_kv, n_tensor;
-	uint32_t alignment; /* 0 = 32; set it before the first tensor; mk_finish writes no key for it */
+	uint32_t alignment; /* 0 = 32; set it before the first tensor; mk_finish() writes no key for the alignment */
 };
 
 static inline void mk_key(struct mk *m, const char *key, enum gguf_type type)
@@ -151,7 +151,7 @@ static inline void mk_string(struct mk *m, const char *key, const char *s)
 	put_string(&m->kv, s);
 }
 
-/* The n elements follow with put_...(&m->kv, ...). */
+/* Begin an array; the caller then appends n elements by put_...(&m->kv, ...). */
 static inline void mk_array(struct mk *m, const char *key, enum gguf_type elem, uint64_t n)
 {
 	mk_key(m, key, GGUF_ARRAY);
@@ -172,7 +172,7 @@ static inline void mk_tensor(struct mk *m, const char *name, uint32_t n_dims, co
 	m->n_tensor++;
 }
 
-/* Append the file to out and free what m holds. */
+/* Append the file to *out and free m. */
 static inline void mk_finish(struct mk *m, struct str *out)
 {
 	put_header(out, 3, m->n_tensor, m->n_kv);
@@ -186,7 +186,7 @@ static inline void mk_finish(struct mk *m, struct str *out)
 	str_free(&m->data);
 }
 
-/* <unk> <s> </s>, the 256 bytes, 26 letters, and words: n tokens of the SentencePiece kind. */
+/* Add a SentencePiece vocabulary of n tokens: <unk>, <s>, </s>, the 256 bytes, 26 letters, and words. */
 static inline void mk_vocab(struct mk *m, int n)
 {
 	mk_string(m, "tokenizer.ggml.model", "llama");

@@ -23,7 +23,7 @@ static inline struct area fresh(int w, int h)
 	return area_of(&screen);
 }
 
-/* The screen below a line that says what it shows. */
+/* Append a title line and the screen. */
 static inline void add_screen(struct str *out, const char *what)
 {
 	str_addf(out, "==== %s %dx%d\n", what, screen.w, screen.h);
@@ -39,7 +39,7 @@ static const char *dump(void)
 	return s.p;
 }
 
-/* Does the screen say that? */
+/* 1 if the screen contains the text. */
 static inline int says(const char *text)
 {
 	return strstr(dump(), text) != NULL;
@@ -48,7 +48,7 @@ static inline int says(const char *text)
 #define CHECK_SAYS(text)     CHECK_MSG(says(text), "\"%s\" is not on the screen:\n%s", text, dump())
 #define CHECK_SAYS_NOT(text) CHECK_MSG(!says(text), "\"%s\" is on the screen:\n%s", text, dump())
 
-/* Row y has that style at the first place of a text. */
+/* Return the style of the cell at which the text first occurs on the screen. */
 static inline int style_of(const char *text)
 {
 	for (int y = 0; y < screen.h; y++)
@@ -103,7 +103,7 @@ static inline void check_ascii(const struct str *s)
 		}
 }
 
-/* What every grid must hold, see ui/screen/grid.c. */
+/* 1 if the grid has the properties that ui/screen/grid.c guarantees. */
 static inline int sound(const struct grid *g)
 {
 	for (int y = 0; y < g->h; y++)
@@ -170,7 +170,7 @@ static inline struct key control(int32_t cp)
 static uint8_t kept_col[UI_COLS] __attribute__((unused)), where_col[UI_COLS] __attribute__((unused));
 static uint8_t heat[30 * UI_COLS] __attribute__((unused));
 
-/* A conversation behind a document, in a cascade of three rings. */
+/* Fill in sample data: a conversation after a document, in a cascade of three rings. */
 static char text_col[UI_COLS][UI_COL_TEXT];
 static inline void sample(struct ui_cache *c)
 {
@@ -240,7 +240,7 @@ static inline void sample(struct ui_cache *c)
 	c->every = 0.2;
 }
 
-/* Attention that moves from the newest ring to the oldest and back. */
+/* Return a pane of the cache with attention that moves from the newest ring to the oldest and back. */
 static inline struct pane *cache_sample(int ascii)
 {
 	struct pane *p = pane_new(&cache_pane, ascii);
@@ -302,7 +302,7 @@ static inline enum pane_key press(struct pane *p, struct key k, struct ui_action
 	return pane_press(p, &k, out);
 }
 
-/* In a function with a struct ui_action act. */
+/* Press a key; needs a local struct ui_action act. */
 #define PRESS(c) press(p, (struct key){ .code = (c) }, &act)
 
 static inline void sessions_draw(struct pane *p, int w, int h)
@@ -354,7 +354,7 @@ static inline void docs_draw(struct pane *p, int w, int h)
 	pane_draw(p, &a);
 }
 
-/* A text of so many numbered lines. */
+/* Return a pane with a document of numbered lines. */
 static inline struct pane *numbered(int lines, const char *name)
 {
 	struct pane *p = pane_new(&documents_pane, 0);

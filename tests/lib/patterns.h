@@ -1,12 +1,12 @@
-/* tests/lib/patterns.h - repeating patterns, and a test that a pass over a text takes time in proportion to its
- * length.
+/* tests/lib/patterns.h - repeating patterns, and a check that processing a text (a pass) takes time in proportion to
+ * its length.
  *
- * A pattern fails if twice the text takes more than three times the processor time, and four times the text more
- * than three times as long again; this tells linear and n log n from quadratic. It also fails if it takes OF_MEDIAN
- * times as long as the median of all patterns. The least of several measurements counts, because other programs
- * run; times below a floor count as noise. A few KB find what is badly quadratic. WEIR_SOAK takes 1 and 2 MB, and 4
- * MB of patterns that were doubtful at 2 MB, and prints the slowest pattern of each pass (tests/reliability.md).
- * WEIR_PATTERNS=TEXT runs only passes whose name contains the text. */
+ * A pattern fails if twice the text takes more than three times the processor time, and four times the text more than
+ * three times as long again; this tells linear and n log n from quadratic. It also fails if it takes OF_MEDIAN times as
+ * long as the median of all patterns. The least of several measurements counts, because other programs run; times below
+ * a floor count as noise. A few KB are enough to find a badly quadratic pass. With WEIR_SOAK, texts have 1 and 2 MB,
+ * and 4 MB for patterns that were suspicious at 2 MB; the slowest pattern of each pass is printed
+ * (tests/reliability.md). WEIR_PATTERNS=TEXT runs only passes whose name contains the text. */
 #ifndef WEIR_TEST_PATTERNS_H
 #define WEIR_TEST_PATTERNS_H
 
@@ -55,7 +55,7 @@ static const char *const units[] = {
 /* clang-format on */
 enum { UNITS = LEN(units), SHAPES = 7, RANDOM = 40, PATTERNS = UNITS + SHAPES + RANDOM, UNIT_MOST = 400 };
 
-/* A unit of its own for each number; 0: not of bytes that repeat. */
+/* Make the random unit number `seed`. */
 static inline void random_unit(size_t seed, struct str *out)
 {
 	static const char letters[] = "\n\n\n  \t\f#*_`[]()<>|-=+~!&\\\"'.:,;1a A0/@$%^{}\r";
@@ -70,7 +70,7 @@ static inline void random_unit(size_t seed, struct str *out)
 	}
 }
 
-/* Patterns that are more than a unit again and again. */
+/* Make pattern i, which is more than a repeated unit. Returns its name. */
 static inline const char *shape(size_t i, size_t n, struct str *out)
 {
 	switch (i) {
@@ -105,7 +105,7 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 		while (out->n < n)
 			str_adds(out, "int a = \"b\"; /* c */ ");
 		return "a line of code that never ends";
-	case 5: /* the next number, again and again, behind which no title is found */
+	case 5: /* ascending section numbers without titles */
 		str_adds(out, "6. Head\n\n");
 		while (out->n < n)
 			str_adds(out, "x\n6.1\n\n");
@@ -119,7 +119,7 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 	}
 }
 
-/* Pattern i, n bytes of it (or a few more); its name in *name. */
+/* Set *out to pattern i with n bytes or a few more, and name to its name. */
 static inline void pattern(size_t i, size_t n, struct str *out, char name[UNIT_MOST])
 {
 	struct str unit = { 0 };
@@ -158,7 +158,7 @@ static inline void pattern(size_t i, size_t n, struct str *out, char name[UNIT_M
 	str_free(&unit);
 }
 
-/* before, the pattern, behind; escaped as text of XML, or as it is. */
+/* Set *out to `before`, the pattern and `behind`. escape: 1 = escape the pattern as text of XML. */
 static inline void wrap(struct str *out, const char *before, const char *p, size_t n, int escape, const char *behind)
 {
 	str_clear(out);
@@ -176,7 +176,7 @@ static inline void wrap(struct str *out, const char *before, const char *p, size
 
 /* ---- the measure ---- */
 
-/* share: it gets a part of the bytes that others get, since it is slow by its nature. */
+/* A pass over a text. share: > 1 = it gets only this part (1/share) of the bytes, because it is slow. */
 struct pass {
 	const char *name;
 	void (*run)(const char *, size_t);
@@ -184,8 +184,8 @@ struct pass {
 };
 
 #define FACTOR    3.0
-#define OF_MEDIAN 150 /* what is quadratic up to a bound is linear behind that, and slow */
-#define AGAIN     5   /* measurements of one that looks more than linear */
+#define OF_MEDIAN 150 /* detects passes that are quadratic up to a bound and linear, but slow, beyond it */
+#define AGAIN     5   /* measurements of a pattern that looks worse than linear */
 
 static inline double time_of(const struct pass *pass, const struct str *s, size_t n)
 {
@@ -207,8 +207,8 @@ static inline int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A block of memory that has become large enough to be mapped anew each time makes a step at one size. What grows
- * faster than the text does so at the next size, too. */
+/* Check a suspicious pattern at twice the size. A single step can come from the allocator, which maps large blocks anew
+ * each time; a pass that is worse than linear is also too slow at the next size. */
 static inline void check_twice(const struct pass *pass, size_t i, size_t bytes, double half, double whole)
 {
 	struct str s = { 0 };
@@ -225,7 +225,7 @@ static inline void check_twice(const struct pass *pass, size_t i, size_t bytes, 
 	          name, bytes >> 11, half, bytes >> 10, whole, bytes >> 9, twice);
 }
 
-/* floor: seconds that pass for noise. */
+/* Measure a pass over all patterns. floor: times below this many seconds count as noise. */
 static inline void measure(const struct pass *pass, size_t bytes, double floor, struct slowest *slowest)
 {
 	static struct str s;
@@ -256,7 +256,7 @@ static inline void measure(const struct pass *pass, size_t bytes, double floor, 
 	}
 	qsort(all, PATTERNS, sizeof *all, by_time);
 	median = all[PATTERNS / 2];
-	/* Where most patterns are refused at once the median says nothing. */
+	/* If most patterns are refused at once, the median is too small to compare with. */
 	if (median < bytes * 1e-8)
 		median = bytes * 1e-8;
 	CHECK_MSG(slowest->whole <= OF_MEDIAN * median || slowest->whole <= 5 * floor,

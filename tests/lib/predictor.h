@@ -21,7 +21,7 @@ static inline void predictor_dir_remove(void)
 		fprintf(stderr, "%s was not removed\n", predictor_dir);
 }
 
-/* From now on networks are looked for in a folder of this test, which goes with it. */
+/* Let networks be looked for in a temporary folder, which is removed at the end of the program. */
 static inline void predictor_home(void)
 {
 	static int made;
@@ -35,7 +35,7 @@ static inline void predictor_home(void)
 	atexit(predictor_dir_remove);
 }
 
-/* Weights that make predictions from all of the image: mostly positive, small. */
+/* Fill in random weights, small and mostly positive, so that predictions depend on the whole image. */
 static inline void predictor_random(struct predictor *p, unsigned seed)
 {
 	float *w = (float *)p;
@@ -62,7 +62,8 @@ static inline void predictor_put(uint64_t fingerprint, int32_t block, int32_t ro
 	str_free(&path);
 }
 
-/* The prediction for n columns of an image of `rows` rows, the oldest first, each `stride` numbers long, in double. */
+/* Compute the prediction in double for n columns of an image of `rows` rows, oldest first, each `stride` numbers
+ * long. */
 static inline void predictor_double(const struct predictor *p, const double *image, int32_t rows, size_t stride,
                                     int32_t n, double *out)
 {
@@ -101,7 +102,7 @@ static inline void predictor_double(const struct predictor *p, const double *ima
 	free(inner);
 }
 
-/* For every block that tests select. */
+/* Store networks for every block size that tests use. */
 static inline void predictor_put_for(const struct engine *e)
 {
 	static const int32_t block[] = { 1, 4, 8, 16, 32 };

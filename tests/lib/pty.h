@@ -34,7 +34,7 @@ struct pty {
 	int master, fd;
 	pthread_t reader;
 	pthread_mutex_t lock;
-	struct str got; /* since the last look */
+	struct str got; /* output since the last pty_take() */
 	int stop[2];
 	struct termios before;
 };
@@ -93,7 +93,7 @@ static inline void pty_close(struct pty *p)
 	str_free(&p->got);
 }
 
-/* All that was written until now. */
+/* Append all output so far to *out. */
 static inline void pty_take(struct pty *p, struct str *out)
 {
 	double until = now_seconds() + 120 * test_patience();
@@ -147,7 +147,7 @@ static const char *cap(const char *name)
 	return s == (const char *)-1 ? NULL : s;
 }
 
-/* Returns whether margins can be turned off. */
+/* Allow the sequences of a terminfo entry. Returns 1 if automatic margins can be switched off. */
 static inline int allow_terminfo(struct vt *v, const char *entry)
 {
 	static const char *const plain[] = {
@@ -175,7 +175,7 @@ static inline int allow_terminfo(struct vt *v, const char *entry)
 		vt_allow(v, tparm(cap("sgr"), 0L, (long)(bits & 1), (long)(bits >> 1 & 1), 0L, (long)(bits >> 2 & 1),
 		                  (long)(bits >> 3 & 1), 0L, 0L, 0L));
 	del_curterm(set_curterm(before));
-	/* The modes that display.c sets itself. */
+	/* Allow the modes that display.c sets itself. */
 	vt_allow(v, "\33[?0h\33[?0l");
 	return margins;
 }
@@ -187,8 +187,9 @@ struct show {
 	struct vt vt;
 	struct display *d;
 	struct grid g;
-	int utf8, awkward_corner;     /* see display.c */
-	int hides_cursor, alternates; /* what the entry has */
+	int utf8, awkward_corner; /* see display.c */
+	/* 1 = the terminfo entry can hide the cursor; can switch to the alternate screen */
+	int hides_cursor, alternates;
 };
 
 static inline void show_open(struct show *s, const char *term, const char *entry, int w, int h, int color)
@@ -231,7 +232,7 @@ static inline void describe_cell(char *out, size_t cap_out, const struct vt_cell
 	         c->width, c->pen.fg, c->pen.bg, c->pen.attrs);
 }
 
-/* What a cell of the grid must have become. */
+/* Return how the terminal must show a cell of the grid. */
 static inline struct vt_cell expected(const struct show *s, const struct cell *c, const struct theme *theme,
                                       int colours)
 {
@@ -251,7 +252,7 @@ static inline struct vt_cell expected(const struct show *s, const struct cell *c
 	return want;
 }
 
-/* The terminal shows the grid.  colours < 0: only the text is compared. */
+/* Check that the terminal shows the grid. colours < 0: compare only the text. */
 static inline void check_screen(struct show *s, const char *theme_name_, int colours)
 {
 	const struct theme *theme = theme_find(theme_name_, NULL);
@@ -283,7 +284,7 @@ static inline void check_screen(struct show *s, const char *theme_name_, int col
 				uint8_t attrs = colours < 0 ? 0 : got->pen.attrs ^ want.pen.attrs;
 				int fg = colours >= 0 && got->pen.fg != want.pen.fg,
 				    bg = colours >= 0 && got->pen.bg != want.pen.bg;
-				if (want.cp == ' ') { /* whose letters nobody sees */
+				if (want.cp == ' ') { /* the text attributes and colour of a blank are invisible */
 					attrs &= VT_UNDER | VT_REVERSE;
 					fg = fg && (want.pen.attrs & VT_REVERSE);
 				}

@@ -27,7 +27,8 @@ enum {
 	RECITE_END = 2,
 };
 
-/* Blanks separate tokens; a word that is there already is joined to the next one. */
+/* The two answers. Blanks separate tokens; a word that occurs again is joined with the next one, because each token
+ * must be unique. */
 static const char *const recite_text[2] = {
 	"A weir is a low wall across a river. It raises the water a little and lets the rest flow over its crest.\n\n"
 	"People build weirs\n\n"
@@ -39,7 +40,7 @@ static const char *const recite_text[2] = {
 	"A second pool, further up, may keep one bucket in four. It holds less, yet looks back much longer.",
 };
 
-/* The order of this list is the order of the vocabulary behind the bytes. */
+/* The tokens, in the order of the vocabulary: special tokens, bytes, words. */
 struct recite {
 	char text[RECITE_TOKENS][160];
 	int next[RECITE_TOKENS], n, first[2];
@@ -53,7 +54,7 @@ static inline int recite_known(const struct recite *r, const char *text)
 	return 0;
 }
 
-/* Words as SentencePiece has them: a blank is U+2581. */
+/* Add the words of an answer as SentencePiece writes them, with U+2581 for a blank. */
 static inline void recite_words(struct recite *r, int which)
 {
 	const char *s = recite_text[which];
@@ -87,7 +88,7 @@ static inline void recite_plan(struct recite *r)
 		r->next[i] = r->first[i - RECITE_BYTES != '?'];
 }
 
-/* -1 or 1, the same for the same numbers. */
+/* Return -1 or 1, a pseudo-random function of the two numbers. */
 static inline float recite_sign(int code, int i)
 {
 	uint64_t x = (uint64_t)code * 0x9e3779b97f4a7c15u + (uint64_t)i * 0xd1342543de82ef95u;
@@ -97,7 +98,8 @@ static inline float recite_sign(int code, int i)
 	return x >> 40 & 1 ? 1 : -1;
 }
 
-/* A token's own code would be no use to the bytes: they share that of what follows them. */
+/* Add the embedding and output matrices: the embedding of a token is close to the output row of the token that follows
+ * it. */
 static inline void recite_matrices(struct mk *m, const struct recite *r)
 {
 	size_t n = (size_t)r->n * RECITE_WIDTH;
@@ -149,7 +151,7 @@ static inline void recite_vocab(struct mk *m, const struct recite *r)
 		put_u32(&m->kv, i == 0 ? 2 : i < RECITE_BYTES ? 3 : i < RECITE_WORDS ? 6 : 1);
 }
 
-/* Writes the model.  0, or -1. */
+/* Write the model. Returns 0 or -1. */
 static inline int recite_write(const char *path)
 {
 	static const struct {
@@ -208,7 +210,7 @@ static inline void recite_forget(void)
 	rmdir(recite_home);
 }
 
-/* Writes recite_model, made once for this run and gone at its end.  0, or -1. */
+/* Write the model to recite_model, once per program; it is deleted at exit. Returns 0 or -1. */
 static inline int recite_make(void)
 {
 	if (*recite_model)

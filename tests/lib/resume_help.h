@@ -15,7 +15,7 @@ static inline void save_on(struct snaps *s, struct engine *e, struct timeline *t
 	          "%s", err.msg);
 }
 
-/* n tokens, the most likely ones. */
+/* Generate n tokens greedily into out[]. */
 static inline void answer(struct timeline *tl, int32_t *out, int n)
 {
 	struct sampling greedy = sampling_default;
@@ -30,7 +30,7 @@ static inline void answer(struct timeline *tl, int32_t *out, int n)
 	}
 }
 
-/* Does the text of a talk, with a question more, find all of it?  Reads the question. */
+/* Append one token to the sequence and prefill it. Checks that all earlier tokens are reused. */
 static inline void asks(struct timeline *tl, int32_t id)
 {
 	struct tokens want = { 0 };
@@ -43,7 +43,7 @@ static inline void asks(struct timeline *tl, int32_t id)
 	tokens_add(&want, id);
 	CHECK_MSG(timeline_sync(tl, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
 	timeline_stats(tl, &st);
-	/* The token that was sampled last waits for its row. */
+	/* Two tokens may be computed, because the last sampled token has no KV entry yet. */
 	CHECK_MSG(st.prefill_tokens <= 2, "%d tokens were read", st.prefill_tokens);
 	tokens_free(&want);
 }

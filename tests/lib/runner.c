@@ -11,8 +11,8 @@
 
 #include "kernels/macros.h"
 
-/* The second process that parses a document (sessions/import/import.h): in the programs that read documents, and only
- * in those. */
+/* The second process that parses documents (sessions/import/import.h); weak, because only programs that import
+ * documents have it. */
 int doc_helper(int argc, char **argv) __attribute__((weak));
 
 static struct {
@@ -35,7 +35,7 @@ void test_add(const char *name, void (*fn)(void))
 void test_fail(const char *file, int line, const char *fmt, ...)
 {
 	va_list ap;
-	/* One broken loop must not bury the rest under a million lines. */
+	/* Print at most 20 failures per test, so that a loop does not print a million lines. */
 	if (++fails_here > 20)
 		return;
 	fprintf(stderr, "    %s:%d: ", file, line);
@@ -135,7 +135,7 @@ const char *test_unpacked(const char *archive, const char *rel)
 
 static char model_path[1024];
 
-/* Before any test changes the environment. */
+/* Find the default model, before any test changes the environment. */
 static void find_model(void)
 {
 	const char *own = getenv("WEIR_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -235,13 +235,15 @@ static double now(void)
 int main(int argc, char **argv)
 {
 	static double start;
-	static int passed, failed, skipped; /* static: longjmp must not undo them */
+	static int passed, failed, skipped; /* static, so that longjmp() does not restore old values */
 	int helper = doc_helper ? doc_helper(argc, argv) : -1;
 
 	if (helper >= 0)
 		return helper;
-	setenv("WEIR_ENCODER", "off", 0); /* encoding takes seconds; tests of the encoder name it */
-	/* A test that starts its own program again and finds it is no helper would start itself without end. */
+	/* off by default, because encoding takes seconds; tests of the encoder switch it on */
+	setenv("WEIR_ENCODER", "off", 0);
+	/* Refuse unknown options: a test program that starts itself as a helper, but is none, would otherwise run its
+	 * tests again, endlessly. */
 	if (argc > 1 && argv[1][0] == '-' && strcmp(argv[1], "--list")) {
 		fprintf(stderr, "unknown option '%s': --list, or parts of the names of tests\n", argv[1]);
 		return 2;

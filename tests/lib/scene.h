@@ -1,4 +1,4 @@
-/* tests/lib/scene.h - a chat with a tiny model, behind a front end that records what it is told. It replaces line
+/* tests/lib/scene.h - a chat with a tiny model and a front end that records what it shows. The front end replaces line
  * mode and the full screen. */
 #ifndef WEIR_SCENE_H
 #define WEIR_SCENE_H
@@ -20,19 +20,19 @@ enum { WORDS_MOST = 32 };
 struct scene {
 	struct options o;
 	struct chat c;
-	struct str said, errors, shown, draft; /* since the last command; shown: text of answers */
-	struct str resumed;                    /* what opening the session said */
+	struct str said, errors, shown, draft; /* output since the last command; shown: text of answers */
+	struct str resumed;                    /* notice about the resumed session */
 	int answer;                            /* of ask */
-	int turns, came_back, stop_after;      /* stop_after: pieces, then the answer is stopped; 0 = never */
-	int kill_after;                        /* pieces, then the process is killed; 0 = never */
-	/* progress with these words, then what runs is stopped; NULL = never */
+	int turns, came_back, stop_after;      /* stop_after: stop the answer after this many pieces; 0 = never */
+	int kill_after;                        /* kill the process after this many pieces; 0 = never */
+	/* stop the work at the progress report with this text; NULL = never */
 	const char *stop_at;
 	char *args[WORDS_MOST];
 	int n_arg;
 };
 static char home[64];
 
-/* What say() says is a notice, too. */
+/* Record a message of say() as a notice. */
 static void on_say(const char *text, size_t n, void *ud)
 {
 	struct scene *s = ud;
@@ -202,12 +202,12 @@ __attribute__((unused)) static void cleanup(void)
 	char command[100];
 
 	snprintf(command, sizeof command, "rm -rf %.60s", home);
-	if (home[0] && system(command)) { /* only a directory is left */
+	if (home[0] && system(command)) { /* on failure only a directory is left behind */
 	}
 	home[0] = 0;
 }
 
-/* Everything that was said, as one text; and the sampled ids. */
+/* Set *out to all messages as one text, with roles and token ids. */
 __attribute__((unused)) static void whole(const struct conversation *conv, struct str *out)
 {
 	str_clear(out);

@@ -12,7 +12,7 @@ struct scored {
 	int32_t slot;
 };
 
-/* For qsort(): the largest pooled score first, of equal ones the largest raw one, of equal ones the newest slot. */
+/* For qsort(): largest pooled score first; ties by the larger raw score, then by the newer slot. */
 static inline int scored_order(const void *pa, const void *pb)
 {
 	const struct scored *a = pa, *b = pb;
@@ -22,7 +22,7 @@ static inline int scored_order(const void *pa, const void *pb)
 	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
 }
 
-/* All n scores, sorted, into all[n]: pooled is the largest of the `pool` scores around each. */
+/* Set all[n] to all scores, sorted. pooled: the largest of the `pool` scores around a slot. */
 static inline void scored_pool(const double *x, int32_t n, int32_t pool, struct scored *all)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -34,8 +34,8 @@ static inline void scored_pool(const double *x, int32_t n, int32_t pool, struct 
 	qsort(all, (size_t)n, sizeof *all, scored_order);
 }
 
-/* Probabilities of a token on slots list[0 .. n) (NULL: the first n): the largest of the heads that read one KV head,
- * or their mean. q: [group][dim]; key: slot 0 of that head, slots `stride` floats apart. */
+/* Set out[] to the attention of a token to slots list[0 .. n) (NULL: the first n): the largest of the heads that share
+ * a KV head, or (mean) their mean. q: [group][dim]; key: slot 0 of the KV head, slots `stride` floats apart. */
 static inline void scored_row(const float *q, int32_t group, int32_t dim, const float *key, size_t stride, double scale,
                               const int32_t *list, int32_t n, int mean, double *out)
 {

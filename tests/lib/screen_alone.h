@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What readline keeps: room for the argument of a command that was broken off; undo of a search inside of a search. */
+/* Suppress reports of memory that readline leaks: arguments of aborted commands, undo data of nested searches. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -62,7 +62,7 @@ static inline void closed(void)
 	u = NULL;
 }
 
-/* What came of it, as "SEND hello|STOP|": all actions that there are. */
+/* Return all pending actions, as "SEND hello|STOP|". */
 static inline const char *asked(void)
 {
 	static const char *const name[] = { "SEND",   "STOP",     "QUIT",    "SUSPEND", "REPAINT", "EDITOR",
@@ -78,7 +78,7 @@ static inline const char *asked(void)
 		str_add(&text, a.text, a.n);
 		str_addf(&s, "%s", name[a.what]);
 		if (a.what == UI_SEND && !u->work.verb.n)
-			ui_work(u, NULL); /* it did no work */
+			ui_work(u, NULL); /* as if the message needed no work */
 		if (text.n)
 			str_addf(&s, " %s", text.p);
 		str_free(&text);
@@ -91,7 +91,7 @@ static inline const char *asked(void)
 	return str_text(&s);
 }
 
-/* A key by its bytes, typed at human speed, and what came of it. */
+/* Type a key, given by its bytes, at human speed, and return the actions. */
 static inline const char *key(const char *bytes)
 {
 	ui_feed(u, bytes, strlen(bytes), now += 0.3);

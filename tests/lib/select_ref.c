@@ -310,16 +310,14 @@ void random_scores(float *x, int32_t n, int kind)
 		case 3: x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN; break;
 		case 4: x[i] = NAN; break;
 		case 5: x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY; break;
-		case 6: /* rising: a sample tells nothing wrong, ranks are all at the end */
-			x[i] = (float)i * 1e-3f - 20;
-			break;
-		default: /* period of the sample's step: the estimate fails and the second way is taken */
+		case 6: /* ascending scores: the best are all at the end */ x[i] = (float)i * 1e-3f - 20; break;
+		default: /* peaks with the period of the sample's step: the estimate fails, so the fallback is tested */
 			x[i] = i % (n / 512 ? n / 512 : 1) == 0 ? 5.0f + 0.001f * bell() : bell();
 		}
 }
 
-/* Of one KV head: taken in proportion to exp(score), spread over the sequence, weighted by what each stands for.
- * Returns how many. */
+/* Check the sample of one KV head: slots are sampled in proportion to exp(score), spread over the sequence, and
+ * weighted by the inverse of their probability. Returns their number. */
 static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n, int32_t k, int32_t sample,
                                     const int32_t *slot, const float *bias)
 {
@@ -357,10 +355,10 @@ static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n,
 			CHECK_MSG(at == taken, "%s: %d of %d sampled slots do not ascend", name, (int)(taken - at),
 			          (int)taken);
 	}
-	/* Probabilities are in proportion to an exp() of the selection's own, which is right to a thousandth; the bias
-	 * is that of the probability that was used. */
+	/* The selection uses its own exp(), which is precise to 1/1000; the bias must match the probability computed
+	 * with it. */
 	CHECK_MSG(worst < 4e-3, "%s, %d and %d of %d: a bias is off by %g", name, (int)k, (int)sample, (int)n, worst);
-	/* A sum may round to the other side where it is a half. */
+	/* A sum close to a half may be rounded up or down. */
 	CHECK_MSG(off < 0.51 + 2e-3 * sample, "%s, %d and %d of %d: %g slots from what the probabilities say", name,
 	          (int)k, (int)sample, (int)n, off);
 	free(chosen);
@@ -394,7 +392,7 @@ void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, in
 		topk_plain(want, x + h * (n + 3), n, k, 1, 0, 0, 0);
 		CHECK_MSG(!memcmp(want, got + h * cols, (size_t)k * sizeof *want),
 		          "%s: other slots with a sample, %d of %d, kind %d", name, (int)k, (int)n, kind);
-		/* Without a finite best score there is nothing to be in proportion to. */
+		/* With an infinite best score, probabilities are undefined. */
 		if (kind != 5)
 			sample_of_head_holds(name, x + h * (n + 3), n, k, sample, got + h * cols, weight + h * cols);
 		for (int32_t i = 0; i < cols; i++)

@@ -12,39 +12,40 @@
 #include "kernels/common/quant.h"
 #include "tests/lib/levels.h"
 
-/* The tensor's bytes. */
+/* Return the tensor's bytes. */
 void *tensor_read(struct backend *be, const struct tensor *t);
 
-/* What stands where nothing may be written: in results of floats and of integers. */
+/* values of guards, where nothing may be written: in float results; in integer results */
 #define GUARD     12345.5f
 #define GUARD_ROW 987654321
 
-/* A result [rows][cols] with a column and a row too many, all filled with guards. */
+/* Make a tensor for a result [rows][cols], with one more column and one more row, filled with guards. */
 struct tensor guarded(struct backend *be, enum dtype type, int32_t rows, int32_t cols);
 
-/* Its contents [rows][cols]; checks the guards and drops the tensor. */
+/* Return the result [rows][cols], after a check of the guards; drops the tensor. */
 void *unguarded(struct backend *be, struct tensor *t);
 
-/* A normal variable, near enough. */
+/* Return a random number with an approximately normal distribution. */
 float bell(void);
 
-/* Keys as models make them: each channel with an offset and a spread of its own, a few far from zero. */
+/* Return random keys [heads][cap][dim] like those of models: each channel has its own mean and deviation, and a few are
+ * far from zero. */
 float *random_keys(int32_t heads, int32_t cap, int32_t dim);
 
-/* A query of n numbers; some are far from zero. */
+/* Return a random query of n numbers. outliers: 1 = some are far from zero. */
 float *random_query(int32_t n, int outliers);
 
-/* A plane of that type and what it holds as floats. */
+/* Make a plane of this type from x. held: set to the stored values as floats. */
 struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
                         float *held);
 
-/* Keys [heads][cap][dim] as a sketch of the first n slots of each head holds them: centred, turned and coded, and with
- * `back` turned back; the mean is added. The nearest codes, with single precision deciding which of two is nearer when
- * it is close. */
+/* Set out to keys [heads][cap][dim] as a sketch of the first n slots stores them: centred, transformed and rounded to
+ * the nearest codes, with the mean added. back: 1 = transform back. Close decisions between two codes are made in
+ * single precision, as in the kernel. */
 void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits, int back);
 
-/* What a scan should give, from keys [n_kv_head][cap][dim]; slack[h] = the most that rounding a query to steps of
- * 1/`steps` of its largest value moves a score of KV head h. */
+/* Compute the scores of a scan in double, from keys [n_kv_head][cap][dim]. slack[h]: largest change of a score of KV
+ * head h if the query is rounded to steps of 1/`steps` of its largest value. */
 void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv,
                 int32_t dim, int32_t cap, int32_t n, float scale, enum reduce how, double steps);
 
@@ -60,16 +61,15 @@ static const struct shape select_shapes[] = {
 };
 enum { N_SHAPES = LEN(select_shapes) };
 
-/* Are the first n keys of every head the same in two sketches? The bytes of slots that no key was written to may
- * differ. */
+/* 1 if the first n keys of every head are equal in two sketches. Bytes of slots without a key may differ. */
 int sketches_equal(const uint8_t *a, const uint8_t *b, int32_t heads, int32_t cap, int32_t n, int32_t dim,
                    int32_t bits);
 
-/* A key sketch of the first n slots, filled in ragged calls. */
+/* Make a key sketch of the first n slots. ragged: 1 = filled in calls of different sizes. */
 struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits,
                          int ragged);
 
-/* How many numbers of two ascending lists of n are the same. */
+/* Return how many numbers two ascending lists of n have in common. */
 int32_t overlap(const int32_t *a, const int32_t *b, int32_t n);
 
 /* ---- the top k ---- */
@@ -79,25 +79,26 @@ struct ranked {
 	int32_t row;
 };
 
-/* For qsort() of struct ranked: best first; equal ones by their slot. */
+/* For qsort() of struct ranked: best first; ties by the slot. */
 int better(const void *pa, const void *pb);
 
-/* The top k by sorting everything. */
-/* A sample behind the k of n scores: the k as without it, and every property that backend.h promises of the others. */
+/* sample_holds(): check a top k with a sample: the k are those without a sample, and the sample has the properties that
+ * backend.h promises. */
+/* topk_plain(): compute the top k by sorting all scores. */
 void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, int32_t sample, int kind);
 void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,
                 int best_first);
 
-/* Scores of several kinds: smooth, tied, flat, with infinities and NaN. */
+/* Fill x with random scores of a kind: smooth, tied, flat, with infinities or NaN. */
 void random_scores(float *x, int32_t n, int kind);
 
-/* Slots of pages in any order, ragged and not, against the definition. */
+/* Check the expansion of pages to slots, in any order and with a partial last page, by its definition. */
 void page_rows_agree(struct backend *be);
 
-/* The last call has failed, with a reason that names `what`. */
+/* Check that the last call has failed with an error that contains `what`. */
 void must_fail(struct backend *be, const char *what);
 
-/* Operands of the wrong shape, for every operation of selection. */
+/* Check that every operation of selection refuses operands of the wrong shape. */
 void refuses_bad_operands(struct backend *be);
 
 #endif

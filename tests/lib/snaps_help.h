@@ -1,5 +1,4 @@
-/* tests/lib/snaps_help.h - a store with a kv.db in a folder of its own, and the questions that several tests ask
- * it. */
+/* tests/lib/snaps_help.h - a store with a kv.db in a folder of its own, and checks that several tests share. */
 #ifndef WEIR_SNAPS_HELP_H
 #define WEIR_SNAPS_HELP_H
 
@@ -39,7 +38,7 @@ static inline void box_weights(struct snaps_box *b, const char *text)
 		abort();
 }
 
-/* Open kv.db; 0 or -1. */
+/* Open kv.db. Returns 0 or -1. */
 static inline int box_snaps(struct snaps_box *b, struct err *e)
 {
 	struct snaps_options o = { .budget = (uint64_t)1 << 34, .vfs = b->vfs };
@@ -48,11 +47,11 @@ static inline int box_snaps(struct snaps_box *b, struct err *e)
 	return snaps_open(&b->s, b->store, &o, &b->notice, e);
 }
 
-/* Everything but kv.db. */
+/* Make the folder and the store, without opening kv.db. */
 static inline void box_begin(struct snaps_box *b)
 {
 	struct store_options o = { 0 };
-	/* In memory where there is such a place: most tests are not about the disk, and sync often. */
+	/* In /dev/shm if possible, because the tests sync often and most do not depend on the disk. */
 	const char *tmp = getenv("WEIR_TIME") || access("/dev/shm", W_OK) ? getenv("TMPDIR") : "/dev/shm";
 	struct timeline *tl = fake_open(1, 40, 1);
 	struct err e = { 0 };
@@ -117,7 +116,7 @@ static inline long long box_number(struct snaps_box *b, const char *sql)
 	return n;
 }
 
-/* Does the snapshot of a message give the first n tokens of `like`? */
+/* 1 if the snapshot of a message restores the first n tokens of `like`. */
 static inline int box_loads(struct snaps_box *b, const struct timeline *like, int64_t message, int32_t n)
 {
 	struct timeline *back = fake_open(like->seed, like->plane_bytes, like->ctx);
@@ -133,7 +132,7 @@ static inline int box_loads(struct snaps_box *b, const struct timeline *like, in
 	return right;
 }
 
-/* What snaps_check() finds; 0 = nothing. */
+/* Return the result of snaps_check(); 0 = no damage. */
 static inline int box_check(struct snaps_box *b)
 {
 	struct str report = { 0 };

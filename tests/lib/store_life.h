@@ -1,8 +1,7 @@
-/* tests/lib/store_life.h - random lives of a store: sessions that grow, fork and are deleted, with a diary of the
- * steps.
+/* tests/lib/store_life.h - random sequences of changes to a store (lives): sessions grow, fork and are deleted.
  *
- * A step is written to the diary before it is taken and again after it was acknowledged. However the life ends, the
- * store must be the result of the acknowledged steps, or of one step more. */
+ * Each step is written to a diary before it is made and again after it was acknowledged. However a life ends, the store
+ * must be the result of the acknowledged steps, or of one more step. */
 #ifndef WEIR_STORE_LIFE_H
 #define WEIR_STORE_LIFE_H
 
@@ -38,7 +37,7 @@ __attribute__((unused)) static struct chat *chat_of(struct life *l, int64_t id)
 	return NULL;
 }
 
-/* What an entry does; numbers that were not given out yet are 0. */
+/* Apply an entry of the diary to the model. Numbers that the store has not assigned yet are 0. */
 __attribute__((unused)) static void live(struct life *l, const struct entry *y)
 {
 	struct chat *c = y->op == NEW ? NULL : chat_of(l, y->session), *d;
@@ -52,7 +51,7 @@ __attribute__((unused)) static void live(struct life *l, const struct entry *y)
 		c->hash[c->n++] = y->hash;
 		break;
 	case UPDATE:
-		/* Forks show the same message. */
+		/* Forks share the message, so they change, too. */
 		for (int i = 0; i < l->n; i++)
 			for (int k = 0; k < l->chat[i].n; k++)
 				if (l->chat[i].message[k] == y->message)
@@ -153,12 +152,12 @@ __attribute__((unused)) static void life_choose(const struct life *l, struct ent
 	if (y->op == SET_HEAD || y->op == FORK)
 		y->at = roll(c->n + 1);
 	if (y->op == FORK && !y->at)
-		y->at = c->n; /* 0 stands for the head there */
+		y->at = c->n; /* session_fork() takes 0 as the head */
 	if (y->op == UPDATE)
 		y->message = c->message[roll(c->n)];
 }
 
-/* Take it; numbers that the store gives out are noted. */
+/* Make the step in the store, and note the numbers that the store assigns. */
 __attribute__((unused)) static int life_step(struct store *s, struct life *l, struct entry *y,
                                              const struct stored_message *m, struct err *e)
 {

@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 struct place {
-	char dir[400]; /* the store's; its parent is made and removed with it */
+	char dir[400]; /* folder of the store; its parent folder is made and removed with it */
 	struct store *store;
 };
 
 __attribute__((unused)) static void place_dir(struct place *p)
 {
 	struct stat st;
-	/* Many thousand fsyncs: in memory where that is to be had. */
+	/* In /dev/shm if possible, because the tests make many thousand fsync calls. */
 	const char *top = getenv("WEIR_TEST_DIR");
 	char base[300];
 
@@ -59,7 +59,7 @@ __attribute__((unused)) static struct store *place_make(struct place *p)
 	return s;
 }
 
-/* The files of a directory, and it. */
+/* Remove a directory and its files. */
 __attribute__((unused)) static void remove_dir(const char *dir)
 {
 	DIR *d = opendir(dir);
@@ -95,7 +95,7 @@ __attribute__((unused)) static long long place_count(struct store *s, const char
 	return n;
 }
 
-/* Change the file as somebody else would, while nobody has it open. */
+/* Change chat.db by SQL, as another program would, while it is closed. */
 __attribute__((unused)) static void file_sql(const char *dir, const char *sql)
 {
 	char path[500];
@@ -127,7 +127,7 @@ __attribute__((unused)) static int add_text(const struct stored_message *m, void
 	return 0;
 }
 
-/* "a b c": the texts on the way to the head. */
+/* Return the texts of the shown messages, as "a b c". */
 __attribute__((unused)) static const char *shown(struct store *s, int64_t session)
 {
 	static struct str out[4];
@@ -208,7 +208,7 @@ __attribute__((unused)) static void check_clean(struct store *s, int line)
 			test_fail(__FILE__, __LINE__, "%s: %s", #call, e_.msg);                                        \
 	} while (0)
 
-/* Does any file of the directory hold these bytes? */
+/* 1 if any file of the directory contains these bytes. */
 __attribute__((unused)) static int on_disk(const char *dir, const char *word)
 {
 	DIR *d = opendir(dir);

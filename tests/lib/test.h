@@ -13,7 +13,7 @@
 void test_add(const char *name, void (*fn)(void));
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-int test_failures(void); /* of this test so far: for one that goes on in a child process */
+int test_failures(void); /* failed checks of this test so far; for tests that continue in a child process */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* a figure worth printing */
 
 #define TEST(name)                                                                                                     \
@@ -24,7 +24,7 @@ void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* a
 	}                                                                                                              \
 	static void test_##name(void)
 
-/* A test that takes minutes: there is one only where WEIR_SOAK is set (`make soak`). */
+/* A test that takes minutes; it exists only if WEIR_SOAK is set (`make soak`). */
 #define SOAK_TEST(name)                                                                                                \
 	static void test_##name(void);                                                                                 \
 	__attribute__((constructor)) static void add_##name(void)                                                      \
@@ -58,29 +58,31 @@ void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* a
 	} while (0)
 #define SKIP(...) test_skip(__VA_ARGS__)
 
-/* Path of a file of the reference data ($WEIR_SHARED, default ../shared): "data/models/x.gguf".  Skips the test
- * where it is absent.  Static buffer, four calls deep. */
+/* Return the path of a file of the reference data ($WEIR_SHARED, default ../shared), such as "data/models/x.gguf".
+ * Skips the test if it does not exist. Static buffers for the last four calls. */
 const char *test_shared(const char *rel);
-/* Path of a committed file, from the top of the checkout ($WEIR_TOP, default "."): "tests/vectors/x". */
+/* Return the path of a committed file, given from the top of the checkout ($WEIR_TOP, default "."), such as
+ * "tests/vectors/x". */
 const char *test_file(const char *rel);
-/* Path of a file in an archive tests/vectors/NAME.tar.xz, which is unpacked until the program ends:
- * test_unpacked("NAME", "x"). Skips the test where there is no xz. Static buffer, four calls deep. */
+/* Return the path of a file in the archive tests/vectors/NAME.tar.xz, which is unpacked until the program ends:
+ * test_unpacked("NAME", "x"). Skips the test if xz is not installed. Static buffers for the last four calls. */
 const char *test_unpacked(const char *archive, const char *rel);
-/* The default model's path ($WEIR_TEST_MODEL or the user's cache); skips the test where it is absent. */
+/* Return the default model's path ($WEIR_TEST_MODEL or the user's cache). Skips the test if it does not exist. */
 const char *test_model(void);
-/* Factor on every bound of time: 1, or 20 where the build is slow (a sanitizer). Bounds tell linear from quadratic, not
- * fast from slow. */
+/* Return the factor on every time limit: 1, or 20 for a slow build (a sanitizer). Limits distinguish linear from
+ * quadratic time, not fast from slow code. */
 double test_patience(void);
-/* Rounds of a random comparison: n, or every WEIR_TEST_FEWER-th of them where that is set (an emulated processor). */
+/* Return the rounds of a random comparison: n, or n / WEIR_TEST_FEWER if that is set (for an emulated processor). */
 int test_rounds(int n);
-/* Seconds of processor time that this process has taken, all threads together: what other programs disturb least. */
+/* Return the processor time of this process in seconds, all threads together. Other programs disturb it less than wall
+ * time. */
 double cpu_seconds(void);
-/* The whole file, NUL-terminated, or NULL; the caller frees. */
+/* Return the whole file, NUL-terminated, which the caller frees; or NULL. */
 char *test_read(const char *path, size_t *n);
-/* Deterministic random numbers, seeded per test. */
+/* Return pseudo-random numbers, the same in every run of a test. */
 uint64_t test_rand(void);
 float test_randf(float lo, float hi);
-/* sum (a-b)^2 / sum b^2, in double. */
+/* Return sum (a - b)^2 / sum b^2, computed in double. */
 double test_nmse(const float *a, const float *b, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* tests/lib/tiny.h - whole models of some families, small enough to be made and run quickly. Their weights are
- * random, the same every time. */
+/* tests/lib/tiny.h - complete models of some families, small enough to be made and run quickly. Their weights are
+ * pseudo-random, the same every time. */
 #ifndef WEIR_TEST_TINY_H
 #define WEIR_TEST_TINY_H
 
@@ -22,8 +22,8 @@ static const struct tiny_family {
 	{ "gemma2", 0, 0, 1, 1, 40 }, /* two of three layers have a window */
 };
 enum { FAMILIES = 4, WINDOWED = 3 };
-static int tiny_layers = LAYERS, tiny_vocab = N_VOCAB; /* of models made from now on */
-/* takes a descriptor of each model's file, which has no name any more; NULL: nobody wants it */
+static int tiny_layers = LAYERS, tiny_vocab = N_VOCAB; /* layers and vocabulary of models that are made later */
+/* if not NULL, receives the descriptor of each model's file, whose name is already deleted */
 static int *tiny_fd;
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)

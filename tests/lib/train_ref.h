@@ -27,7 +27,7 @@ struct ref {
 	struct ref_layer *layer;
 	int32_t n, fixed;
 	struct train_mask mask;
-	int frozen; /* sets, and keys and values of the prefix, stay as they are */
+	int frozen; /* 1 = selected sets, and keys and values of the prefix, are kept from an earlier call */
 };
 
 static inline double *ref_copy(const struct train_param *p)
@@ -120,7 +120,7 @@ static inline void ref_rope(const struct ref *r, double *x, int32_t heads, int32
 		}
 }
 
-/* Attention of one head of token i to the tokens where reads[] is 1; p [n]. */
+/* Set p[n] to the attention of one head of token i to the tokens with reads[] = 1. */
 static inline void ref_probs(const struct ref *r, const struct ref_layer *l, const double *q, int32_t head, int32_t i,
                              const char *reads, double *p)
 {
@@ -138,7 +138,7 @@ static inline void ref_probs(const struct ref *r, const struct ref_layer *l, con
 		p[j] /= sum;
 }
 
-/* The k entries of a KV head with the most probability for token i, best first, by going through all k times. */
+/* Set set[] to the k entries of a KV head with the largest probability for token i, best first. */
 static inline void ref_select(const struct ref *r, const struct ref_layer *l, const double *q, int32_t kv, int32_t i,
                               int32_t *set)
 {
@@ -208,8 +208,8 @@ static inline void ref_attend(struct ref *r, int32_t layer, const double *q, int
 	free(reads);
 }
 
-/* Sum of -ln p(id[i + 1]) over tokens fixed .. n, token by token through all layers: a token depends on those before it
- * alone. */
+/* Return the sum of -ln p(id[i + 1]) over tokens fixed .. n. Computed token by token through all layers, because a
+ * token depends only on earlier ones. */
 static inline double ref_loss(struct ref *r, const int32_t *id)
 {
 	const struct trainer *t = r->t;

@@ -1,4 +1,4 @@
-/* tests/lib/vt.c - a small terminal emulator (vt.h): each sequence is checked, then obeyed. */
+/* tests/lib/vt.c - a small terminal emulator (vt.h): each sequence is checked, then carried out. */
 #include "tests/lib/vt.h"
 #include "ui/text/text.h"
 
@@ -34,7 +34,7 @@ void vt_free(struct vt *v)
 	*v = (struct vt){ 0 };
 }
 
-/* Numbers become one '0'; so does no number where one may stand. */
+/* Set out to the form of a sequence: each number, or missing number, becomes one '0'. */
 static void vt_shape(const char *s, size_t n, char *out, size_t cap)
 {
 	size_t k = 0;
@@ -50,7 +50,7 @@ static void vt_shape(const char *s, size_t n, char *out, size_t cap)
 	out[k] = 0;
 }
 
-/* Length of the sequence or character that s[0..n) begins with, 0 = not whole. */
+/* Return the length of the sequence or character at the beginning of s[0..n); 0 = incomplete. */
 static size_t vt_token(const char *s, size_t n)
 {
 	size_t i = 2;
@@ -155,7 +155,7 @@ static void vt_erase(struct vt *v, int y, int from, int to)
 	}
 }
 
-/* The rows from `top` to the end of the region move up by n, or down. */
+/* Scroll the rows from `top` to the end of the region up by n; n < 0: down. */
 static void vt_scroll(struct vt *v, int top, int n)
 {
 	struct vt_cell *from = v->cell + top * v->w;
@@ -178,7 +178,7 @@ static void vt_down(struct vt *v)
 		v->y++;
 }
 
-/* n > 0: room for n columns at the cursor; n < 0: they vanish. */
+/* Insert n blank columns at the cursor; n < 0: delete columns. */
 static void vt_shift(struct vt *v, int n)
 {
 	struct vt_cell *row = v->cell + v->y * v->w;
@@ -358,8 +358,8 @@ static void vt_csi(struct vt *v, const char *s, size_t n)
 		v->x = v->y = 0;
 		break;
 	case 't':
-	case 'c': break;              /* title stack, cursor's shape: nothing that shows */
-	default: vt_offence(v, s, n); /* allowed, but this terminal does not know it: the test must learn it */
+	case 'c': break;              /* title stack, cursor's shape: not visible */
+	default: vt_offence(v, s, n); /* an allowed sequence that this emulator does not implement */
 	}
 }
 
