@@ -696,8 +696,7 @@ TEST(topk_toy)
 
 		if (!be)
 			continue;
-		/* With keys of two values, and queries that each pick one value, keys are chosen to give these
-		 * scores. */
+		/* Keys of two values, and queries that each pick one of them, give these scores. */
 		for (int j = 0; j < 20; j++)
 			for (int h = 0; h < 2; h++)
 				key[j][h] = (float)((7 * j + 5 * h * j + 3 * h) % 13) / 4;
