@@ -28,29 +28,30 @@ struct vt {
 	struct vt_cell *cell;
 	struct vt_pen pen;
 	int wraps;       /* the next character begins a new line */
-	int top, bottom; /* of the region that scrolls; bottom is the row behind it */
+	int top, bottom; /* of the region that scrolls; bottom is the row below it */
 	int saved_x, saved_y;
-	int bce, insert, no_margin;                 /* erasing takes the background; IRM; automatic margins off */
-	int alternate, paste, mouse, frame, hidden; /* modes as they are now */
+	/* erasing fills with the background colour; insert mode; automatic margins off */
+	int bce, insert, no_margin;
+	int alternate, paste, mouse, frame, hidden; /* modes that are on */
 	int frames;                                 /* that were marked */
 	int32_t last;
 	struct str held; /* bytes of a sequence that is not whole */
 	char *allowed[256];
 	int n_allowed;
-	struct str clipboard; /* what OSC 52 said, with its wrapping; only if allowed */
+	struct str clipboard; /* what OSC 52 sent, with its escape sequences; only if allowed */
 	int allow_strings;
 	char bad[200];
 	uint64_t sequences, characters;
 };
 
-/* An empty screen of w x h cells; `v` is zeroed before the first time. */
+/* Make the screen empty, with w x h cells. *v must be zero before the first call. */
 void vt_size(struct vt *v, int w, int h);
 void vt_free(struct vt *v);
 
-/* All sequences in s are allowed; "$<5>" in it is padding. */
+/* Allow all sequences in s. A "$<5>" in it means padding. */
 void vt_allow(struct vt *v, const char *s);
 
-/* What a program wrote, in pieces of any size. */
+/* Process output of a program, in pieces of any size. */
 void vt_feed(struct vt *v, const char *s, size_t n);
 
 #endif

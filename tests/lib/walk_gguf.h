@@ -1,4 +1,4 @@
-/* tests/lib/walk_gguf.h - reads every byte that a parsed GGUF file offers, through every getter.
+/* tests/lib/walk_gguf.h - reads every byte of a parsed GGUF file through every getter.
  *
  * For files that were accepted although they are random or damaged: a sanitizer then sees any view that leaves the
  * file. The sum of the bytes keeps the compiler from dropping the reads. */

@@ -1,4 +1,4 @@
-/* tests/lib/weights.h - random weights of every type, and results with a guard behind them, for tests of the CPU
+/* tests/lib/weights.h - random weights of every type, and results with a guard row at the end, for tests of the CPU
  * backend. */
 #ifndef WEIR_TEST_WEIGHTS_H
 #define WEIR_TEST_WEIGHTS_H
@@ -24,7 +24,7 @@ static inline struct tensor weight_new(struct backend *be, enum dtype type, int3
 	return t;
 }
 
-/* Rows of a type as a file would hold them: quantised from floats, or random bits under sane scales. */
+/* Rows of a type as in a file: quantised from floats, or random bits with sane scales. */
 static inline void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 {
 	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n);
@@ -66,7 +66,7 @@ static inline void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 
 #define GUARD 12345.5f
 
-/* A result with one row more than needed, which must stay as it is. */
+/* Allocate a result with one more row than needed, the guard, which must not change. */
 static inline struct tensor guarded(struct backend *be, int32_t n, int32_t cols)
 {
 	struct tensor t = tensor_new(be, DT_F32, n + 1, cols, NULL);
@@ -79,7 +79,7 @@ static inline struct tensor guarded(struct backend *be, int32_t n, int32_t cols)
 	return t;
 }
 
-/* The first n rows, after a check of the guard. */
+/* The first n rows. Checks the guard. */
 static inline float *result(struct backend *be, struct tensor *t, const char *what)
 {
 	size_t n = (size_t)(t->rows - 1) * (size_t)t->cols, all = n + (size_t)t->cols;

@@ -13,7 +13,7 @@ struct part {
 	const char *name, *text;
 };
 
-/* UTF-16LE after its byte order mark ends with two NUL bytes, other texts with one. */
+/* Text in UTF-16LE, known by its byte order mark, ends with two NUL bytes; other texts with one. */
 static inline size_t part_size(const struct part *p)
 {
 	size_t n = 0;
@@ -25,7 +25,7 @@ static inline size_t part_size(const struct part *p)
 	return n;
 }
 
-/* The archive of these parts, valid until the next one. */
+/* Build the archive of these parts. Valid until the next call. */
 static inline char *zip(const struct part *p, size_t n, size_t *size)
 {
 	static char buf[1 << 20];
