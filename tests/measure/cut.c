@@ -1,4 +1,5 @@
-/* tests/measure/cut.c - the passages of a text, as the document search cuts it: cut TEXT. A line for each: first byte, last + 1. */
+/* tests/measure/cut.c - prints the passages into which the document search cuts a text: cut TEXT. A line for each:
+ * first byte, last + 1. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* tests/measure/embed.c - the vectors of texts: embed [-q] MODEL.gguf THREADS < TEXTS > VECTORS
+/* tests/measure/embed.c - computes the vectors of texts: embed [-q] MODEL.gguf THREADS < TEXTS > VECTORS
  *
  * Texts end with a zero byte; vectors are f32. -q: texts are questions, not passages. */
 #include <stdio.h>

@@ -1,16 +1,16 @@
-/* tests/measure/kv_disk.c - what a token costs whose KV entries lie on disk, for each way to read them ahead, in turns
- * within one run.
+/* tests/measure/kv_disk.c - the time of a token whose KV entries are on disk, for each way to read them ahead. The ways
+ * take turns within one run.
  *
  *     make build/tests/measure/kv_disk && build/tests/measure/kv_disk MODEL.gguf TOKENS STEPS [TEXT [POLICY]]
  *
- * The cache of TOKENS tokens is allowed a quarter of its size. With TEXT its tokens are read; without, their entries
- * are random: the worst case, because neither neighbouring slots nor neighbouring tokens have much to do with each
- * other. Then STEPS tokens are generated under sift (k=512), or POLICY, of which the second half is timed, warm (the
- * file is in the system's page cache) and cold (before every token the page cache drops all of the file but what is
- * mapped). `pages`: attention reads the planes where they lie, and memory holds as many layers as are allowed; `rows`:
- * what the program does, memory holds what was selected last. Three rounds of all ways in turns; medians; `moved` is
- * what came to memory from the file, and `from the disk` what the system says that it read there. Every way has the
- * same logits, or the program stops. */
+ * The cache of TOKENS tokens may use a quarter of its size. With TEXT its tokens are read; without, their entries are
+ * random, which is the worst case: neither neighbouring slots nor neighbouring tokens are similar. Then STEPS tokens
+ * are generated under sift (k=512), or under POLICY. The second half of them is timed, warm (the file is in the
+ * system's page cache) and cold (before every token the page cache drops all of the file except what is mapped).
+ * `pages`: attention reads the planes in the file, and memory holds as many layers as are allowed. `rows`, as weir does
+ * it: memory holds what was selected last. Three rounds of all ways; medians. `moved` is what was read from the file
+ * into memory, `from the disk` what the disk delivered according to the system. If the ways have different logits, the
+ * program stops. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static void go_cold(const struct timeline *tl)
 	posix_fadvise(tl->cache.kv.fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/* `steps` tokens behind the first n.  Returns the hash of their logits. */
+/* Compute `steps` tokens after the first n. Returns the hash of their logits. */
 static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps, const struct kind *kind, int cold,
                     struct timings *out)
 {
@@ -117,7 +117,8 @@ static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps
 		int timed = i >= steps / 2;
 		double start;
 
-		if (cold && i >= steps / 2 - 1) /* once before: a step looks at what the one before it read */
+		/* one token earlier than the timed ones, because a step looks at what the previous one read */
+		if (cold && i >= steps / 2 - 1)
 			go_cold(tl);
 		disk = disk_bytes();
 		moved = rows->moved;
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
 			       kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
 		}
 	timeline_close(tl);
-	/* The same without a limit. */
+	/* The same without a limit of memory. */
 	o.kv_memory = 0;
 	if (timeline_open(&tl, e, &o, &err))
 		stop(err.msg);

@@ -1,14 +1,14 @@
-/* tests/measure/kv_host.c - what a token costs whose KV entries lie in the machine's memory beside a GPU: fetched
- * ahead, fetched when they are selected, and with all of them on the GPU, in turns within one run.
+/* tests/measure/kv_host.c - the time of a token whose KV entries are in the machine's memory and not on the GPU:
+ * fetched ahead, fetched when they are selected, and with all of them on the GPU. The ways take turns within one run.
  *
  *     make build/tests/measure/kv_host && build/tests/measure/kv_host MODEL.gguf TOKENS STEPS [TEXT [POLICY [SHARE]]]
  *
- * The cache of TOKENS tokens is allowed the least that it needs of the GPU and SHARE per cent (default 10) of what it
- * needs beyond that. With TEXT its tokens are read; without, they are random ones. Then STEPS tokens are generated
- * under sift (k=512), or POLICY, of which the second half is timed: three rounds in turns, medians. `waited for` are
- * the selected entries that the GPU did not have, `ahead` those that came for the next token. Every way has the same
- * logits, or the program stops. On the emulated device (WEIR_CUDA=build/weir-cuda-host.so) the counts hold, times mean
- * nothing. */
+ * The cache of TOKENS tokens may use the least GPU memory that it needs, and SHARE per cent (default 10) of what it
+ * needs beyond that. With TEXT its tokens are read; without, random ones. Then STEPS tokens are generated under sift
+ * (k=512), or under POLICY, and the second half of them is timed: three rounds, medians. `waited for` are the selected
+ * entries that were not on the GPU, `ahead` those that were fetched for the next token. If the ways have different
+ * logits, the program stops. On the emulated device (WEIR_CUDA=build/weir-cuda-host.so) the counts are right, but times
+ * mean nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static double median(double *v, int n)
 	return n ? v[n / 2] : 0;
 }
 
-/* `steps` tokens behind the first n.  Returns the hash of their logits. */
+/* Compute `steps` tokens after the first n. Returns the hash of their logits. */
 static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps, struct timings *out)
 {
 	struct kv_fetched before = { 0 }, after;

@@ -1,13 +1,13 @@
 /* tests/measure/mkmodel.c - writes a GGUF model with random weights, for benchmarks: speed depends on shapes and types,
- * not on what the weights say.
+ * not on the values of weights.
  *
  *     mkmodel SHAPE TYPE FILE      SHAPE: see shapes[]    TYPE: Q4_0, Q4_K, F16 ...
  *
  * Norms are F32. The embedding, which is also the output head, is Q8_0 in the 32-block types, Q6_K in the K types and
- * the type itself in float types, as in published files. wide-256m is the default model's depth with rows divisible by
- * 256, which the K types need. Streams: nothing larger than a row is in memory; but the rows of llama-3.1-8b, whose
- * file of 16 GB would take minutes otherwise, come out of a store of 64 MB again and again, in an order that does not
- * repeat. */
+ * the type itself in float types, as in published files. wide-256m has the default model's depth, with rows divisible
+ * by 256, which the K types need. The file is written row by row, so that memory holds one row only. The exception is
+ * llama-3.1-8b, whose file of 16 GB would take minutes: its rows are taken from a pool of 64 MB, in an order that does
+ * not repeat. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 struct shape {
 	const char *name, *arch;
-	/* n_ff: of an expert where there are experts */
+	/* n_ff: of one expert in models with experts */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx;
 	float rope_base;
 	int untied, stored;
@@ -34,7 +34,7 @@ static const struct shape shapes[] = {
 	{ "qwen3-15b-a2b", "qwen3moe", 24, 2048, 768, 32, 4, 128, 151936, 32768, 1e6f, 1, 1, 128, 8, 0 },
 	{ "gemma3-4b", "gemma3", 34, 2560, 10240, 8, 4, 256, 262144, 131072, 1e6f, 0, 1, 0, 0, 1024 },
 	{ "lfm2-1.2b", "lfm2", 16, 2048, 8192, 32, 8, 64, 65536, 128000, 1e6f, 0, 1, 0, 0, 0 },
-	/* 16 key and value heads of 128 in the delta rule */
+	/* the delta rule has 16 key and value heads of 128 */
 	{ "qwen3.5-0.8b", "qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7f, 0, 1, 0, 0, 0 },
 };
 static int is(const struct shape *s, const char *arch)
@@ -105,7 +105,7 @@ static void pad(void)
 	put(zero, (32 - written % 32) % 32);
 }
 
-/* <unk>, <s>, </s>, the 256 bytes, then fillers. */
+/* Write the text of token i: <unk>, <s>, </s>, the 256 bytes, then fillers. */
 static void put_token(int32_t i)
 {
 	char t[32];
@@ -140,7 +140,7 @@ static void put_vocabulary(int32_t n)
 		put32(i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
 }
 
-/* One block of random bits whose scales are halves around `scale`, so that values stay small and finite. */
+/* One block of random bits. Its scales are F16 numbers near `scale`, so that values are small and finite. */
 static void random_block(enum dtype type, uint8_t *b, float scale)
 {
 	size_t n = (size_t)dtype_info(type)->block_bytes;
@@ -269,7 +269,7 @@ static const char *key(const struct shape *s, const char *suffix)
 	return text;
 }
 
-/* One number, or where some layers have none a number a layer. */
+/* One number, or a number per layer if some layers have no KV heads. */
 static void put_kv_heads(const struct shape *s)
 {
 	if (!is(s, "lfm2")) {
@@ -332,7 +332,7 @@ int main(int argc, char **argv)
 	if (is(s, "lfm2"))
 		kv_u32(key(s, "shortconv.l_cache"), 3);
 	if (is(s, "qwen35")) {
-		put_str(key(s, "rope.dimension_sections")); /* of pictures; others want it */
+		put_str(key(s, "rope.dimension_sections")); /* for pictures; other programs need it */
 		put32(9), put32(5), put64(4);
 		put32(11), put32(11), put32(10), put32(0);
 		kv_u32(key(s, "ssm.conv_kernel"), 4);

@@ -1,4 +1,4 @@
-/* tests/measure/read.c - what a reader says of passages: read ENCODER.gguf READER.gguf THREADS < TEXTS
+/* tests/measure/read.c - the answers that a reader finds in passages: read ENCODER.gguf READER.gguf THREADS < TEXTS
  *
  * Texts end with a zero byte: a question, its passages, an empty text; and so on. A line for each passage is printed: log
  * odds that it answers, first and last byte + 1 of the answer. */

@@ -2,11 +2,12 @@
  *
  *     build/tests/measure/sources DOCUMENT.md QUESTIONS.tsv [b] [-m MODEL ...]
  *
- * Document and table come from tests/measure/sources_data.py SQUAD HOTPOT ESSAYS OUT (../shared/data/ruler has the
- * three); b: ask only questions of that half. Prints one line a question where SOURCES_EACH is set, and the shares at
- * the end. SOURCES_INDEX: the index alone, as on a machine where the model is too slow. SOURCES_BEHIND=N: each question
- * is asked behind the one N lines earlier in the table, 1: mostly of the same paragraph, and its first answer. A table
- * with questions that follow names the one before and its answer in two more columns. */
+ * tests/measure/sources_data.py SQUAD HOTPOT ESSAYS OUT makes document and table (the three are in
+ * ../shared/data/ruler). b: ask only questions of half b. Prints the shares at the end and, if SOURCES_EACH is set, a
+ * line for each question. SOURCES_INDEX: use the index alone, as on a machine where the model is too slow.
+ * SOURCES_BEHIND=N: ask each question after the one N lines earlier in the table and its first answer; with N = 1 both
+ * are mostly about the same paragraph. In a table with follow-up questions, two more columns hold the previous question
+ * and its answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,7 @@ static int is_at(const struct source *s, const char *place)
 	return b > a && 2 * (b - a) >= (to - from < s->to - s->from ? to - from : s->to - s->from);
 }
 
-/* Which source (from 1 on) has the place; 0 = none. */
+/* The number (from 1) of the source that contains the place; 0 = none. */
 static int rank_of(const struct sources *s, const char *place)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -102,7 +103,7 @@ static int rank_of(const struct sources *s, const char *place)
 	return 0;
 }
 
-/* Of the second and third of what is found, how many lie below each part of the first one's score: right passages,
+/* How many of the second and third passages found have a score below each fraction of the first one's: right passages,
  * others. */
 enum { PARTS = 20 };
 static int below[2][PARTS + 1], followers[2];
@@ -130,7 +131,7 @@ static int has_answer(const char *text, size_t n, const char *answers)
 	return 0;
 }
 
-/* The conversation so far: one question and its answer, or nothing. */
+/* Make the conversation before the question: another question and its answer, or nothing. */
 static void say_before(struct conversation *conv, const struct asked *all, size_t i)
 {
 	const char *behind = getenv("SOURCES_BEHIND"), *question = all[i].before, *answer = all[i].answered;
@@ -186,7 +187,7 @@ int main(int argc, char **argv)
 	if (options_parse(&o, n_arg, args, &e) < 0 || conversation_open(&t, &o, NULL, NULL, &e) < 0 ||
 	    passage_index_open(&passages, NULL, &e) < 0)
 		return fprintf(stderr, "sources: %s\n", e.msg), 1;
-	/* The document is searched, not read: it need not fit. */
+	/* The document is searched, not read, so it need not fit in the context. */
 	t.doc = xcalloc(1, sizeof *t.doc);
 	t.n_doc = 1;
 	t.doc[0].name = xstrndup("document.md", 11);

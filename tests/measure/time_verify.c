@@ -1,13 +1,13 @@
-/* tests/measure/time_verify.c - what a VERIFY step of M tokens costs against a step of one, by depth and cache policy,
- * in turns within one run.
+/* tests/measure/time_verify.c - the time of a VERIFY step of M tokens compared with a step of one token, by depth and
+ * cache policy. The sizes take turns within one run.
  *
  *     make build/tests/measure/time_verify && build/tests/measure/time_verify MODEL.gguf TEXT ROUNDS THREADS POLICY[/PIN] DEPTH...
  *
- * The first DEPTH tokens of TEXT are read, the first PIN of them as a document (`auto` selects among these; `all` pins
- * the depth); with `-` for TEXT the entries are random. Then the next M tokens of the text are computed in one step,
- * which is rolled back, M from 1 to 16, ROUNDS times in turns. With one thread its processor time counts, which other
- * programs disturb less; else time. Prints milliseconds of a step of one token and the ratios to it: medians of the
- * ratios within a round, and beside them the least step against the least. */
+ * The first DEPTH tokens of TEXT are read, the first PIN of them as a document (`auto` selects among these; with `all`
+ * the document has DEPTH tokens). With `-` for TEXT the entries are random. Then the next M tokens of the text are
+ * computed in one step, which is rolled back, for M from 1 to 16 in turns, ROUNDS times. With one thread processor time
+ * is measured, because other programs disturb it less, else wall time. Prints milliseconds of a step of one token and
+ * the ratios to it: medians of the ratios within a round, and the ratio of the shortest steps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static void curve(struct timeline *tl, const int32_t *id, int32_t n, int rounds,
 
 	if (timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
-	for (int i = -1; i < rounds; i++) /* the first one is not counted */
+	for (int i = -1; i < rounds; i++) /* the first round only warms up */
 		for (int32_t m = 1; m <= MOST; m++) {
 			double s = step_seconds(tl, id + n, m);
 
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 	threads = (int32_t)strtol(argv[4], NULL, 10);
 	for (int i = 6; i < argc; i++)
 		most = (int32_t)strtol(argv[i], NULL, 10) > most ? (int32_t)strtol(argv[i], NULL, 10) : most;
-	o.ctx = most + 512; /* `auto` wants room for a conversation */
+	o.ctx = most + 512; /* `auto` reserves room for a conversation */
 	o.kv = policy;
 	id = xcalloc((size_t)most + MOST, sizeof *id);
 	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu", .threads = threads },
