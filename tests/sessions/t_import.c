@@ -1,7 +1,7 @@
 /* tests/sessions/t_import.c - sessions/import/import.c and sessions/import/text.c: what is read as text, and what is
- * refused by name.
+ * refused with the name of its format.
  *
- * The source is included, with read() behind a hook, so that files can shrink and disks can fail on demand. */
+ * The source is included, with a hook in place of read(), so that files can shrink and disks can fail on demand. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ static const char *write_file(const char *name, const void *bytes, size_t n)
 	return path;
 }
 
-/* Refused, with ERR_DOCUMENT and a sentence that holds this part and the last part of the name. */
+/* Check that the file is refused with ERR_DOCUMENT and a message with this part and the last part of the name. */
 static void refused(const char *path, const char *part)
 {
 	struct doc d;
@@ -96,7 +96,7 @@ static void refused_bytes(const void *bytes, size_t n, const char *part)
 }
 #define REFUSED(s, part) refused_bytes(s, sizeof s - 1, part)
 
-/* Read as this text, this encoding, with a notice that holds this part (NULL = no notice at all). */
+/* Check that the bytes are read as this text in this encoding, with a notice that has this part (NULL = no notice). */
 static void reads(const void *bytes, size_t n, const char *want, size_t want_n, const char *encoding,
                   const char *notice)
 {
@@ -159,11 +159,11 @@ TEST(encodings)
 	READS("\xfe\xff"
 	      "\0a\xdb\xff\xdf\xff\0\r\0b",
 	      "a\xf4\x8f\xbf\xbf\nb", "UTF-16BE", NULL);
-	/* UTF-16 without a byte order mark is known by the NUL bytes of its ASCII */
+	/* UTF-16 without a byte order mark is recognised by the NUL bytes of its ASCII characters */
 	READS("h\0i\0,\0 \0\xac\x20\n\0", "hi, \xe2\x82\xac\n", "UTF-16LE", "a guess");
 	READS("\0h\0i\x30\x42\0\r\0\n\xd8\x3d\xdc\xa9", "hi\xe3\x81\x82\n\xf0\x9f\x92\xa9", "UTF-16BE", "a guess");
 	READS("mail: \x1b$B\x24\x22\x24\x24\x1b(B.\n", "mail: \xe3\x81\x82\xe3\x81\x84.\n", "ISO-2022-JP", "a guess");
-	/* damage in good UTF-8 is not another encoding */
+	/* some damage does not make good UTF-8 another encoding */
 	READS("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xff!",
 	      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 " FFFD "!", "UTF-8",
 	      "1 byte sequence");
@@ -236,7 +236,7 @@ TEST(formats_by_magic)
 	REFUSED("SQLite format 3\0", "SQLite");
 	REFUSED("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "catdoc");
 	REFUSED("\0\0\xfe\xff\0\0\0a", "UTF-32");
-	/* only at the start */
+	/* signatures count only at the start */
 	READS("a text about %PDF-1.4 and PK\3\4\n", "a text about %PDF-1.4 and PK\3\4\n", "UTF-8", NULL);
 	READS("PK", "PK", "UTF-8", NULL);
 }
@@ -279,8 +279,8 @@ TEST(shared_documents)
 	reads_shared("tables.docx", "Top left | Top right\nBottom left | Bottom right\n");
 }
 
-/* The stress file comes with the text that it should become: U+FFFD for each maximal part that is no UTF-8; a NUL
- * becomes a blank. */
+/* The stress file comes with the expected text: U+FFFD for each maximal part that is not UTF-8. A NUL becomes a
+ * blank. */
 TEST(stray_bytes)
 {
 	struct doc d;
@@ -325,7 +325,7 @@ TEST(special_files)
 	refused(in_dir("missing"), "cannot be opened: No such file");
 	refused("", "cannot be opened");
 	CHECK(!mkfifo(in_dir("fifo"), 0600));
-	alarm(300); /* waiting for a writer would hang */
+	alarm(300); /* opening the pipe and waiting for a writer would hang */
 	refused(in_dir("fifo"), "is a pipe");
 	alarm(0);
 	CHECK(!symlink("/dev/zero", in_dir("zero-link")));
@@ -337,7 +337,7 @@ TEST(special_files)
 	refused(in_dir("socket"), "is a socket");
 	close(s);
 	{
-		char name[260]; /* longer than any file system allows, and full of escapes */
+		char name[260]; /* longer than any file system allows, and full of escape characters */
 		memset(name, 0x1b, sizeof name - 1);
 		name[sizeof name - 1] = 0;
 		struct doc d;
@@ -366,7 +366,7 @@ TEST(unreadable)
 	int root = !geteuid();
 
 	CHECK(!chmod(path, 0));
-	/* root may read everything: be nobody for a moment */
+	/* root may read everything, so become nobody for a moment */
 	if (root && (chmod(dir, 0755) || seteuid(65534)))
 		SKIP("cannot give up the rights of root");
 	refused(path, "cannot be opened: Permission denied");
@@ -387,7 +387,7 @@ TEST(size_cap)
 		refused(path, "has 1099511627776 bytes, the limit is 67108864");
 	CHECK(!truncate(path, DOC_BYTES_MAX));
 	refused(path, "binary file");
-	/* a file of exactly the limit is read; one that grows past it meanwhile is not */
+	/* a file of exactly the limit is read; one that grows beyond it during the reading is not */
 	text = xmalloc(DOC_BYTES_MAX);
 	memset(text, 'a', DOC_BYTES_MAX);
 	path = write_file("large", text, DOC_BYTES_MAX);
@@ -425,7 +425,7 @@ TEST(failing_reads)
 
 /* ---- standard input ---- */
 
-/* Run doc_read("-") with fd 0 replaced. */
+/* Run doc_read("-") with fd as standard input. */
 static int read_from(int fd, struct doc *d, struct err *e)
 {
 	int saved = dup(STDIN_FILENO), r;
@@ -437,7 +437,7 @@ static int read_from(int fd, struct doc *d, struct err *e)
 	return r;
 }
 
-/* A child that writes `times` times these bytes into a pipe; returns the reading end. */
+/* Start a child that writes these bytes `times` times into a pipe. Returns the reading end. */
 static int writer(const char *bytes, size_t n, size_t times, pid_t *pid)
 {
 	int p[2];
@@ -515,7 +515,7 @@ TEST(standard_input)
 		close(fd);
 }
 
-/* Any bytes give text or a refusal, never anything else. */
+/* Any bytes give text or a refusal. */
 TEST(random_bytes)
 {
 	char buf[600];

@@ -1,4 +1,5 @@
-/* tests/sessions/t_import_clean.c - logs without escape sequences, overstrikes, progress and NULs; addresses of pictures. */
+/* tests/sessions/t_import_clean.c - cleaning of logs (escape sequences, overstrikes, progress lines, NULs), and
+ * addresses of pictures. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
@@ -24,7 +25,7 @@ TEST(escape_sequences)
 	        "a\033(Bb\0337c\033[4Cd\033[2;3He\033[Gf\xc2\x9b"
 	        "1mg\n",
 	        "abc d\ne\nfg\n", "6 escape");
-	/* A sequence that does not end takes nothing with it. */
+	/* A sequence that does not end does not remove the text after it. */
 	BECOMES("a.log", "a\033]0;title\nb\033[3\nc\033", "a0;title\nb\nc", "3 escape");
 	BECOMES("a.md", "# T\033[1mitle\n", "# Title\n", "1 escape");
 	BECOMES("a.c", "char s[] = \"\033[1m\";\n", "char s[] = \"\033[1m\";\n", NULL);
@@ -43,7 +44,7 @@ TEST(progress)
 	BECOMES("a.log", "Get:  10% (1/10)\rGet:  50% (5/10)\rGet: 100% (10/10), done.\r\nnext\n",
 	        "Get: 100% (10/10), done.\nnext\n", "2 earlier states of a progress line were left out");
 	BECOMES("a.log", "| wait\r/ wait\r- wait\r\n", "- wait\n", "2 earlier states");
-	/* Lines that differ, rows of tables and list items are no states. */
+	/* Different lines, rows of tables and list items are not states of a progress line. */
 	BECOMES("a.log", "one 10%\rother 20%\n- a\r- b\n01/02/2026 up\r02/02/2026 up\n",
 	        "one 10%\nother 20%\n- a\n- b\n01/02/2026 up\n02/02/2026 up\n", NULL);
 	BECOMES("a.csv", "1;10%\r2;20%\n", "1;10%\r2;20%\n", NULL);

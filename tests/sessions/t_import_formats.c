@@ -86,7 +86,7 @@ TEST(docx_text)
 	docx_becomes(W("<w:p>" R("&lt;b&gt; &#233;") "</w:p>"), "<b> \xc3\xa9");
 }
 
-/* Program text keeps its blanks; two breaks make an empty line. */
+/* Program text keeps its blanks; two line breaks make an empty line. */
 TEST(docx_program_text)
 {
 #define CODE(text) "<w:p><w:pPr><w:pStyle w:val='Code'/></w:pPr><w:r><w:t>" text "</w:t></w:r></w:p>"
@@ -136,7 +136,7 @@ TEST(docx_headings_pages_and_notes)
 	doc_free(&d);
 #define BOX(text)     "<w:r><w:pict><w:txbxContent>" text "</w:txbxContent></w:pict></w:r>"
 #define HEADING(runs) "<w:p><w:pPr><w:pStyle w:val='Mine'/></w:pPr>" runs "</w:p>"
-	/* A text box does not join the heading that it is anchored in, nor does it take its place. */
+	/* The text of a box does not become part of the heading that it is anchored in, and does not replace it. */
 	docx(W(HEADING(BOX(P("note") HEADING(R("Boxed"))) R("Top")) HEADING(R("Sub") BOX(P("aside"))) P("text")), &d);
 	CHECK_STR(d.text.p, "note\n\nBoxed\n\nTop\n\nSub\n\naside\n\ntext");
 	CHECK_INT(d.n_mark, 3);
@@ -146,8 +146,8 @@ TEST(docx_headings_pages_and_notes)
 	doc_free(&d);
 }
 
-/* Numbers of a style's own list, letters and Roman numerals, several levels, lists that share counters and one that
- * begins anew. */
+/* Numbers from the list of a style, letters and Roman numerals, several levels, lists that share counters and one that
+ * restarts. */
 TEST(docx_labels)
 {
 	static const char doc[] = W("<w:p><w:pPr><w:pStyle w:val='H1'/></w:pPr>" R(
@@ -196,7 +196,7 @@ TEST(docx_labels)
 	doc_free(&d);
 }
 
-/* What was read before the damage stays, and a note says where it ends. */
+/* The text before the damage is kept, and a note says where it ends. */
 TEST(docx_damaged)
 {
 	struct doc d;
@@ -205,7 +205,7 @@ TEST(docx_damaged)
 	CHECK(!strncmp(d.text.p, "whole", 5));
 	CHECK(strstr(d.notices.p, "'word/document.xml' is not well-formed XML"));
 	doc_free(&d);
-	/* Text behind the damage has lost its entities and all characters beyond ASCII: it is not shown. */
+	/* Text after the damage has lost its entities and all characters beyond ASCII, so it is left out. */
 	docx("<w:document xmlns:w='w'><w:body>" P("whole") "<a <b>" P("gar&amp;b\xc3\xa9"
 	                                                              "led") "</w:body></w:document>",
 	     &d);
@@ -214,7 +214,7 @@ TEST(docx_damaged)
 	doc_free(&d);
 }
 
-/* A long file comes to the parser in parts, whose ends cut characters, entities and tags. */
+/* A long file is parsed in parts, whose ends cut characters, entities and tags. */
 TEST(docx_long)
 {
 	struct str file = { 0 }, want = { 0 };
@@ -266,7 +266,7 @@ TEST(epub_spine_and_contents)
 	doc_free(&d);
 }
 
-/* A chapter with a stray byte cost the whole book. */
+/* A chapter with a stray byte once made the whole book unreadable. */
 TEST(epub_chapter_that_is_no_utf8)
 {
 	static const struct part parts[] = {
@@ -320,7 +320,8 @@ TEST(epub_chapters_in_other_encodings)
 	doc_free(&d);
 }
 
-/* iconv() lets forms of five bytes pass, which no text has since 2003; one of them cost the whole book. */
+/* iconv() accepts forms of five bytes, which UTF-8 does not have since 2003; one of them once made the whole book
+ * unreadable. */
 TEST(epub_chapter_of_five_byte_forms)
 {
 	static const struct part parts[] = {
@@ -344,8 +345,8 @@ TEST(epub_chapter_of_five_byte_forms)
 /* ---- PDF: what pdftotext -bbox-layout prints ---- */
 
 /* Lay lines out as pdftotext prints them: letters 10 points high and 5 wide, lines 12 points apart, pages of 400 x 600
- * points. An empty line begins a block, \f a page, "\v300\v" goes to that place below the page's top, "\t200\t" begins a
- * piece at that place from its left; "\b16\b" makes the letters of the line so high. */
+ * points. An empty line begins a block, \f a page. "\v300\v" moves to 300 points below the page's top, "\t200\t" begins
+ * a piece at 200 points from its left edge, "\b16\b" makes the letters of the line 16 points high. */
 static char *laid_out(const char *text)
 {
 	struct str s = { 0 };
@@ -423,7 +424,7 @@ static void check_headings(const struct doc *d, const char *expected)
 #define BODY "\v100\v"
 #define FOOT "\v570\v"
 
-/* What recurs at one place stays once; numbers that count the pages go. */
+/* Text that recurs at one place of the pages is kept once; page numbers are left out. */
 TEST(pdf_pages_heads_and_feet)
 {
 	struct doc d;
@@ -442,31 +443,31 @@ TEST(pdf_pages_heads_and_feet)
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 10)->text, "4");
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 25)->text, "5");
 	doc_free(&d);
-	/* The first stays where the text does not say it. */
+	/* The first head is kept, because the text itself does not contain it. */
 	pdf(HEAD "\b12\bReport\n" BODY "one\n\f" HEAD "\b12\bReport\n" BODY "two\n\f" HEAD "\b12\bReport\n" BODY
 	         "three or more\n\f",
 	    &d);
 	CHECK_STR(d.text.p, "Report\n\none\n\ntwo\n\nthree or more");
 	check_headings(&d, "");
 	doc_free(&d);
-	/* Pages of nothing else keep it. */
+	/* Pages with no other text keep their head. */
 	pdf(HEAD "Slide\n\n1\n\f" HEAD "Slide\n\n2\n\f" HEAD "Slide\n\n3\n\f", &d);
 	CHECK_STR(str_text(&d.text), "Slide\n\nSlide\n\nSlide");
 	doc_free(&d);
-	/* Forms recur, too: a line of a block that stays is no head. */
+	/* Forms recur, too: a line is not a head if the rest of its block is kept. */
 	pdf(HEAD "Form of the mill\nName: Abe\n\f" HEAD "Form of the mill\nName: Bea\n\f" HEAD
 	         "Form of the mill\nName: Cyd\n\f",
 	    &d);
 	CHECK_STR(d.text.p,
 	          "Form of the mill\nName: Abe\n\nForm of the mill\nName: Bea\n\nForm of the mill\nName: Cyd");
 	doc_free(&d);
-	/* Two pages tell nothing about what recurs. */
+	/* Two pages are too few to see what recurs. */
 	pdf(HEAD "Head\n" BODY "a\n\f" HEAD "Head\n" BODY "b\n\f", &d);
 	CHECK_STR(d.text.p, "Head\n\na\n\nHead\n\nb");
 	doc_free(&d);
 }
 
-/* Numbers at the edge of a page that do not count the pages, and numbers behind another word than "page", are text. */
+/* Numbers at the edge of a page that are not consecutive, and numbers after another word than "page", are text. */
 TEST(pdf_numbers_at_the_edges)
 {
 	static const char *const kept[][4] = {
@@ -519,8 +520,7 @@ TEST(pdf_numbers_at_the_edges)
 		}
 }
 
-/* "1987" on the title page is no page number, the numbers of the pages behind it are. */
-/* Two numbers do not count the pages, nor does a line without a number three pages before them. */
+/* Two numbers are too few to be page numbers; a line without a number three pages earlier does not help. */
 TEST(pdf_two_numbers_at_one_place)
 {
 	struct doc d;
@@ -532,6 +532,7 @@ TEST(pdf_two_numbers_at_one_place)
 	doc_free(&d);
 }
 
+/* "1987" on the title page is not a page number, but the numbers of the following pages are. */
 TEST(pdf_year_on_a_title_page)
 {
 	struct doc d;
@@ -543,7 +544,7 @@ TEST(pdf_year_on_a_title_page)
 	doc_free(&d);
 }
 
-/* Heads that change from section to section, as in books, and a page number beside them. */
+/* Heads that change from section to section, as in books, next to a page number. */
 TEST(pdf_heads_of_sections)
 {
 	struct str s = { 0 };
@@ -579,8 +580,8 @@ TEST(pdf_words_and_ligatures)
 	doc_free(&d);
 }
 
-/* Words that touch are one, of which the font changes; a raised number is an exponent. A wide gap between words of a
- * justified line is a blank, beside a number it parts cells. */
+/* Words that touch are one word with a change of font. A raised number is an exponent. A wide gap is a blank between
+ * words of a justified line, but next to a number it separates cells. */
 TEST(pdf_words_of_a_line)
 {
 	static const char page[] =
@@ -600,18 +601,19 @@ TEST(pdf_words_of_a_line)
 	doc_free(&d);
 }
 
-/* Rows are lines; a number or bullet stands with its text; columns of text are read one after the other. */
+/* Rows of tables become lines; a number or bullet is put before its text; columns of text are read one after the
+ * other. */
 TEST(pdf_tables_and_columns)
 {
 	struct doc d;
 
-	/* as pdftotext takes it: three columns */
+	/* as pdftotext prints a table: three columns */
 	pdf(BODY
 	    "Item\nOak board\nPine post\n\n\v100\v\t150\tKind\n\t150\thard\n\t150\tsoft\n\n\v100\v\t250\tPrice\n\t250\t48.20\n\t250\t12.75\n\nThat is all.\n\f",
 	    &d);
 	CHECK_STR(d.text.p, "Item | Kind | Price\nOak board | hard | 48.20\nPine post | soft | 12.75\n\nThat is all.");
 	doc_free(&d);
-	/* one baseline, roughly: the leftmost cell is neither the highest nor the largest */
+	/* cells of roughly one baseline; the leftmost is neither the highest nor the largest */
 	pdf("\v103.62\v\b6\bitem\n\n\v100\v\t150\tkind\n\n\v102.5\v\t250\t48.20\n\f", &d);
 	CHECK_STR(d.text.p, "item | kind | 48.20");
 	doc_free(&d);
@@ -630,7 +632,7 @@ TEST(pdf_right_to_left)
 {
 	struct doc d;
 
-	/* Printed as it stands on the page: "12 sahar, shalom" in Hebrew, from left to right. */
+	/* Hebrew is printed as on the page, from left to right: "shalom, 12 sahar". */
 	pdf("\xd7\xa8\xd7\x94\xd7\xa1 12 \xd7\x9d\xd7\x95\xd7\x9c\xd7\xa9\n\f", &d);
 	CHECK_STR(d.text.p, "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d 12 \xd7\xa1\xd7\x94\xd7\xa8");
 	doc_free(&d);
@@ -647,7 +649,7 @@ TEST(pdf_headings)
 	doc_free(&d);
 }
 
-/* The document's own outline, which pdftohtml prints, says what is a heading, and of which level. */
+/* The document's outline, printed by pdftohtml, tells which lines are headings and of which level. */
 TEST(pdf_outline)
 {
 	static const char outline[] =
@@ -674,7 +676,7 @@ TEST(pdf_outline)
 	free(printed);
 }
 
-/* The pipe gives the text in pieces of any size; its end may be missing. */
+/* The text comes from the pipe in pieces of any size, and its end may be missing. */
 TEST(pdf_in_pieces)
 {
 	char *printed = laid_out("One line\nand another\n\f\fThird page\n\f");
@@ -762,7 +764,7 @@ TEST(underlined_headings_of_plain_text)
 	doc_free(&d);
 }
 
-/* Each sentence in the encodings that its language is written in, cut nowhere and at an odd byte. */
+/* Each sentence in the encodings of its language, whole and cut at an odd byte. */
 TEST(guessed_encodings)
 {
 	/* clang-format off */
@@ -819,11 +821,11 @@ TEST(guessed_encodings)
 		}
 }
 
-/* A few characters that the encoding lacks, and English words around: neither hides what a text is written in. */
+/* The encoding is recognised in spite of a few invalid characters and English words. */
 TEST(guessed_encodings_of_mixed_texts)
 {
-	/* "Reference manual. 1 Setup. 1.1 Installing packages ... 12. 1.2 Configuration files ... 15": hardly a
-	 * frequent letter */
+	/* "Reference manual. 1 Setup. 1.1 Installing packages ... 12. 1.2 Configuration files ... 15": few frequent
+	 * letters */
 	static const char gbk[] =
 		"Debian \xb2\xce\xbf\xbc\xca\xd6\xb2\xe1\n1 \xc8\xed\xbc\xfe\xb0\xfc .... 1\n1.1 \xb0\xb2\xd7\xb0\xc8\xed\xbc\xfe\xb0\xfc .... 12\n"
 		"1.2 \xc5\xe4\xd6\xc3\xce\xc4\xbc\xfe .... 15\n1.3 \xd4\xda\xcf\xdf\xb0\xef\xd6\xfa .... 17\n1.4 \xd3\xc3\xbb\xa7 .... 20\n";
@@ -902,18 +904,18 @@ TEST(declared_encodings)
 	CHECK_STR(d.text.p, "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
 	CHECK_STR(d.encoding, "Windows-1251");
 	doc_free(&d);
-	/* Good UTF-8 under another name. */
+	/* Good UTF-8 that is declared as another encoding. */
 	text("x.html", "<meta charset=ISO-8859-1><p>\xce\xb1\xce\xb2\xce\xb3", &d);
 	CHECK_STR(d.text.p, "\xce\xb1\xce\xb2\xce\xb3");
 	doc_free(&d);
-	text("x.html", "<meta charset=gb2312><p>\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5", &d); /* fails as GB 2312 */
+	text("x.html", "<meta charset=gb2312><p>\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5", &d); /* not valid GB 2312 */
 	CHECK_STR(d.text.p, "\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5");
 	CHECK_MSG(!d.notices.n, "unexpected note \"%s\"", d.notices.p);
 	doc_free(&d);
 	text("x.html", "<meta charset=big5><p>\xb4\xfa\xb8\xd5", &d);
 	CHECK_STR(d.text.p, "\xe6\xb8\xac\xe8\xa9\xa6");
 	doc_free(&d);
-	/* iconv() holds a letter back that a combining mark could follow. */
+	/* iconv() holds back a letter that a combining mark could follow. */
 	text("x.html", "<meta charset=windows-1255><p>\xf9\xec\xe5", &d);
 	CHECK_STR(d.text.p, "\xd7\xa9\xd7\x9c\xd7\x95");
 	doc_free(&d);

@@ -1,5 +1,5 @@
-/* tests/sessions/t_import_html.c - sessions/import/html*.c and writer.c: what of a page becomes text, and where its
- * marks are. */
+/* tests/sessions/t_import_html.c - sessions/import/html*.c and writer.c: what text a page becomes, and where its marks
+ * are. */
 #include "sessions/import/html.h"
 #include "tests/lib/test.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A page as text; the caller frees *d. */
+/* Convert a page. The caller frees *d. */
 static void page(const char *html, struct doc *d)
 {
 	struct err e = { 0 };
@@ -49,7 +49,7 @@ TEST(blocks_and_white_space)
 	becomes("<P>UPPER</P><SCRIPT>no()</SCRIPT>", "UPPER");
 }
 
-/* What a page shows by its place alone must not be lost: 10 and a raised 3 are not 103, a half is not 12. */
+/* Meaning that is shown by position alone must not be lost: 10 with a raised 3 is not 103, a half is not 12. */
 TEST(powers_notes_and_formulas)
 {
 	becomes("<p>2<sup>31</sup>, 10<sup>\xe2\x88\x92"
@@ -123,7 +123,7 @@ TEST(hidden_text_is_counted)
 	becomes("<style>@media print { .z { display: none } }</style><body><p class=z>shown", "shown");
 }
 
-/* The text of a page, and the end of its first note. */
+/* Check the text of a page and the end of its first note. */
 static void noted(const char *html, const char *want, const char *note)
 {
 	struct doc d;
@@ -134,8 +134,7 @@ static void noted(const char *html, const char *want, const char *note)
 	doc_free(&d);
 }
 
-/* As browsers read them: names of HTML 5, also without their semicolon, references to Windows-1252, comments that are
- * none. */
+/* As in browsers: names of HTML 5, also without their semicolon, numbers that mean Windows-1252, malformed comments. */
 TEST(references_and_odd_comments)
 {
 	becomes("<p>Don&#146;t &#150; &#147;closed&#148; &#128;5&#133; 1914&#x97;18 &#129;&#0;",
@@ -213,7 +212,7 @@ TEST(what_a_browser_hides_is_left_out)
 		noted(hidden[i], "ab", "9 hidden characters were left out");
 }
 
-/* A page whose text waits for a script is kept, and a note says so. */
+/* A page whose text is hidden until a script runs is kept, and a note says so. */
 TEST(a_page_that_is_mostly_hidden_is_kept)
 {
 	noted("<h1>Bridge</h1><div style='visibility: hidden; opacity: 0;'><p>The bridge was mended in May. It took five days.</div>",
@@ -268,7 +267,7 @@ TEST(cells_that_span)
 	        "Region | Product | Units\nNorth | Cable | 12\n | Hub | 7\nAll |  | 19");
 	becomes("<table><tr><td>a<td rowspan=3 colspan=2>b<td>c<tr><td>d<td>e<tr><td>f<td>g<tr><td>h<td>i</table>",
 	        "a | b |  | c\nd |  |  | e\nf |  |  | g\nh | i");
-	/* rowspan=0 and what is too large end with the group of rows. */
+	/* rowspan=0 and numbers that are too large end with the group of rows. */
 	becomes("<table><thead><tr><td rowspan=0>a<td>b</thead><tbody><tr><td>c<td rowspan=99999>d<tr><td>e<tbody><tr><td>f<td>g</table>",
 	        "a | b\nc | d\ne\nf | g");
 	becomes("<table><tr><td colspan=-1>a<td colspan=x>b<td colspan=1000000>c<tr><td rowspan=2>d<table><tr><td>1<td>2</table><td>e</table>",
@@ -292,7 +291,7 @@ TEST(tables)
 	        "Sizes\na | b\n1 2 | 3");
 	becomes("<table><tr><td>a<td><td>c<tr><td>d<td>e<td></table>", "a |  | c\nd | e");
 	becomes("<table><tr><td>or<td>||<tr><td>a<td>|<td> <td></table>", "or | ||\na | |");
-	/* A table that lays out a page stays blocks. */
+	/* A table that is used for layout becomes blocks. */
 	becomes("<table><tr><td><h1>T</h1><p>one</p><p>two</p><td>side</table>", "T\n\none\n\ntwo\n\nside");
 	becomes("<table><tr><td><table><tr><td>1<td>2</table><td>z</table>", "1 | 2\n\nz");
 }
@@ -351,12 +350,12 @@ TEST(main_text)
 	page(html, &d);
 	CHECK_INT(d.text.n, 300);
 	doc_free(&d);
-	/* Many articles are a list of them; a short <main> is no main text. */
+	/* Several articles are a list, so none of them is the main text; nor is a short <main>. */
 	snprintf(html, sizeof html, "<p>a</p><article>%s</article><article>%s</article>", text, text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 605);
 	doc_free(&d);
-	/* Joined to one line, the row would be shorter than the place where its main text ends. */
+	/* When the row is joined to one line, it becomes shorter than the position where its main text ended. */
 	snprintf(html, sizeof html, "<table><tr><td>a<td>b<td>c<td>\n\n<main>%s\xc3\xa9</main><td></table>", text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 302);
@@ -364,14 +363,15 @@ TEST(main_text)
 	doc_free(&d);
 	becomes("<p>before</p><main>short</main>", "before\n\nshort");
 	becomes("<p>a<article>short</article>", "a\n\nshort");
-	/* A page of links is its navigation. */
+	/* A page that is mostly navigation keeps it. */
 	snprintf(html, sizeof html, "<nav>%s</nav><p>x</p>", text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 303);
 	doc_free(&d);
 }
 
-/* Each paragraph repeats the open inline elements of the one before, so their number is limited, also by a link. */
+/* Each paragraph repeats the inline elements left open by the previous one, so their number is limited; links count,
+ * too. */
 TEST(inline_elements_that_stay_open)
 {
 	struct str s = { 0 };
@@ -389,7 +389,7 @@ TEST(inline_elements_that_stay_open)
 	str_free(&s);
 }
 
-/* Depth, tags without ends and ends without tags. */
+/* Deep nesting, tags without end tags, end tags without tags. */
 TEST(broken_pages)
 {
 	struct str s = { 0 };

@@ -1,7 +1,7 @@
-/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process in the jail that tries to leave it is killed or
- * refused; model files are read there first.
+/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process that tries to leave the jail is killed or refused;
+ * what a parser needs works in it; model files are checked in it.
  *
- * Each try runs in a child of its own, which enters the jail first. What a parser needs must work there. */
+ * Each attempt runs in a child of its own, which enters the jail first. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
@@ -24,11 +24,11 @@
 #include <seccomp.h>
 
 #define KILLED    1000 /* by SIGSYS */
-#define SIGNALLED 2000 /* plus the signal, by another one */
+#define SIGNALLED 2000 /* plus the signal, if killed by another one */
 
 static char dir[] = "/tmp/weir-jail-XXXXXX";
 
-/* What becomes of a child that enters the jail and calls try(): its exit status, KILLED, or SIGNALLED + n. */
+/* Call try() in a child in the jail. Returns its exit status, KILLED, or SIGNALLED + n. */
 static int in_jail(enum jail_kind kind, int try(void))
 {
 	pid_t pid = fork();
@@ -47,7 +47,7 @@ static int in_jail(enum jail_kind kind, int try(void))
 	return WEXITSTATUS(status);
 }
 
-/* 0: it worked, 1: it was refused. */
+/* 0 = the call worked, 1 = it was refused. */
 static int tried(long r)
 {
 	return r < 0;
@@ -190,7 +190,7 @@ static int dup_stdin(void)
 	return tried(dup(0));
 }
 
-/* Asking for a file without opening it. */
+/* Look up a file without opening it. */
 static int do_stat(void)
 {
 	struct stat st;
@@ -250,14 +250,14 @@ TEST(a_good_model_file_is_read_once)
 	CHECK(fd >= 0 && to >= 0);
 	snprintf(command, sizeof command, "cp %s %s", model, copy);
 	CHECK(!system(command));
-	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg); /* not to be remembered */
+	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg); /* asked not to remember it */
 	CHECK_MSG(!model_check(copy, list, 1, &e), "%s", e.msg);
 	once = bytes_of(list);
 	CHECK(once > 0);
 	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == once);
 	CHECK(!ftruncate(to, bytes_of(copy)) && !fchmod(to, 0644)); /* another time */
 	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
-	/* What is damaged is not remembered; the reader in this process says what is wrong. */
+	/* A damaged file is not remembered. The reader in this process reports later what is wrong. */
 	CHECK(!ftruncate(to, 1000) && !model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
 	CHECK(!model_check("/nowhere.gguf", list, 1, &e));
 	close(fd);
@@ -266,7 +266,7 @@ TEST(a_good_model_file_is_read_once)
 	unlink(copy);
 }
 
-/* A reader without a stack crashes; so would one with a bug that a file knows. */
+/* A reader without a stack crashes, like a reader with a bug that a hostile file uses. */
 TEST(a_reader_that_crashes_is_one_line)
 {
 	struct rlimit small = { 4096, 4096 };
@@ -324,7 +324,7 @@ TEST(the_jail_of_a_model_file)
 	CHECK_INT(in_jail(JAIL_MODEL, open_cwd), 1);
 }
 
-/* A folder of its own, with a file that must stay. */
+/* Make a folder with a file that must survive. */
 TEST(begin)
 {
 	FILE *f = mkdtemp(dir) && !chdir(dir) ? fopen("victim", "w") : NULL;
@@ -360,7 +360,8 @@ TEST(what_libraries_try_is_refused)
 	CHECK_INT(in_jail(JAIL_PARSE, open_cwd), 1);
 }
 
-/* The jail of pdftotext: it may execute that and read libraries; neither write nor go elsewhere. */
+/* The jail of pdftotext: it may execute that program and read libraries, and can neither write nor reach other
+ * files. */
 TEST(the_jail_of_a_program)
 {
 	struct jail_level level = { 0 };
@@ -388,7 +389,7 @@ TEST(the_jail_of_a_program)
 	CHECK_INT(in_jail(JAIL_EXEC, open_cwd), 1);
 }
 
-/* Whether a file exists, and how large it is, is none of the business of who may not read it. */
+/* A process that may not read a file must not learn whether it exists or how large it is. */
 TEST(files_cannot_be_asked_for)
 {
 	static const enum jail_kind kinds[] = { JAIL_PARSE, JAIL_EXEC, JAIL_MODEL };
@@ -412,7 +413,7 @@ TEST(files_cannot_be_asked_for)
 	for (size_t i = 0; i < LEN(kinds); i++) {
 		CHECK_INT(in_jail(kinds[i], stat_beside_the_flag), 1);
 		CHECK_INT(in_jail(kinds[i], statx_beside_the_flag), 1);
-		if (kinds[i] != JAIL_PARSE) /* which opens nothing at all */
+		if (kinds[i] != JAIL_PARSE) /* it can open nothing at all */
 			CHECK_INT(in_jail(kinds[i], is_not_there), 0);
 	}
 }
@@ -436,7 +437,7 @@ static int read_limits(void)
 	       getrlimit(RLIMIT_NPROC, &r) || r.rlim_max;
 }
 
-/* What a parser does do. */
+/* What a parser needs to do. */
 static int work(void)
 {
 	char *p = malloc(3u << 20), *q;
@@ -483,7 +484,7 @@ TEST(nothing_was_written)
 
 /* ---- no jail ---- */
 
-/* Convert a small document while calls of `call` with this first argument fail (arg -1: with any argument). */
+/* Convert a small document while the system call `call` fails if its first argument is arg (-1: any). */
 static void check_refused(int call, int arg, enum doc_type type, const char *why)
 {
 	struct scmp_arg_cmp first = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)arg);
@@ -519,7 +520,7 @@ TEST(nothing_is_parsed_without_a_jail)
 		              "no_new_privs cannot be set up (Operation not permitted)");
 }
 
-/* Only the jail of pdftotext fails; that of the parser of its output does not. */
+/* Only the jail of pdftotext fails; the jail of the parser of its output works. */
 TEST(pdftotext_does_not_run_without_a_jail)
 {
 	if (syscall(444, NULL, 0, 1) <= 0)

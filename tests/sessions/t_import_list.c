@@ -17,7 +17,7 @@ static void put(const char *name)
 		fclose(f);
 }
 
-/* The paths with blanks between them, or why there are none. */
+/* Check the paths, separated by blanks, or the error. */
 static void finds(const char *what, const char *want)
 {
 	struct doc_paths list;

@@ -72,7 +72,7 @@ TEST(attachments)
 	        "2 attachments were left out: Prüfung.pdf, b; c.txt\n");
 	becomes("a.eml", HEAD "\r\na\r\n\r\nbegin 644 x.bin\r\n#86)C\r\n`\r\nend\r\nb\r\n",
 	        SHOWN "a\n\nb\n\nAttachments: x.bin", "1 attachment was left out: x.bin\n");
-	/* a type that is no UTF-8 stands for a missing name */
+	/* a type that is not UTF-8 is used in place of a missing name */
 	becomes("a.eml", MULTI("mixed", PART("", "a") PART("Content-Type: \xd8x/y", "b")),
 	        SHOWN "a\n\nAttachments: Øx/y", "1 attachment was left out: Øx/y\n");
 }

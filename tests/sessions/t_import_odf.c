@@ -108,12 +108,12 @@ TEST(lists)
 						"<text:list-item text:start-value='9'>" P("nine") "</text:list-item>")
 	             P("y"),
 	     "x\n\na) one\n  goes on\nb) two\n  b.3. deep\n    - deeper\n  b.4. deep 2\n  no item\ni) nine\n\ny");
-	/* A list begins anew, unless it says that it goes on. */
+	/* A list restarts its numbers, unless it says that it continues. */
 	TEXT(LIST("L1", I(P("1"))) P("-") LIST("L1", I(P("1")))
 	             P("-") "<text:list text:style-name='L1' text:continue-numbering='true'>" I(P("2")) "</text:list>",
 	     "a) 1\n\n-\n\na) 1\n\n-\n\nb) 2");
 	TEXT(LIST("L1", I(P("one")) I(P("")) I(P("three"))), "a) one\n\nc) three");
-	/* A list counts by itself, though another one of its style stands between its parts or in a note inside it. */
+	/* A list has its own count, even if another one of its style comes between its parts or in a note inside it. */
 	TEXT("<text:list xml:id='one' text:style-name='L1'>" I(P("1")) I(P("2")) "</text:list>" LIST("L1", I(P("1")))
 	             P("-") "<text:list xml:id='two' text:continue-list='one' text:style-name='L1'>" I(P("3")) "</text:list>" P("-") "<text:list text:continue-list='one' text:style-name='L1'>" I(
 			     P("4")) "</text:list>" P("-") "<text:list text:continue-list='two' text:style-name='L1'>" I(P("5")) "</text:list>" P("-") "<text:list text:continue-list='none' text:style-name='L1'>" I(P("6")) "</text:list>",
@@ -175,7 +175,8 @@ TEST(pages)
 	pages_are(BODY("text", SP("Brk", "a") P("b<text:soft-page-break/>c") SP("NoBrk", "d") SP("Brk", "e")),
 	          "1@a 2@c 3@e ");
 	pages_are(BODY("text", SP("New", "a") SP("New", "b") P("<text:soft-page-break/>c")), "7@a 7@b 8@c ");
-	/* Pages that are not all there are none: the file counts three, or one would be too long. */
+	/* Page marks that are incomplete are ignored: if the file says that it has three pages, or if a page would be
+	 * too long. */
 	pages_are(BODY("text", P("a") "<text:soft-page-break/>" P("b")), "");
 	str_adds(&s, ROOT STYLES "<office:body><office:text>" P("a") SP("Brk", "b") "<text:p text:style-name='Brk'>");
 	for (int i = 0; i < 400; i++)
@@ -196,7 +197,7 @@ TEST(notes_and_frames)
 	     "before\n\nbox\n\ntwo\nafter");
 	TEXT(P("x<draw:custom-shape><svg:title>alt</svg:title>" P("shape") "</draw:custom-shape>y"), "x\n\nshape\ny");
 	TEXT(P("x" NOTE(P("<text:s/>") P("n"))), "x[1]\n\n[1] n");
-	/* The body of a chart in a flat file is not the end of the document's. */
+	/* In a flat file the end of a chart's body is not the end of the document's body. */
 	TEXT(P("a<draw:frame><draw:object><office:document><office:body><office:chart>" P(
 		     "no") "</office:chart></office:body></office:document></draw:object></draw:frame>") P("b"),
 	     "a\n\nb");

@@ -145,7 +145,7 @@ TEST(svg_pages)
 #define RELS(id, path) "<Relationships><Relationship Id='" id "' Type='aFChunk' Target='" path "'/></Relationships>"
 #define CHUNK          W(P("before") "<w:altChunk r:id='c1'/>" P("after"))
 
-/* Check text and notes of a DOCX of up to two parts more than the text. */
+/* Check text and notes of a DOCX with up to two parts besides the main text. */
 static void docx(const char *document, struct part one, struct part two, const char *want, const char *notes)
 {
 	struct part parts[] = { { "word/document.xml", document }, one, two };

@@ -1,8 +1,8 @@
-/* tests/sessions/t_killed_step.c - kill -9 in the middle of a VERIFY step: what was saved is there, and goes on bit for
- * bit as if every token had been generated alone and without a break.
+/* tests/sessions/t_killed_step.c - kill -9 in the middle of a VERIFY step: the saved state survives and continues bit
+ * for bit as if every token had been generated alone and without a break.
  *
- * A child generates with drafts, saves every few tokens, mostly while such a step is open, and dies in the attention of
- * one of its layers. The next child goes on from what the last one had saved, with another number of threads. */
+ * A child generates with drafts, saves every few tokens, mostly while such a step is open, and is killed during the
+ * attention of one of its layers. The next child continues from the last save with another number of threads. */
 #include "engine/observe/observe.h"
 #include "engine/timeline/timeline.h"
 #include "sessions/snap/snap_private.h"
@@ -17,7 +17,7 @@
 
 enum { PROMPT = 200, SAVE_EVERY = 5, ANSWER_MOST = 900, BEHIND = 64, LIVES = 3 };
 
-/* A penalty below zero makes a model that says anything repeat itself. */
+/* A penalty below zero makes even a random model repeat itself, so that drafts are right. */
 static const struct {
 	float temperature, frequency;
 } how[] = { { 0, -2 }, { 0.5f, -1 }, { 0.8f, -1 } };
@@ -43,7 +43,8 @@ static void run_open(struct run *r, const struct talk *k, int threads)
 
 	memset(r, 0, sizeof *r);
 	r->e = tiny_open(&tiny_families[2], threads, TRAINED, 10000);
-	/* The model's file is gone as soon as it was opened; what is hashed lies in its place. */
+	/* The model's file is deleted after it was opened; this one takes its place, so that there is something to
+	 * hash. */
 	fd = open(engine_info(r->e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0 || write(fd, "weights", 7) != 7 || close(fd) ||
 	    timeline_open(&r->tl, r->e, &(struct timeline_options){ .ctx = 1500, .kv = k->kv, .batch = 128 }, &err)) {
@@ -65,8 +66,8 @@ static void run_close(struct run *r)
 	engine_close(r->e);
 }
 
-/* From the prompt, or from what was saved under a message (> 0: the tokens of the answer that are there). NULL, or what
- * is wrong. */
+/* Start from the prompt or, if message > 0, from what was saved under it. The message's number is the number of tokens
+ * of the answer. Returns NULL, or what is wrong. */
 static const char *run_start(struct run *r, const struct place *p, const struct talk *k, int64_t message)
 {
 	static char why[600];
@@ -94,7 +95,8 @@ static const char *run_start(struct run *r, const struct place *p, const struct 
 	return NULL;
 }
 
-/* One token with drafts as long as can be, right or wrong; a token of its own where the answer would end; < 0: none. */
+/* Generate one token, with drafts as long as possible, right or wrong. Another token is taken if the answer would end.
+ * < 0: none. */
 static int32_t run_step(struct run *r)
 {
 	struct step_out out = { .id = 9 };
@@ -139,7 +141,7 @@ static int32_t killer_rewind(struct observer *o, int32_t n)
 	return n;
 }
 
-/* Tells the pipe what was saved, as the number of tokens of the answer. */
+/* The child: writes to the pipe how many tokens of the answer each save has. */
 static void child(const struct place *p, const struct talk *k, int64_t message, int threads, int left, int to)
 {
 	static const struct observer_ops ops = { killer_attended, killer_commit, killer_rewind };
@@ -176,7 +178,7 @@ static int same_text(const struct timeline *a, const struct timeline *b)
 	return n == m && !memcmp(x, y, n * sizeof *x);
 }
 
-/* b has generated each token alone.  The same from here on, too? */
+/* Check that a goes on like b, which generated each token alone. */
 static void check_end(struct run *a, struct run *b, const struct talk *k)
 {
 	struct str x = { 0 }, y = { 0 };
@@ -210,7 +212,7 @@ static int times(void)
 	return n > 1 && n < 100000 ? (int)n : 1;
 }
 
-/* Returns how many tokens had been saved in the end. */
+/* Returns the number of tokens of the last save. */
 static int64_t live(const struct talk *k, int first)
 {
 	struct place p;
@@ -258,7 +260,7 @@ static int64_t live(const struct talk *k, int first)
 	return message;
 }
 
-/* Of the policies, without h2o: under it each token is generated alone. */
+/* All policies except h2o, under which each token is generated alone. */
 TEST(nothing_is_lost)
 {
 	static const char *const kv[] = {

@@ -5,7 +5,7 @@
 
 /* ---- cutting ---- */
 
-/* The sentences of a text as "a|b||c": | between sentences, || between passages. */
+/* Show the sentences of a text as "a|b||c": | between sentences, || between passages. */
 static char *cut(const char *text)
 {
 	static struct str out;
@@ -31,7 +31,8 @@ TEST(sentences_end_where_readers_end_them)
 	          "See fig. 3, e.g. the left one, cf. No. 5.|Then go.");
 	CHECK_STR(cut("Yahoo! has grown. (So it was.) Next"), "Yahoo! has grown.|(So it was.)|Next");
 	CHECK_STR(cut("1. First\n2. Second\n- third"), "1. First|2. Second|- third");
-	/* a number at the beginning of a line is an item only where it counts, or behind a full stop */
+	/* a number at the beginning of a line is a list item only if it continues a count or follows the end of a
+	 * sentence */
 	CHECK_STR(cut("The command returns\n127. It is not found."), "The command returns\n127.|It is not found.");
 	CHECK_STR(cut("As follows:\n7. Seven\n8. eight"), "As follows:|7. Seven|8. eight");
 	CHECK_STR(cut("id,name,price\n1,rope,2.50\n2,\"old, wet\",1.00"),
@@ -46,7 +47,7 @@ TEST(sentences_end_where_readers_end_them)
 	CHECK_STR(cut("."), ".");
 }
 
-/* A sentence ends at single places where it ends in the whole text, in every script. */
+/* A query for a single position finds the same sentence ends as a walk through the whole text, in every script. */
 TEST(single_places_end_as_sentences_do)
 {
 	static const char *const all[] = {
@@ -167,7 +168,7 @@ static struct passage_index *open_index(struct store *s)
 	return x;
 }
 
-/* The sentence that fits a question best; "" = none. */
+/* Returns the sentence that fits a question best; "" = none. */
 static const char *ask(struct passage_index *x, const char *text, const char *question)
 {
 	static struct str out;
@@ -213,7 +214,7 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 	CHECK_STR(ask(x, "京都は古い都です。東京は日本の首都です。大阪は商人の町です。", "日本の首都はどこですか"),
 	          "東京は日本の首都です。");
 	CHECK_STR(ask(x, "北京是中国的首都。上海是最大的城市。", "最大的城市是哪里？"), "上海是最大的城市。");
-	/* Endings and words that only ask say nothing of what is asked for. */
+	/* Endings and question words tell nothing about the subject of a question. */
 	CHECK_STR(ask(x, "これはどこにありますか。\n\n暗号は別紙に書く。", "暗号はどこにありますか"),
 	          "暗号は別紙に書く。");
 	CHECK_STR(ask(x, "什么是什么？如何如何？\n\n备份每天进行。", "如何备份？什么时候？"), "备份每天进行。");
@@ -224,7 +225,7 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 	passage_index_close(x);
 }
 
-/* The folded words of a text, one blank between two. */
+/* The folded words of a text, separated by blanks. */
 static const char *folded(const char *text)
 {
 	static struct str out, s;
@@ -240,7 +241,7 @@ static const char *folded(const char *text)
 	return out.p;
 }
 
-/* A word has one form, however it is written. */
+/* All spellings of a word fold to one form. */
 TEST(other_forms_of_characters_are_the_same)
 {
 	/* clang-format off */
@@ -285,7 +286,7 @@ TEST(other_forms_of_characters_are_the_same)
 		free(other);
 	}
 	CHECK_STR(folded("हिन्दी"), "हिन्दी");
-	/* Bytes that are no characters end words. */
+	/* Invalid bytes end words. */
 	CHECK_STR(folded("a\xff"
 	                 "b\xe2\x82 \xc3\xa9\x80\xc3\xa8\xc2\xad\xc3"),
 	          "a b e e");
@@ -295,7 +296,7 @@ TEST(other_forms_of_characters_are_the_same)
 TEST(texts_in_other_forms_are_found)
 {
 	/* clang-format off */
-	static const char *const found[][2] = { /* a text, a question */
+	static const char *const found[][2] = { /* text, question */
 		{ "\xef\xba\x8d\xef\xbb\x9f\xef\xba\xa0\xef\xba\xb4\xef\xba\xae \xef\xb7\xba", "الجسر" },
 		{ "הַגֶּשֶׁר תֻּקַּן", "הגשר" },
 		{ "The light\xc2\xadhouse is lit.", "lighthouse" },
@@ -320,8 +321,8 @@ TEST(hostile_questions_are_only_words)
 	static const char *const hostile[] = {
 		"\"", "\"\"\"", "ferry\" OR \"x", "NEAR(ferry sail)", "text:ferry", "ferry*", "^ferry", "ferry AND NOT", "-ferry", "{text}:x", "'; DROP TABLE sentence;--",
 		"\xff\xfe", "\xe6\x97", "\xc2", "(((((((", "+ +", "ferry + sail", "%s%n", "\x01\x02", "\xef\xbf\xbe", "\xcc\x81\xcc\x81", "\xe0\xb8\xb4",
-		/* Letters around malformed bytes, which SQLite reads as another letter, and its own spelling of that as
-		 * a blank. */
+		/* Letters around malformed bytes. SQLite reads these as another letter, but reads its own encoding of
+		 * that letter as a blank. */
 		"\xd8\xb9\xe3\x80\x82\xa6\x96\xd8\xa7\xd9\x84\xd9\x82",
 	};
 	/* clang-format on */
@@ -361,7 +362,7 @@ TEST(several_texts_are_told_apart)
 	CHECK_INT(passages_find(x, t, 3, "blue house", 10, hit, 5, &err) >= 2, 1);
 	CHECK_INT(hit[0].text, 2);
 	CHECK_INT(hit[1].text, 0);
-	/* Only the texts that are named are searched, whatever else is indexed. */
+	/* Only the given texts are searched, whatever else is indexed. */
 	CHECK_INT(passages_find(x, t, 1, "blue house", 10, hit, 5, &err), 1);
 	CHECK_INT(hit[0].text, 0);
 	CHECK_INT(passages_find(x, t, 0, "blue house", 10, hit, 5, &err), 0);
@@ -494,8 +495,8 @@ TEST(a_damaged_index_is_made_anew)
 	}
 }
 
-/* Random bytes claim all lengths; SQLite calls some of them "no memory". One block at a time or all, asked or
- * deleted. */
+/* Random bytes stand for all lengths; for some of them SQLite reports "no memory". One block is damaged, or all; then
+ * the index is searched, or a text is deleted from it. */
 TEST(an_index_of_random_bytes_is_made_anew)
 {
 	static const char *const where[] = { "", " WHERE id>10", " WHERE id=10", " WHERE id=1" };
@@ -572,7 +573,7 @@ TEST(vectors_are_stored_by_text_and_encoder)
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
 	CHECK_INT(out.n, 8);
 	CHECK_INT(place_count(s, "vectors"), 1);
-	/* A damaged row counts as missing, and goes. */
+	/* A damaged row counts as missing and is deleted. */
 	CHECK_INT(db_run(&s->db, &err, "UPDATE vectors SET data=x'01'", ""), 0);
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
 	CHECK_INT(place_count(s, "vectors"), 0);
@@ -628,7 +629,8 @@ TEST(vectors_of_an_index_in_memory_may_be_cached)
 	passage_index_cache(x, path.p);
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
 	CHECK(out.n == 5 && !memcmp(out.p, "bytes", 5));
-	/* The texts of a large folder stay together; above 64 MiB older texts leave. */
+	/* The vectors of all texts of a large folder are kept; above 64 MiB in total those of older texts are
+	 * dropped. */
 	for (int i = 0; i < 1100; i++) {
 		for (int k = 0; i == 1000 && k < 1 << 17; k++)
 			str_adds(&in, "01234567");
@@ -647,7 +649,7 @@ TEST(vectors_of_an_index_in_memory_may_be_cached)
 	CHECK_INT(vectors_write(x, &t, 7, &in, &err), 0);
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
 	passage_index_close(x);
-	/* An index in a store does not use it. */
+	/* An index in a store does not use the file. */
 	x = open_index(s);
 	passage_index_cache(x, path.p);
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);

@@ -1,5 +1,5 @@
-/* tests/sessions/t_patterns_import.c - importers, the sentences and the index of passages, tokens and header lines over
- * repeating patterns take time in proportion to the text (tests/lib/patterns.h). */
+/* tests/sessions/t_patterns_import.c - on repeating patterns the time is in proportion to the text
+ * (tests/lib/patterns.h): importers, sentences, the index of passages, tokens, header lines. */
 #include "engine/gguf/gguf.h"
 #include "engine/token/token.h"
 #include "sessions/fetch/curl.h"
@@ -21,7 +21,7 @@ static void import_plain(const char *name, enum doc_type type, const char *p, si
 	d.type = type;
 	doc_mark_text(&d);
 	doc_mark_paragraphs(&d);
-	/* What a place of a document is called is asked for one passage after the other. */
+	/* The name of a place is looked up for one passage after the other. */
 	for (size_t at = 0; at < d.text.n; at += d.text.n / 64 + 1) {
 		doc_mark_at(&d, MARK_PAGE, at);
 		doc_mark_at(&d, MARK_HEADING, at);
@@ -115,7 +115,7 @@ static uint32_t crc(const char *p, size_t n)
 	return ~c;
 }
 
-/* A zip archive that stores its files as they are. */
+/* Make a zip archive without compression. */
 static void zip_parts(struct str *out, const struct zipped *f, size_t n)
 {
 	uint32_t at[8];
@@ -256,7 +256,7 @@ static void pass_pdf(const char *p, size_t n)
 	import(pdf_import, p, n);
 }
 
-/* As pages of words: the text's lines, at places that recur; each word is a line of its own after a tab. */
+/* As PDF pages of words: the text's lines, at positions that recur; after a tab each word is a line of its own. */
 static void pass_pdf_pages(const char *p, size_t n)
 {
 	static struct str s;
@@ -288,7 +288,7 @@ static void pass_pdf_pages(const char *p, size_t n)
 	import(pdf_import, s.p, s.n);
 }
 
-/* As one page, all on one line or all in one place. */
+/* As one PDF page, all words on one line or all at one position. */
 static void pass_pdf_line(const char *p, size_t n)
 {
 	static struct str s;
@@ -422,7 +422,7 @@ static const struct pass passes[] = {
 	{ "tokens", pass_tokens, 8 },
 };
 
-/* The wrappings are documents. */
+/* The wrapped patterns are valid documents. */
 TEST(the_documents_are_read)
 {
 	static const char words[] = "one two three";

@@ -1,8 +1,8 @@
-/* tests/sessions/t_resume.c - a real engine through a real kv.db: what was saved, closed and opened again goes on bit
- * for bit.
+/* tests/sessions/t_resume.c - a real engine with a real kv.db: a timeline that was saved, closed and loaded again
+ * continues bit for bit.
  *
- * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here both
- * work together, under policies that keep all rows, move them, or choose among them. */
+ * t_snapshot.c checks the bytes of a timeline, t_snaps.c checks files with fake timelines; here both work together,
+ * under policies that keep all rows, move them, or select some. */
 #include "kernels/cpu/fns.h"
 #include "sessions/snap/snap_private.h"
 #include "tests/lib/resume_help.h"
@@ -13,7 +13,7 @@
 
 #include <fcntl.h>
 
-/* The model's file is gone as soon as it was opened; what is hashed lies in its place. */
+/* The model's file is deleted after it was opened; this one takes its place, so that there is something to hash. */
 static void stand_in(const struct engine *e, const char *text)
 {
 	int fd = open(engine_info(e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -137,7 +137,7 @@ TEST(goes_on_bit_for_bit)
 	place_remove(&p);
 }
 
-/* A text that is known already, then another end: only that is computed, and the result is that of a fresh start. */
+/* A known text with another end: only the end is computed, and the result is that of a fresh start. */
 TEST(a_known_beginning_is_not_read_again)
 {
 	struct engine *e = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
@@ -161,7 +161,7 @@ TEST(a_known_beginning_is_not_read_again)
 	CHECK_INT(timeline_sync(back, id, 1000, NULL, NULL, &err), 768);
 	CHECK_INT(timeline_sync(fresh, id, 1000, NULL, NULL, &err), 0);
 	CHECK(logits_same(back, fresh));
-	/* One byte of the weights is another model. */
+	/* One changed byte of the weights makes another model. */
 	stand_in(e, "Weights");
 	timeline_close(back);
 	back = open_timeline(e, "full");
@@ -178,7 +178,7 @@ TEST(a_known_beginning_is_not_read_again)
 	place_remove(&p);
 }
 
-/* Every policy that differs is another fingerprint and says so. */
+/* Another policy has another fingerprint, and the reason says so. */
 TEST(another_policy_misses)
 {
 	static const struct {
@@ -216,7 +216,7 @@ TEST(another_policy_misses)
 		          "%s", got.why);
 		timeline_close(u);
 	}
-	/* Reading in other pieces, or a larger context, changes nothing under `full`. */
+	/* Another chunk size or a larger context changes nothing under `full`. */
 	{
 		struct timeline_options o = { .ctx = 400, .kv = "full", .batch = 32 };
 		struct timeline *u = NULL;
@@ -235,7 +235,7 @@ TEST(another_policy_misses)
 
 /* ---- other kernels ---- */
 
-/* The same model on one level of the CPU; NULL where this machine lacks it. */
+/* Open the same model on one CPU level; NULL if this machine lacks it. */
 static struct engine *open_level(const char *level)
 {
 	struct engine *e;
@@ -257,7 +257,7 @@ static struct engine *open_level(const char *level)
 	return e;
 }
 
-/* A new run: what was saved there under a message, and not a token read again. */
+/* Start a new run from what was saved under a message, without reading any token again. */
 static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
                                 const char *by)
 {
@@ -290,13 +290,13 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	text_of(id, 700, 77);
 	CHECK_MSG(timeline_sync(tl, id, 700, NULL, NULL, &err) == 0, "%s", err.msg);
 	save_on(s, here, tl, 1);
-	/* There: the same answer. */
+	/* On `there`: the same answer. */
 	u = back_on(p, &s, there, kv, 1, by);
 	answer(tl, a, ANSWER);
 	answer(u, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer there", kv);
 	save_on(s, there, u, 2);
-	/* There again: bit for bit what went on there. */
+	/* On `there` again: bit for bit the same as without the break. */
 	v = back_on(p, &s, there, kv, 2, "");
 	asks(u, 9);
 	asks(v, 9);
@@ -315,7 +315,7 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	answer(v, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer back here", kv);
 	timeline_close(tl);
-	/* The own snapshot is still there, and goes first. */
+	/* The snapshot by `here` still exists and is preferred. */
 	tl = back_on(p, &s, here, kv, 1, "");
 	timeline_close(tl);
 	timeline_close(u);

@@ -1,4 +1,4 @@
-/* tests/sessions/t_sentences.c - sentences with words of a question, in all texts of an index
+/* tests/sessions/t_sentences.c - finds sentences with words of a question in all texts of an index
  * (sessions/store/sentence_search.c). */
 #include "tests/lib/storedir.h"
 
@@ -47,7 +47,7 @@ TEST(sentences_of_all_texts_are_found_with_their_words)
 	CHECK(a > 0 && b > a);
 	CHECK_INT(add(x, first), a); /* once */
 	f = find(x, "Which boat, sister? Sister: the \"boat\"");
-	CHECK_INT(f.words, 0xf); /* which, boat, sister, the */
+	CHECK_INT(f.words, 0xf); /* the words "which", "boat", "sister", "the" */
 	CHECK_INT(f.n, 4);
 	CHECK(f.n == 4 && f.at[0].text == a && f.at[0].has == 4 && f.at[1].text == a && f.at[1].has == (2 | 8) &&
 	      f.at[2].text == b && f.at[2].has == 4 && f.at[3].text == b && f.at[3].has == 2);
@@ -76,7 +76,7 @@ TEST(a_word_that_too_many_sentences_have_is_not_looked_for)
 	passage_index_close(x);
 }
 
-/* What somebody types means nothing to the query language, and every hit lies within its text. */
+/* Nothing in a question acts as query syntax, and every hit is within its text. */
 TEST(questions_of_anything)
 {
 	static const char *const piece[] = {

@@ -1,7 +1,7 @@
-/* tests/sessions/t_snaps.c - kv.db: what is saved comes back, is shared, is bounded, goes for good, and is missed with
- * a reason.
+/* tests/sessions/t_snaps.c - kv.db: snapshots are loaded again, share chunks, keep to a budget and are deleted for
+ * good; if none can be loaded, a reason is given.
  *
- * Timelines are fakes (fake_timeline.h), so that a million rows take no inference; damage, crashes and failing disks
+ * Timelines are fakes (fake_timeline.h), so that a million rows need no inference. Damage, crashes and failing disks
  * are in t_snaps_damage.c. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/snaps_help.h"
@@ -37,7 +37,7 @@ static void round_trip(int32_t n, int32_t bounded, size_t extra)
 	CHECK(fake_same(tl, back));
 	CHECK(got.n == own.n && (!own.n || !memcmp(got.p, own.p, own.n)));
 	CHECK_STR(loaded.why, "");
-	/* Over something that is there already. */
+	/* Into a timeline that already has tokens. */
 	CHECK_INT(snap_load(b.s, back, &b.fp, 30, &got, &loaded, &e), 1);
 	CHECK(fake_same(tl, back));
 	CHECK_INT(snap_load(b.s, back, &b.fp, 31, &got, &loaded, &e), 0);
@@ -59,7 +59,7 @@ TEST(round_trips)
 	round_trip(900, 1, 0);
 }
 
-/* A chunk of several parts, a head of several parts, several transactions. */
+/* Chunks and a head of several parts each, saved in several transactions. */
 TEST(large_rows)
 {
 	struct snaps_box b;
@@ -94,7 +94,7 @@ TEST(marks_make_other_rows)
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
 	CHECK(fake_same(tl, back));
-	/* The same tokens as read: nothing of it can be shared. */
+	/* The same tokens, but all read: no chunk can be shared. */
 	fake_cut(back, 0);
 	for (int i = 0; i < 600; i++)
 		fake_add(back, i, MARK_READ);
@@ -106,8 +106,8 @@ TEST(marks_make_other_rows)
 	box_close(&b);
 }
 
-/* What layers with a window have lost takes no room; a sequence that still has it writes it for all who share the
- * chunk. */
+/* Entries that layers with a window have dropped are not stored. A sequence that still has them writes them for all
+ * that share the chunk. */
 TEST(lost_windows_are_not_stored)
 {
 	struct snaps_box b;
@@ -121,13 +121,13 @@ TEST(lost_windows_are_not_stored)
 	lost->window_planes = held->window_planes = back->window_planes = FAKE_PLANES - 2;
 	fake_grow(lost, 7, 2048);
 	fake_grow(held, 7, 1300);
-	lost->held = 1100; /* four chunks are gone whole */
+	lost->held = 1100; /* four whole chunks are dropped */
 	full = timeline_token_bytes(lost, 0);
 	CHECK_INT(snap_save(b.s, lost, &b.fp, 1, 10, NULL, 0, &saved, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 1024 * full + 1024 * fake_row(lost));
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
 	CHECK(fake_same(lost, back) && back->held == 1024);
-	/* A beginning ends where windows are. */
+	/* A beginning must end where the window layers still have entries. */
 	fake_cut(back, 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, lost->tokens.id, 1030, &loaded, NULL), 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, lost->tokens.id, 1500, &loaded, NULL), 1280);
@@ -142,7 +142,7 @@ TEST(lost_windows_are_not_stored)
 	CHECK(fake_same(held, back) && back->held == 0);
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
 	CHECK(fake_same(lost, back) && back->held == 0);
-	/* And a sequence that lost them takes the chunks as they are. */
+	/* A sequence that has dropped them shares the chunks as they are. */
 	CHECK_INT(snap_save(b.s, lost, &b.fp, 3, 30, NULL, 0, &saved, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 2048 * fake_row(lost));
 	fake_close(lost);
@@ -162,10 +162,10 @@ TEST(sessions_share_chunks)
 	fake_grow(tl, 7, 2048);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, &first, NULL), 0);
 	CHECK_INT(snaps_space(b.s, &before, &empty, NULL), 0);
-	/* Another session with the same beginning, then a fork after 1,000 tokens. */
+	/* Another session with the same beginning; later a fork after 1,000 tokens. */
 	fake_grow(tl, 8, 100);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 20, NULL, 0, &second, NULL), 0);
-	/* the timeline's head names its tokens as well */
+	/* the timeline's head contains its token ids, too */
 	CHECK(second.new_bytes < 100 * fake_row(tl) + 10 * 2148 + 1500);
 	CHECK_INT(second.bytes - second.new_bytes, 2048 * fake_row(tl));
 	CHECK_INT(snap_bytes(b.s, 1, &one, NULL), 0);
@@ -176,12 +176,12 @@ TEST(sessions_share_chunks)
 	fake_grow(tl, 9, 500);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, NULL, 0, &second, NULL), 0);
 	CHECK_INT(second.bytes - second.new_bytes, 768 * fake_row(tl));
-	/* Stored once: what is used grew by what was new. */
+	/* Shared chunks are stored once: the space used grew only by new ones. */
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 	CHECK_MSG(used - before < 1000 * fake_row(tl) + 30 * PAGE_BYTES, "%llu bytes more",
 	          (unsigned long long)(used - before));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 8 + 2);
-	/* Dropping one leaves the others whole. */
+	/* Dropping one session does not harm the others. */
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 	CHECK(box_loads(&b, tl, 20, 2148));
 	CHECK(box_loads(&b, tl, 30, 1500));
@@ -200,15 +200,15 @@ TEST(older_heads_are_kept)
 		fake_grow(tl, 7, 150);
 		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10 + i, NULL, 0, NULL, NULL), 0);
 	}
-	/* The newest few answer; before them there is nothing. */
+	/* The newest few snapshots can be loaded, older ones do not exist. */
 	for (int i = 0; i < 10; i++)
 		CHECK_INT(box_loads(&b, tl, 10 + i, 150 * (i + 1)), i >= 10 - HEADS_KEPT);
-	/* The same message again replaces itself, not others. */
+	/* A snapshot of the same message replaces the previous one of it, not others. */
 	for (int i = 0; i < 3; i++)
 		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 19, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), HEADS_KEPT);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head WHERE message = 19"), 1);
-	/* Other sessions have their own. */
+	/* Each session has its own number of snapshots. */
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 99, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), HEADS_KEPT + 1);
 	fake_close(tl);
@@ -225,7 +225,7 @@ TEST(loads_the_longest_beginning)
 
 	box_open(&b);
 	fake_grow(tl, 7, 1900);
-	/* Chunks without a head: a long text that is being read. */
+	/* Chunks without a head, as while a long text is read. */
 	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, &saved, NULL), 0);
 	CHECK_INT(saved.new_bytes, 7 * 256 * fake_row(tl));
 	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, &saved, NULL), 0);
@@ -234,25 +234,25 @@ TEST(loads_the_longest_beginning)
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 7 * 256);
 	CHECK_INT(loaded.tokens, 7 * 256);
 	CHECK(back->tokens.n == 7 * 256 && fake_right(back));
-	/* No more than is there already. */
+	/* Nothing is loaded that the timeline already has. */
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 0);
 	CHECK_INT(back->tokens.n, 7 * 256);
 	fake_cut(back, 1500);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 7 * 256);
 	CHECK(fake_right(back));
-	/* Another end: as far as it is the same. */
+	/* A text with another end: as far as it is the same. */
 	fake_cut(back, 0);
 	fake_cut(tl, 1000);
 	fake_grow(tl, 9, 900);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 768);
 	CHECK(fake_right(back));
-	/* Too short to be worth it; nothing; more than the context holds. */
+	/* Too short to be worth it; no tokens; more than the context holds. */
 	fake_cut(back, 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 511, &loaded, &e), 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 0, &loaded, &e), 0);
 	CHECK_INT(snap_load_prefix(b.s, narrow, &b.fp, tl->tokens.id, 1900, &loaded, &e), 512);
 	CHECK(narrow->tokens.n == 512 && fake_right(narrow));
-	/* What was only read serves every cache policy; other rows serve nobody. */
+	/* Rows that were only read serve every cache policy; other entries serve none. */
 	b.fp.all[3] ^= 1;
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 768);
 	CHECK(fake_right(back));
@@ -266,7 +266,7 @@ TEST(loads_the_longest_beginning)
 	box_close(&b);
 }
 
-/* A snapshot that is longer than the context says so, and leaves the timeline alone. */
+/* A snapshot longer than the context is reported as such, and the timeline is not changed. */
 TEST(too_long_for_the_context)
 {
 	struct snaps_box b;
@@ -321,10 +321,10 @@ TEST(fingerprints_miss_with_a_reason)
 	        "cache policy was 'full', is 'sift:keep=9': 5,120 tokens will be read again");
 	differs(&b, "cpu avx512", "sift", 40, "cache policy was 'full', is 'sift': 5,120 tokens will be read again");
 	differs(&b, NULL, "full", 48, "cache type was '40', is '48': 5,120 tokens will be read again");
-	/* One byte of the weights. */
+	/* Other weights. */
 	box_weights(&b, "weights of another model");
 	differs(&b, NULL, "sift", 40, "the model file changed: 5,120 tokens will be read again");
-	/* Hostile text in the file stays harmless. */
+	/* Hostile text in the file does no harm. */
 	box_weights(&b, BOX_WEIGHTS);
 	CHECK(!db_exec(&b.s->db,
 	               "UPDATE identity SET text = CAST(replace(text, 'cache full', 'cache ' || char(27) || '[31mx') "
@@ -337,7 +337,7 @@ TEST(fingerprints_miss_with_a_reason)
 	differs(&b, NULL, "full2", 40, "the snapshot is of another version of weir: 5,120 tokens will be read again");
 	CHECK(!db_exec(&b.s->db, "DELETE FROM identity", NULL));
 	differs(&b, NULL, "full", 56, "computed with another model or other settings: 5,120 tokens will be read again");
-	/* And still there for those who have the right one. */
+	/* It can still be loaded with the right fingerprint. */
 	CHECK(box_loads(&b, tl, 10, 5120));
 	fake_close(tl);
 	box_close(&b);
@@ -345,7 +345,7 @@ TEST(fingerprints_miss_with_a_reason)
 
 /* ---- other kernels ---- */
 
-/* The timeline's fingerprint where these kernels compute. */
+/* Set the fingerprint: this timeline, computed by these kernels. */
 static void on(struct snaps_box *b, const char *kernels, struct timeline *tl)
 {
 	struct err e = { 0 };
@@ -354,7 +354,7 @@ static void on(struct snaps_box *b, const char *kernels, struct timeline *tl)
 	CHECK_MSG(!snaps_fingerprint(b->s, &b->engine, tl, &b->fp, &e), "%s", e.msg);
 }
 
-/* A new run with these kernels that comes back to a message. */
+/* Start a new run with these kernels and load the snapshot of a message. */
 static struct timeline *back_on(struct snaps_box *b, const char *kernels, int64_t message, const char *by, int32_t n)
 {
 	struct timeline *tl = fake_open(1, 40, 6000);
@@ -379,8 +379,8 @@ static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *
 	CHECK_MSG(!snap_save(b->s, tl, &b->fp, 1, message, NULL, 0, NULL, &e), "%s", e.msg);
 }
 
-/* Kernels alone: their rows are right to rounding, so they are no reason to read 5,120 tokens again. It is said whose
- * they are, and what goes on from them is kept apart from what would have come without them. */
+/* If only the kernels differ, rows are equal up to rounding, so 5,120 tokens are not read again. The user is told which
+ * kernels computed them, and what continues from them is kept apart from rows that these kernels computed alone. */
 TEST(other_kernels_are_gone_on_with)
 {
 	struct snaps_box b;
@@ -395,7 +395,7 @@ TEST(other_kernels_are_gone_on_with)
 	tl = back_on(&b, "cuda H200", 10, "cpu avx2", 5120);
 	CHECK_STR(tl->begun.p, "cpu avx2");
 	CHECK_INT(tl->begun_n, 5120);
-	/* What goes on there has a name of its own: no session without these rows may share it. */
+	/* The continuation has a fingerprint of its own: no session without these rows may share it. */
 	fake_grow(tl, 8, 600);
 	saved_on(&b, "cuda H200", tl, 11);
 	mixed = b.fp;
@@ -404,7 +404,8 @@ TEST(other_kernels_are_gone_on_with)
 	CHECK_INT(snap_load_prefix(b.s, pure, &b.fp, tl->tokens.id, 5720, &loaded, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
 	fake_close(tl);
-	/* There again: bit for bit, which needs no word.  The next save writes what is new. */
+	/* Loaded again by the same kernels: the same bits, so nothing is reported. The next save writes only what is
+	 * new. */
 	tl = back_on(&b, "cuda H200", 11, "", 5720);
 	CHECK_STR(tl->begun.p, "cpu avx2");
 	CHECK_INT(tl->begun_n, 5120);
@@ -413,7 +414,7 @@ TEST(other_kernels_are_gone_on_with)
 	CHECK(!memcmp(&mixed, &b.fp, sizeof mixed));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
 	fake_close(tl);
-	/* Where it began, and a third place: the names of all. */
+	/* On the first kernels again, and on third ones: all names are recorded. */
 	tl = back_on(&b, "cpu avx2", 12, "cuda H200", 5820);
 	CHECK_STR(tl->begun.p, "cpu avx2 until 5120, cuda H200");
 	CHECK_INT(tl->begun_n, 5820);
@@ -421,7 +422,7 @@ TEST(other_kernels_are_gone_on_with)
 	fake_close(tl);
 	tl = back_on(&b, "cpu c", 13, "cpu avx2", 5820);
 	CHECK_STR(tl->begun.p, "cpu avx2 until 5120, cuda H200 until 5820, cpu avx2");
-	/* Back before all of it, nothing of theirs is left. */
+	/* Cut back to the start, the timeline has no rows of other kernels. */
 	fake_cut(tl, 0);
 	on(&b, "cpu c", tl);
 	on(&b, "cpu c", pure);
@@ -445,7 +446,7 @@ TEST(the_own_kernels_go_first)
 	timeline_begun(began, "cpu avx2", 8, 300);
 	saved_on(&b, "cuda H200", began, 10);
 	saved_on(&b, "cpu avx2", tl, 10);
-	/* The other is newer: what went on with these kernels is theirs to the bit. */
+	/* The other snapshot is newer, but this one was continued by the same kernels and is exact. */
 	fake_close(back_on(&b, "cuda H200", 10, "", 600));
 	saved_on(&b, "cuda H200", tl, 10);
 	saved_on(&b, "cpu avx512", tl, 10);
@@ -454,13 +455,13 @@ TEST(the_own_kernels_go_first)
 	CHECK_INT(began->begun_n, 0);
 	fake_close(began);
 	fake_close(back_on(&b, "cpu avx2", 10, "", 600));
-	/* Of others the newest. */
+	/* Among snapshots of other kernels the newest is loaded. */
 	fake_close(back_on(&b, "cpu c", 10, "cpu avx512", 600));
 	fake_close(tl);
 	box_close(&b);
 }
 
-/* The saved text says which kernels; that nothing else differs is proved by the hash. */
+/* The saved text names the kernels; the hash proves that nothing else differs. */
 TEST(other_kernels_are_proved)
 {
 	static const char *const change[] = {
@@ -489,7 +490,7 @@ TEST(other_kernels_are_proved)
 		          loaded.why);
 		CHECK_STR(loaded.by, "");
 		CHECK(!db_exec(&b.s->db, "ROLLBACK", NULL));
-		/* For the kernels that computed it the text does not matter. */
+		/* The kernels that computed it do not need the text. */
 		fake_close(back_on(&b, "cpu avx2", 10, "", 600));
 		fake_close(back);
 	}
@@ -497,7 +498,7 @@ TEST(other_kernels_are_proved)
 	box_close(&b);
 }
 
-/* A text that others have read is read again; what these kernels read is found, whatever the timeline holds. */
+/* A text read by other kernels is read again. A text read by the same kernels is found, whatever the timeline holds. */
 TEST(a_beginning_is_of_the_own_kernels)
 {
 	struct snaps_box b;
@@ -522,7 +523,7 @@ TEST(a_beginning_is_of_the_own_kernels)
 	box_close(&b);
 }
 
-/* A part that is damaged: the beginning is kept, with the names. */
+/* With a damaged part the beginning is kept, and the names of its kernels. */
 TEST(other_kernels_beginning)
 {
 	struct snaps_box b;
@@ -574,13 +575,13 @@ TEST(weights_are_hashed_once)
 	struct fingerprint one, two;
 
 	box_open(&b);
-	usleep(150000); /* younger files are hashed each time */
+	usleep(150000); /* files changed a moment ago are hashed each time */
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &one, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM weights"), 1);
-	/* Only the hash that was kept can tell this difference. */
+	/* Damage the stored hash. */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET hash = zeroblob(32), sum = -8961486690498166302", NULL));
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
-	CHECK(!memcmp(&one, &two, sizeof one)); /* its checksum was wrong */
+	CHECK(!memcmp(&one, &two, sizeof one)); /* not used, because its checksum was wrong */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET size = size + 1", NULL));
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
 	CHECK(!memcmp(&one, &two, sizeof one));
@@ -618,7 +619,7 @@ TEST(keeps_to_the_budget)
 	CHECK_MSG(left >= 4 && left <= 5, "%d are left", left);
 	CHECK(box_loads(&b, tl, 120, 2000));
 	CHECK(!box_check(&b));
-	/* Larger than the budget: refused with the numbers, nothing dropped. */
+	/* A snapshot larger than the budget is refused with both numbers, and nothing is dropped. */
 	b.s->budget = 2 << 20;
 	fake_grow(tl, 1200000, 2500);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 12, 121, NULL, 0, NULL, &e), -1);
@@ -629,7 +630,7 @@ TEST(keeps_to_the_budget)
 	box_close(&b);
 }
 
-/* Long texts outlive short ones of the same age; those used lately outlive others. */
+/* Long texts are kept longer than short ones of the same age, and recently used ones longer than others. */
 TEST(drops_the_least_valuable)
 {
 	struct snaps_box b;
@@ -640,7 +641,7 @@ TEST(drops_the_least_valuable)
 		int32_t tokens;
 		int hours;
 	} old[] = { { 2000, 1 }, { 400, 1 }, { 2000, 20 }, { 1000, 2 } };
-	static const int order[] = { 2, 1, 3, 0 }; /* a token of an hour ago is worth twenty of yesterday */
+	static const int order[] = { 2, 1, 3, 0 }; /* a token used an hour ago is worth twenty of 20 hours ago */
 
 	box_open(&b);
 	for (int i = 0; i < 4; i++) {
@@ -654,7 +655,7 @@ TEST(drops_the_least_valuable)
 	for (int k = 0; k < 4; k++) {
 		uint64_t used, empty;
 
-		/* What a head leaves behind goes before the next one. */
+		/* Chunks of a dropped head are dropped before the next head. */
 		for (int i = 0; i < 100 && box_number(&b, "SELECT count(*) FROM head") > 3 - k; i++) {
 			CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 			b.s->budget = used - 1;
@@ -714,7 +715,7 @@ TEST(interrupted_reading_comes_back)
 		CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1500, &loaded, NULL), 1280);
 		fake_close(back);
 	}
-	/* Nobody came for a day: swept by gc, and when the file is opened. */
+	/* Unused for a day: dropped by gc, and when the file is opened. */
 	CHECK(!db_exec(&b.s->db, "UPDATE chunk SET used = used - 100000000", NULL));
 	CHECK_INT(snaps_gc(b.s, &freed, NULL), 0);
 	CHECK(freed > 1280 * fake_row(tl));
@@ -750,7 +751,7 @@ TEST(drop_really_deletes)
 	box_open(&b);
 	fake_grow(one, 7, 1300);
 	CHECK_INT(snap_save(b.s, one, &b.fp, 1, 10, "canary-of-one", 13, NULL, NULL), 0);
-	/* Heads that were replaced have left their bytes on empty pages. */
+	/* Heads that were replaced leave their bytes on empty pages. */
 	for (int i = 0; i < 8; i++) {
 		fake_grow(one, 7, 50);
 		CHECK_INT(snap_save(b.s, one, &b.fp, 1, 11 + i, "canary-of-one", 13, NULL, NULL), 0);
@@ -772,14 +773,14 @@ TEST(drop_really_deletes)
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 	CHECK_MSG(used < 20 * PAGE_BYTES && empty < 20 * PAGE_BYTES, "%llu + %llu", (unsigned long long)used,
 	          (unsigned long long)empty);
-	/* Of a session that is not there: nothing. */
+	/* Dropping a session without snapshots does nothing. */
 	CHECK_INT(snap_drop(b.s, 77, NULL), 0);
 	fake_close(one);
 	fake_close(two);
 	box_close(&b);
 }
 
-/* Overwriting is finished by the next start, when something stopped it. */
+/* If overwriting was interrupted, the next start finishes it. */
 TEST(scrubbing_is_finished_later)
 {
 	struct snaps_box b;
@@ -841,7 +842,8 @@ TEST(no_room_on_the_disk)
 TEST(an_engine_that_fails)
 {
 	struct snaps_box b;
-	struct timeline *tl = fake_open(1, 8192, 3000); /* 12 MiB a chunk: the second transaction is under way */
+	/* 12 MiB a chunk, so that the failure comes in the second transaction */
+	struct timeline *tl = fake_open(1, 8192, 3000);
 	struct err e = { 0 };
 
 	box_open(&b);
@@ -852,7 +854,7 @@ TEST(an_engine_that_fails)
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
 	CHECK_STR(e.msg, "rows cannot be read back");
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 1);
-	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3); /* they serve the next attempt */
+	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3); /* the next attempt uses them */
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, NULL), 0);
 	CHECK(box_loads(&b, tl, 11, 2400));
 	fake_close(tl);
@@ -909,7 +911,7 @@ TEST(snapshots_are_listed_and_verified)
 	CHECK_INT(x.at[1].message, 30);
 	CHECK_INT(x.at[1].chunks, 2);
 	CHECK_INT(x.at[1].shared, 512 * row);
-	/* One question for all says what one for each says. */
+	/* One query for all sessions gives the same as one for each. */
 	CHECK_INT(snap_states(b.s, state, 4, &e), 0);
 	for (int i = 0; i < 4; i++) {
 		CHECK_INT(snap_bytes(b.s, state[i].session, &bytes, &e), 0);
@@ -917,7 +919,7 @@ TEST(snapshots_are_listed_and_verified)
 		CHECK_INT(state[i].ready, i < 2);
 	}
 	CHECK_INT(state[1].bytes, x.at[0].own + x.at[1].own + 768 * row);
-	/* What is damaged is seen where it is needed. */
+	/* Damage is noticed by the functions that need the data. */
 	CHECK_INT(db_exec(&b.s->db,
 	                  "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
 	                  "WHERE depth = 2)",
@@ -955,7 +957,7 @@ TEST(sizes_of_two_thousand_sessions_are_there_at_once)
 	double t, opened, open_best = 1e9, ask_best = 1e9;
 
 	box_open(&b);
-	/* Four snapshots each, of 5 chunks: many times what the budget holds of a model of this size. */
+	/* Four snapshots of 5 chunks for each session: many times what the budget can hold for a model of this size. */
 	CHECK_MSG(
 		!db_exec(
 			&b.s->db,
@@ -974,7 +976,7 @@ TEST(sizes_of_two_thousand_sessions_are_there_at_once)
 	CHECK_INT(store_open(&b.store, &o, &e), 0);
 	for (int i = 0; i < N; i++)
 		state[i] = (struct snap_state){ .session = N - i, .message = 4 * (N - i) - i % 4 };
-	/* The best of some, in time of the processor: others use the machine, too. */
+	/* The best of five times, in processor time, because other programs use the machine, too. */
 	for (int i = 0; i < 5; i++) {
 		t = cpu_seconds();
 		CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);
@@ -1008,7 +1010,7 @@ static long long bytes_written(void)
 	return n;
 }
 
-/* Turns of 200 tokens at a depth: bytes that go to the disk, the journal included. */
+/* Save turns of 200 tokens at a depth, and count the bytes written to the disk, including the journal. */
 static void turns(int32_t depth, int report)
 {
 	struct snaps_box b;

@@ -1,7 +1,7 @@
 /* tests/sessions/t_snaps_damage.c - kv.db under damage, kill -9, failing calls and full disks.
  *
- * The promise is always the same: what comes back is what was saved, or nothing comes back and a sentence says why; and
- * whatever happened, the next save works and is found again.  Loops are longer under WEIR_SOAK=FACTOR. */
+ * In all cases what is loaded is what was saved, or nothing is loaded and a message gives the reason; and the next save
+ * works and is found again. Loops are longer under WEIR_SOAK=FACTOR. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/snaps_help.h"
@@ -72,7 +72,7 @@ static void fill(struct snaps_box *b)
 	}
 }
 
-/* 1 = the message brings back exactly that text; 0 = a clean miss; -1 = anything else. */
+/* Load the snapshot of a session. 1 = exactly its text was loaded; 0 = nothing, in good order; -1 = anything else. */
 static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 {
 	struct timeline *want = text_of(session), *got = fake_open(1, 24, 1600);
@@ -82,7 +82,7 @@ static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 
 	if (rc == 1 && (!fake_same(want, got) || extra.n != 5 || memcmp(extra.p, "extra", 5)))
 		rc = -1;
-	/* A good beginning may have stayed. */
+	/* An undamaged beginning may have been loaded. */
 	if (!rc && (!fake_right(got) || got->tokens.n > want->tokens.n ||
 	            (got->tokens.n && memcmp(got->tokens.id, want->tokens.id, got->tokens.n * 4))))
 		rc = -1;
@@ -99,7 +99,7 @@ static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 	return rc;
 }
 
-/* After whatever happened: a save works at the second attempt at the latest, and is found. */
+/* Check that a save works, at the second attempt at the latest, and is found. */
 static int works_again(struct snaps_box *b)
 {
 	struct timeline *tl = fake_open(1, 24, 1600);
@@ -136,7 +136,7 @@ TEST(a_missing_file_is_no_news)
 	box_close(&b);
 }
 
-/* Put other bytes in its place: put aside under that name, begun anew, said. */
+/* Write other bytes into the file. It must be renamed with this suffix, a new one begun, and a notice given. */
 static void replaced(const void *bytes, size_t n, const char *aside, const char *said)
 {
 	struct snaps_box b;
@@ -181,7 +181,7 @@ TEST(foreign_files_are_put_aside)
 	bytes = test_read(path, &n);
 	replaced(bytes, n, ".foreign",
 	         "is not a file of snapshots: it was put aside as 'kv.db.foreign' and begun anew");
-	/* A second one does not replace the first. */
+	/* A second file put aside does not replace the first. */
 	path_of(&b, "", path);
 	file_write(path, bytes, n);
 	CHECK(!box_snaps(&b, NULL));
@@ -190,7 +190,7 @@ TEST(foreign_files_are_put_aside)
 	file_write(path, bytes, n);
 	CHECK(!box_snaps(&b, NULL));
 	CHECK(exists(&b, ".foreign") && exists(&b, ".foreign.1"));
-	/* What is not ours stays when a session is deleted. */
+	/* A foreign file is kept when a session is deleted. */
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 	CHECK(exists(&b, ".foreign"));
 	free(bytes);
@@ -211,8 +211,7 @@ static void with_version(const char *sql, const char *said)
 	CHECK_MSG(b.notice.p && strstr(b.notice.p, said), "said '%s'", str_text(&b.notice));
 	CHECK_INT(recall(&b, 1, &loaded), 0);
 	CHECK(works_again(&b) && exists(&b, ".aside"));
-	/* A session that is deleted must not live on in the file that was put aside; nor must its bytes be kept for
-	 * nothing. */
+	/* A deleted session must not survive in the file that was put aside, and gc frees that file's space. */
 	if (strstr(sql, "user_version")) {
 		uint64_t freed;
 
@@ -257,14 +256,14 @@ TEST(cut_files)
 		file_write(path, bytes, cut);
 		CHECK_MSG(!box_snaps(&b, &e), "%zu bytes: %s", cut, e.msg);
 		for (int k = 1; k <= SESSIONS; k++)
-			/* What is missing of the last page may have been empty. */
+			/* The missing part of the last page may have been unused. */
 			CHECK_MSG(cut > n - PAGE_BYTES ? recall(&b, k, &loaded) >= 0 : !recall(&b, k, &loaded),
 			          "%zu bytes", cut);
 		anew += b.notice.n > 0 || cut > n - PAGE_BYTES;
 		CHECK(works_again(&b));
 		snaps_close(b.s);
 	}
-	CHECK_MSG(anew >= steps - 1, "%d of %d said", anew, steps); /* none at all is a new one */
+	CHECK_MSG(anew >= steps - 1, "%d of %d said", anew, steps); /* a file cut to nothing counts as new */
 	free(bytes);
 	CHECK(!box_snaps(&b, NULL));
 	box_close(&b);
@@ -284,20 +283,20 @@ TEST(rights_and_places)
 	path_of(&b, "-journal", other);
 	CHECK(!stat(other, &st) && (st.st_mode & 07777) == 0600);
 	snaps_close(b.s);
-	/* A symbolic link or a directory is no place for it; nothing is moved. */
+	/* A symbolic link or a directory of its name is refused, and nothing is moved. */
 	path_of(&b, ".real", other);
 	CHECK(!rename(path, other) && !symlink("kv.db.real", path));
 	CHECK(box_snaps(&b, &e) && strstr(e.msg, "symbolic link"));
 	CHECK(!unlink(path) && !mkdir(path, 0700));
 	CHECK(box_snaps(&b, &e) && strstr(e.msg, "not a regular file"));
 	CHECK(!rmdir(path) && !rename(other, path));
-	/* Open to everybody: closed again. */
+	/* A file that others may read is made private again. */
 	CHECK(!chmod(path, 0644) && !box_snaps(&b, &e));
 	CHECK(!stat(path, &st) && (st.st_mode & 07777) == 0600);
 	box_close(&b);
 }
 
-/* Without the right to write it still gives back what it has. */
+/* Without the right to write, snapshots can still be loaded. */
 TEST(read_only)
 {
 	struct snaps_box b;
@@ -326,7 +325,7 @@ TEST(read_only)
 	box_close(&b);
 }
 
-/* A change of rows that nobody else would make. */
+/* Damage the rows of the file with SQL. */
 static void harm(struct snaps_box *b, const char *sql)
 {
 	struct err e = { 0 };
@@ -337,8 +336,8 @@ static void harm(struct snaps_box *b, const char *sql)
 	}
 }
 
-/* A change that a crash stopped: only who may write can undo it, and a reader must not take what is there for the
- * file. */
+/* A change that a crash interrupted can be undone only by a process that may write. A reader must not use the file in
+ * this state. */
 TEST(a_reader_waits_for_an_interrupted_change_to_be_undone)
 {
 	static const char *const part[] = { "chat.db", "chat.db-wal", "kv.db", "kv.db-journal" };
@@ -352,7 +351,7 @@ TEST(a_reader_waits_for_an_interrupted_change_to_be_undone)
 	fill(&b);
 	harm(&b, "PRAGMA cache_spill=ON; PRAGMA cache_size=1");
 	CHECK(!db_begin(&b.s->db, &e));
-	/* More than the cache holds: pages go to the file, what they were to the journal. */
+	/* More than the cache holds, so new pages are written to the file and the old ones to the journal. */
 	harm(&b, "UPDATE part SET data = zeroblob(length(data))");
 	snprintf(dir, sizeof dir, "%s/crashed", b.dir);
 	CHECK(!mkdir(dir, 0700));
@@ -409,12 +408,12 @@ TEST(a_bad_chunk_keeps_the_beginning)
 	CHECK_STR(loaded.why,
 	          "a part of the snapshot is missing or damaged: 512 tokens restored, 588 will be read again");
 	CHECK_INT(recall(&b, 2, &loaded), 1);
-	/* The bad one is gone, so the next save writes it again. */
+	/* The bad chunk was deleted, so the next save writes it again. */
 	CHECK_INT(box_check(&b), 0);
 	tl = text_of(3);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, "extra", 5, NULL, NULL), 0);
 	CHECK_INT(recall(&b, 3, &loaded), 1);
-	/* Over a timeline that holds something nothing is thrown away for half of a snapshot. */
+	/* A timeline that holds tokens does not give them up for a part of a snapshot. */
 	harm(&b, "UPDATE part SET sum = sum + 1 WHERE id >> 12 = (SELECT max(id) FROM chunk WHERE depth = 2)");
 	fake_cut(tl, 300);
 	CHECK_INT(snap_load(b.s, tl, &b.fp, 30, NULL, &loaded, NULL), 0);
@@ -518,8 +517,8 @@ TEST(flipped_bits)
 	path_of(&b, "", path);
 	bytes = test_read(path, &n);
 	for (int i = 0; i < flips; i++) {
-		/* First the format of writing, for which SQLite opens the file to be read alone; every third one where
-		 * the trees are: heads of pages. */
+		/* The first flip is in the format of writing: with another one SQLite opens the file read-only. Every
+		 * third flip is in the head of a page, where the structure of the trees is. */
 		size_t at = !i      ? 18
 		            : i % 3 ? (size_t)(test_rand() % n)
 		                    : (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
@@ -530,7 +529,7 @@ TEST(flipped_bits)
 		file_write(path, bytes, n);
 		bytes[at] = (char)(bytes[at] ^ bit);
 		if (box_snaps(&b, &e)) {
-			/* Only where nothing can be opened under that name. */
+			/* This happens only if nothing can be opened under that name. */
 			CHECK_MSG(0, "byte %zu, bit %d: %s", at, bit, e.msg);
 			not_opened++;
 			continue;
@@ -566,7 +565,7 @@ TEST(flipped_bits)
 
 /* ---- kill -9 ---- */
 
-/* What the child does at step i is a function of the seed, so that the parent knows. */
+/* What the child does at step i is a function of the seed, so that the parent can compute it. */
 enum what { DO_SAVE, DO_ROWS, DO_GC, DO_DROP };
 struct step {
 	enum what what;
@@ -649,7 +648,7 @@ TEST(kill_at_any_moment)
 		waitpid(pid, &status, 0);
 		CHECK_MSG(WIFSIGNALED(status), "round %d: the child ended with %d", round, WEXITSTATUS(status));
 		acks += done;
-		/* The last snapshot of each session that was acknowledged is there, whatever was going on. */
+		/* The last acknowledged snapshot of each session is there, whatever step was interrupted. */
 		CHECK(!store_open(&b.store, &o, NULL));
 		if (box_snaps(&b, NULL))
 			abort();
@@ -663,7 +662,7 @@ TEST(kill_at_any_moment)
 				last[s.session] = -1;
 		}
 		if (step_of(seed, done).what == DO_DROP)
-			last[step_of(seed, done).session] = -1; /* it may have happened */
+			last[step_of(seed, done).session] = -1; /* the interrupted step may have been done */
 		for (int k = 1; k <= 3; k++) {
 			struct timeline *tl = fake_open(1, 24, 1600);
 
@@ -725,7 +724,7 @@ static int op_load(struct snaps_box *b)
 	int rc = recall(b, 2, &loaded);
 
 	CHECK(rc >= 0);
-	/* A miss has its reason. */
+	/* If nothing was loaded, a reason is given. */
 	CHECK(rc > 0 || loaded.why[0]);
 	return rc > 0 ? 0 : -1;
 }
@@ -766,7 +765,7 @@ static int op_open(struct snaps_box *b)
 	b->s = NULL;
 	rc = box_snaps(b, &e);
 	CHECK(!rc || e.msg[0]);
-	/* A disk that fails is no reason to throw the file away. */
+	/* A failing disk is no reason to put the file aside. */
 	CHECK_MSG(!b->notice.n, "%s", b->notice.p);
 	return rc;
 }
@@ -793,7 +792,7 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 		rc = op->run(b);
 		hits = fault_hits();
 		CHECK_MSG(hits || !rc, "%s fails without a failing call", op->name);
-		/* Once: the same connection goes on. */
+		/* After a single failure the same connection works. */
 		if (!sticky && b->s)
 			CHECK_MSG(works_again(b), "%s, call %d", op->name, nth);
 		fault_set(0, 0, 0, 0);
@@ -803,7 +802,7 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 		b->vfs = NULL;
 		CHECK_MSG(!box_snaps(b, &e), "%s, call %d: %s", op->name, nth, e.msg);
 		CHECK_MSG(!b->notice.n, "%s, call %d: %s", op->name, nth, b->notice.p);
-		/* Session 2 is nobody's business. */
+		/* No operation is about session 2. */
 		if (op->run != op_budget)
 			CHECK_MSG(recall(b, 2, &loaded) == 1, "%s, call %d: %s", op->name, nth, loaded.why);
 		if (op->run != op_drop && op->run != op_budget) {
@@ -842,7 +841,7 @@ TEST(every_call_fails_once)
 	fault_init();
 	box_open(&b);
 	fill(&b);
-	/* Something for gc to find. */
+	/* Parts without a chunk, for gc. */
 	harm(&b, "INSERT INTO part SELECT id + (1 << 30), sum, data FROM part LIMIT 3");
 	snaps_close(b.s);
 	path_of(&b, "", path);
@@ -871,7 +870,7 @@ TEST(memory_runs_out)
 	for (size_t i = 0; i < LEN(op); i++) {
 		int rc = -1, failed = 0;
 
-		/* A little more each time, until it is enough. */
+		/* A little more memory each time, until it is enough. */
 		for (int64_t more = 0; rc; more += 24 << 10) {
 			CHECK_MSG(more < (64 << 20), "64 MiB are not enough");
 			if (more >= (64 << 20))

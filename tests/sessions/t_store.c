@@ -32,7 +32,7 @@ TEST(sessions_are_made_named_and_listed)
 	CHECK(row.created > 1600000000 && row.used >= row.created);
 	OK(session_list(s, add_id, &list, e));
 	CHECK_STR(list.p, "3 2 1 ");
-	/* Used in the same second: the order of use still stands. */
+	/* Used within the same second: the order of use is kept. */
 	OK(session_touch(s, a, "model.gguf", "auto", 17, e));
 	OK(session_touch(s, c, NULL, NULL, 0, e));
 	OK(session_touch(s, b, "other.gguf", NULL, 5, e));
@@ -58,7 +58,7 @@ TEST(sessions_are_made_named_and_listed)
 	REFUSED(session_rename(s, 99, "x", e), ERR_USAGE, "there is no session 99");
 	REFUSED(session_get(s, 99, &row, e), ERR_USAGE, "there is no session 99");
 	REFUSED(session_touch(s, -1, "m", "k", 1, e), ERR_USAGE, "there is no session -1");
-	/* A number that was given out is never given out again: snapshots refer to it. */
+	/* A session's number is never used again, because snapshots refer to it. */
 	OK(session_delete(s, c, e));
 	CHECK_INT(begin(s, NULL), c + 1);
 	check_clean(s, __LINE__);
@@ -140,7 +140,7 @@ TEST(titles_come_from_the_first_question)
 	CHECK_STR(title_of(s, "caf\xc3\xa9\xe2\x80\xa8second"), "caf\xc3\xa9");
 	CHECK_STR(title_of(s, "one two three four five six seven eight nine ten eleven twelve thirteen"),
 	          "one two three four five six seven eight nine ten eleven\xe2\x80\xa6");
-	/* 60 letters exactly; 61. */
+	/* Exactly 60 letters; 61. */
 	CHECK_STR(title_of(s, "123456789 123456789 123456789 123456789 123456789 1234567890"),
 	          "123456789 123456789 123456789 123456789 123456789 1234567890");
 	CHECK_STR(title_of(s, "123456789 123456789 123456789 123456789 123456789 12345678901"),
@@ -167,7 +167,7 @@ TEST(sessions_are_found_by_what_is_typed)
 
 	say_message(s, sky, 0, ROLE_USER, "why is the sky blue");
 	say_message(s, twin, 0, ROLE_USER, "hello");
-	say_message(s, year, 0, ROLE_USER, "2"); /* a title that looks like the number of another */
+	say_message(s, year, 0, ROLE_USER, "2"); /* a title that looks like the number of another session */
 #define FOUND(what, want)                                                                                              \
 	do {                                                                                                           \
 		id = 0;                                                                                                \
@@ -198,7 +198,7 @@ TEST(sessions_are_found_by_what_is_typed)
 	        ERR_USAGE, "there is no session");
 	say_message(s, begin(s, NULL), 0, ROLE_USER, "hello");
 	REFUSED(session_find(s, "hello", &id, e), ERR_USAGE, "2 sessions have the title 'hello'");
-	OK(session_rename(s, twin, "hello", e)); /* a name goes before titles */
+	OK(session_rename(s, twin, "hello", e)); /* a name is preferred to titles */
 	FOUND("hello", twin);
 	place_remove(&p);
 }
@@ -264,7 +264,7 @@ TEST(messages_come_back_as_they_went)
 	OK(session_get(s, id, &row, e));
 	CHECK_INT(row.head, m);
 	CHECK_INT(row.messages, 1);
-	/* Nothing at all, and much. */
+	/* An empty text; then wrong values. */
 	last = say_message(s, id, m, ROLE_USER, "");
 	CHECK_STR(shown(s, id), "grown ");
 	bad = in;
@@ -324,7 +324,7 @@ TEST(questions_asked_anew_begin_branches)
 	OK(session_set_head(s, id, a2, e));
 	OK(session_get(s, id, &row, e));
 	CHECK_INT(row.messages, 2);
-	/* Another session's messages are not there. */
+	/* Messages of another session are not found. */
 	x = say_message(s, other, 0, ROLE_USER, "x");
 	REFUSED(session_set_head(s, id, x, e), ERR_USAGE, "there is no message");
 	REFUSED(message_children(s, id, x, add_text, NULL, e), ERR_USAGE, "there is no message");
@@ -394,7 +394,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	REFUSED(session_fork(s, 99, 0, "h", &x, e), ERR_USAGE, "there is no session 99");
 	check_clean(s, __LINE__);
 
-	/* Without its maker everything that the forks show stays, the rest is gone. */
+	/* When the original session is deleted, everything that its forks show is kept, and the rest is gone. */
 	CHECK_INT(hits(s, "canary"), 5);
 	OK(session_delete(s, a, e));
 	check_clean(s, __LINE__);
@@ -430,7 +430,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	place_remove(&p);
 }
 
-/* A model of the rules, next to the store: a random life must leave both with the same. */
+/* A simple model of the rules beside the store: after random steps both must agree. */
 TEST(random_trees_keep_the_rules)
 {
 	enum { SESSIONS = 12, STEPS = 400 };
@@ -467,7 +467,7 @@ TEST(random_trees_keep_the_rules)
 	for (int i = 0; i < SESSIONS; i++)
 		if (session[i])
 			CHECK_STR(shown(s, session[i]), line[i]);
-	/* No message is left that nobody shows. */
+	/* No message is left that no session shows. */
 	for (int i = 0; i < SESSIONS; i++)
 		if (session[i])
 			OK(session_delete(s, session[i], e));
@@ -481,7 +481,7 @@ TEST(random_trees_keep_the_rules)
 	place_remove(&p);
 }
 
-/* Pages that were split, merged and moved leave pieces behind, if anything does. */
+/* Many messages are written and deleted, so that pages are split, merged and moved: these would leave pieces behind. */
 TEST(nothing_of_what_was_deleted_is_left)
 {
 	struct place p;
@@ -624,9 +624,9 @@ TEST(trees_are_counted)
 	check_tree(s, fork, 3, 5, 2, __LINE__);
 	OK(session_fork(s, fork, m[4], "g", &forks, e));
 	say_message(s, forks, m[2], 1, "a third three");
-	/* The base itself, on which nothing hangs, and the new one. */
+	/* Two ends: m[4], to which nothing was added, and the new message. */
 	check_tree(s, forks, 3, 5, 2, __LINE__);
-	/* What was written by one that is gone belongs to the forks. */
+	/* Messages written by a deleted session now belong to the forks. */
 	OK(session_delete(s, a, e));
 	check_tree(s, fork, 3, 5, 2, __LINE__);
 	check_tree(s, forks, 3, 5, 2, __LINE__);
@@ -701,7 +701,7 @@ TEST(the_library_has_each_text_once)
 	str_clear(&out);
 	OK(library_sessions(s, 1, add_number, &out, e));
 	CHECK_STR(out.p, "1 2 ");
-	/* Deleted is deleted, everywhere. */
+	/* A removed document is removed everywhere. */
 	OK(library_remove(s, 1, e));
 	REFUSED(library_remove(s, 1, e), ERR_USAGE, "there is no document 1");
 	str_clear(&out);
@@ -753,7 +753,7 @@ TEST(documents_are_kept_once)
 	OK(session_drop_document(s, a, one, e));
 	OK(session_delete(s, a, e));
 	CHECK(!on_disk(p.dir, "canary-deep-inside"));
-	/* The room goes back to the disk. */
+	/* The space is given back to the disk. */
 	snprintf(path, sizeof path, "%s/chat.db", p.dir);
 	CHECK(!stat(path, &st) && st.st_size < 500000);
 	check_clean(s, __LINE__);
@@ -826,7 +826,7 @@ TEST(search_takes_words_as_they_are_typed)
 	memset(many, 'a', 2000);
 	many[2000] = 0;
 	REFUSED(store_search(s, many, 10, count_found, &err, e), ERR_USAGE, "at most 1000 bytes");
-	/* Limits, and an end that the caller wants. */
+	/* The limit, and a callback that ends the search. */
 	for (int i = 0; i < 20; i++)
 		say_message(s, b, 0, ROLE_USER, "needle");
 	{
@@ -836,7 +836,7 @@ TEST(search_takes_words_as_they_are_typed)
 		OK(store_search(s, "needle", -1, count_found, &n, e));
 		CHECK_INT(n, 8);
 	}
-	/* An answer that grows is found as it is now. */
+	/* An answer that grows is found by its current text. */
 	OK(message_append(s, b, &grow, &m, e));
 	grow.text = "half sentence";
 	grow.n_text = 13;
@@ -860,7 +860,7 @@ static int levels(struct store *s)
 	return (int)n;
 }
 
-/* Rewriting the index at each deletion, SQLite adds a level each time and gives up at 2,000. */
+/* When the index is rewritten at each deletion, SQLite adds a level each time and fails at 2,000. */
 TEST(index_outlives_many_deletions)
 {
 	struct place p;
@@ -898,18 +898,18 @@ TEST(damaged_index_is_made_anew)
 	};
 
 	say_message(s, id, 0, ROLE_USER, "some words to find");
-	/* Behind the index's back: a message that it does not know. */
+	/* A message changed without the index. */
 	place_sql(&p, &s, "UPDATE message SET text='other words'");
 	CHECK_INT(store_check(s, &report, &err), 1);
 	CHECK(strstr(report.p, "message 1: its text or tokens are not what was saved"));
 	CHECK(strstr(report.p, "it was made anew"));
 	CHECK_INT(hits(s, "other"), 1);
-	/* Its pages overwritten: a message is still taken. */
+	/* With damaged pages of the index a message is still stored. */
 	place_sql(&p, &s, "UPDATE find_data SET block=x'00000000000000000000' WHERE id>=1");
 	CHECK_INT(say_message(s, id, 1, ROLE_USER, "safe all the same"), 2);
 	OK(session_delete(s, id, e));
 	CHECK_INT(store_check(s, &report, &err), 0);
-	/* So that it cannot even be opened. */
+	/* Damaged so that it cannot even be opened. */
 	say_message(s, begin(s, NULL), 0, ROLE_USER, "always there");
 	for (size_t i = 0; i < LEN(harm); i++) {
 		id = begin(s, NULL);

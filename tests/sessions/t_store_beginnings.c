@@ -1,17 +1,17 @@
-/* tests/sessions/t_store_beginnings.c - what long questions have in common is stored once, and reading does not show
- * it. */
+/* tests/sessions/t_store_beginnings.c - the common beginning of long questions is stored once, and readers do not
+ * notice. */
 #include "tests/lib/storedir.h"
 
 #include <string.h>
 
-/* A text of n lines of 24 bytes that have no word in common but the first: "line 000017 of the book". */
+/* Append n lines of 24 bytes; each has a word that no other line has: "line000017 of the book." */
 static void book(struct str *out, int from, int n)
 {
 	for (int i = from; i < from + n; i++)
 		str_addf(out, "line%06d of the book.\n", i);
 }
 
-/* The text as far as it was read, and a question behind it. */
+/* Store the first lines of the book with a question after them. */
 static int64_t ask(struct store *s, int64_t session, int64_t parent, int lines, const char *question)
 {
 	struct str text = { 0 };
@@ -64,7 +64,7 @@ TEST(questions_beside_a_text_store_it_once)
 	q[1] = ask(s, id, 0, 1500, "And who is wested?");
 	q[2] = ask(s, id, 0, 1500, "Where is rested?");
 	q[3] = ask(s, id, 0, 3000, "When is tested?");
-	q[4] = ask(s, id, 0, 900, "Before that?"); /* less than the last: its beginning alone */
+	q[4] = ask(s, id, 0, 900, "Before that?"); /* shorter than the last: only its beginning is shared */
 	CHECK_INT(own_bytes(s, q[0]), 1000 * 24 + 1 + 15);
 	CHECK_MSG(own_bytes(s, q[1]) < 500 * 24 + 100 && own_bytes(s, q[2]) < 100 &&
 	                  own_bytes(s, q[3]) < 1500 * 24 + 100 && own_bytes(s, q[4]) < 100,
@@ -78,7 +78,7 @@ TEST(questions_beside_a_text_store_it_once)
 		CHECK(is_asked(s, q[4], 900, "Before that?"));
 		place_reopen(&p, &s);
 	}
-	/* Found: once what they have in common, and each question. */
+	/* A search finds common text once, and each question. */
 	CHECK_INT(hits(s, "line000500"), 1);
 	CHECK_INT(hits(s, "line001200"), 1);
 	CHECK_INT(hits(s, "rested"), 1);
@@ -94,7 +94,7 @@ TEST(questions_beside_a_text_store_it_once)
 	place_remove(&p);
 }
 
-/* Answers, short questions, and questions elsewhere in the tree share nothing. */
+/* Answers, short questions, and questions elsewhere in the tree are stored whole. */
 TEST(other_messages_are_stored_whole)
 {
 	struct place p;
@@ -121,7 +121,7 @@ TEST(other_messages_are_stored_whole)
 	place_remove(&p);
 }
 
-/* What a character or a word is in two is not cut. */
+/* The shared beginning never ends within a character or a word. */
 TEST(a_beginning_ends_with_a_word)
 {
 	struct place p;
@@ -146,12 +146,13 @@ TEST(a_beginning_ends_with_a_word)
 			str_free(&text);
 			str_free(&got);
 		}
-	CHECK_INT(hits(s, "h\xc3\xa9ron"), 6); /* e, and both accents */
+	CHECK_INT(hits(s, "h\xc3\xa9ron"), 6); /* with e and both accents */
 	check_clean(s, __LINE__);
 	place_remove(&p);
 }
 
-/* A fork shows the second and the fourth question; the others, whose beginnings they share, go with their session. */
+/* A fork shows the second and the fourth question. The others, whose beginnings they share, are deleted with their
+ * session. */
 TEST(deleting_spares_what_others_begin_with)
 {
 	struct place p;
@@ -183,7 +184,7 @@ TEST(deleting_spares_what_others_begin_with)
 	place_remove(&p);
 }
 
-/* Numbers that a file may hold, though weir writes no such thing. */
+/* Numbers that a damaged file may hold, though weir never writes them. */
 TEST(damaged_beginnings_end_and_are_seen)
 {
 	static const char *const harm[] = {

@@ -1,8 +1,8 @@
-/* tests/sessions/t_store_beside.c - reading beside a writer of the same process: another thread with a store of its
- * own, as a screen has that lists sessions while an answer is written.
+/* tests/sessions/t_store_beside.c - reading beside a writer of the same process: another thread has its own store, like
+ * a screen that lists sessions while an answer is written.
  *
- * What was committed before the reader asked must be in what it reads, and nothing is ever half there. The sanitizer
- * for threads sees to the rest. */
+ * What was committed before the read began must be seen, and nothing incomplete. The thread sanitizer checks the
+ * rest. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/storedir.h"
 
@@ -19,7 +19,7 @@ struct both {
 	struct snaps *snaps;
 	int64_t session;
 	_Atomic int64_t message; /* committed last */
-	_Atomic int64_t saved;   /* the one whose snapshot was saved last */
+	_Atomic int64_t saved;   /* the message whose snapshot was saved last */
 	_Atomic int n, saves, done;
 	_Atomic int reads, answers;
 };
@@ -28,7 +28,7 @@ static int look_at_row(const struct session *row, void *ud)
 {
 	struct session *out = ud;
 
-	/* Strings of the row are gone later. */
+	/* Strings of the row are not valid later. */
 	if (row->id == 1)
 		*out = (struct session){ .id = row->id, .head = row->head, .messages = row->messages };
 	return 0;
@@ -46,10 +46,10 @@ static int count_info(const struct snap_info *info, void *ud)
 	return 0;
 }
 
-/* One look as a list of sessions takes it. */
+/* Read like a list of sessions. */
 static void look(struct both *b, struct store *s, struct snaps *k)
 {
-	/* The count of saves before the message that was saved last: all saves behind that message are counted then. */
+	/* Load the count of saves before the last saved message, so that all later saves are counted below. */
 	int n = atomic_load(&b->n), saves = atomic_load(&b->saves), seen = 0, found = 0, good = 0;
 	struct snap_state state = { .session = b->session, .message = atomic_load(&b->saved) };
 	int64_t message = atomic_load(&b->message);
@@ -63,8 +63,8 @@ static void look(struct both *b, struct store *s, struct snaps *k)
 	CHECK_MSG(!store_search(s, "common", 5, count_found, &found, &e), "%s", e.msg);
 	CHECK(found > 0 || !n);
 	CHECK_MSG(!snap_states(k, &state, 1, &e), "%s", e.msg);
-	/* A session keeps a few snapshots: this one may be deleted if so many came since, one of them committed and not
-	 * counted yet. */
+	/* A session keeps a few snapshots: this one may be deleted if that many came later. One may be committed but
+	 * not counted yet. */
 	CHECK(state.ready || !state.message || atomic_load(&b->saves) + 1 - saves >= HEADS_KEPT);
 	CHECK(state.bytes || !state.message);
 	atomic_fetch_add(&b->answers, state.ready);
@@ -91,7 +91,7 @@ static void *reader(void *arg)
 			CHECK_MSG(!snaps_open(&again, s, NULL, NULL, &e), "%s", e.msg);
 			snaps_close(again);
 		}
-		/* A screen does not look all the time. */
+		/* A screen does not read all the time. */
 		usleep(500);
 	}
 	look(b, s, k);
@@ -145,7 +145,7 @@ TEST(a_thread_reads_what_another_has_committed)
 	place_remove(&b.p);
 }
 
-/* The reader may be there first, and outlives the writer. */
+/* The reader may open the store first, and close it after the writer. */
 TEST(a_reader_outlives_the_writer)
 {
 	struct place p;
@@ -159,7 +159,7 @@ TEST(a_reader_outlives_the_writer)
 	begin(s, "one");
 	say_message(s, 1, 0, 1, "a question");
 	OK(store_open(&r, &o, e));
-	/* No kv.db yet: there is nothing. */
+	/* No kv.db yet: no snapshots are found. */
 	OK(snaps_open(&k, r, NULL, NULL, e));
 	OK(snap_states(k, &state, 1, e));
 	CHECK_INT(state.ready, 0);

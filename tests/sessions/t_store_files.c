@@ -139,7 +139,7 @@ TEST(strange_directories_and_files_are_refused)
 	place_remove(&p);
 }
 
-/* Takes the place of the C library's: the user database of this test. */
+/* The user database of this test: getpwuid() replaces the C library's. */
 static struct passwd *the_user;
 
 struct passwd *getpwuid(uid_t uid)
@@ -175,7 +175,7 @@ TEST(directory_follows_the_environment)
 		remove_dir(want);
 		*strrchr(want, '/') = 0;
 	}
-	/* Without HOME, as in a cron job: the home directory of the user database, the same rule as for all other
+	/* Without HOME, as in a cron job: the home directory is taken from the user database, as for all other
 	 * directories. */
 	unsetenv("HOME");
 	user.pw_dir = p.dir;
@@ -201,7 +201,7 @@ TEST(directory_follows_the_environment)
 	place_remove(&p);
 }
 
-/* In a child: SQLite must not see a fork with files open. */
+/* Run fn in a child, because SQLite must have no files open at a fork. */
 static int in_child(int (*fn)(const char *dir), const char *dir)
 {
 	int status;
@@ -252,7 +252,7 @@ TEST(one_process_writes_others_read)
 		_exit(0);
 	}
 	CHECK_INT(read(from_child[0], &c, 1), 1);
-	/* Others open it, too, but do not write its session. */
+	/* Other processes may open the store, too, but not write in its session. */
 	o = (struct store_options){ .dir = p.dir };
 	CHECK_INT(store_open(&s, &o, &err), 0);
 	OK(session_find(s, "theirs", &id, e));
@@ -283,7 +283,7 @@ TEST(one_process_writes_others_read)
 	for (int i = 0; i < 2; i++)
 		store_close(r[i]);
 	close(to_child[0]), close(to_child[1]), close(from_child[0]), close(from_child[1]);
-	/* Its end freed the lock; a pid that is left in the file is no lock. */
+	/* The lock was freed when its process ended; a pid left in the file is not a lock. */
 	place_reopen(&p, &s);
 	CHECK_INT(session_find(s, "then", &id, &err), 0);
 	place_remove(&p);
@@ -312,7 +312,7 @@ TEST(reading_what_is_not_there_finds_nothing)
 		store_close(s);
 		CHECK(i || lstat(p.dir, &st));
 		if (!i)
-			CHECK(!mkdir(p.dir, 0700)); /* then a directory without a file */
+			CHECK(!mkdir(p.dir, 0700)); /* the second time with a directory without a file */
 	}
 	CHECK_INT(mode_of(&p, "chat.db"), -1);
 	str_free(&out);
@@ -371,7 +371,7 @@ TEST(a_directory_that_is_read_only_can_be_read)
 
 /* ---- formats ---- */
 
-/* Everything in the files but the lock; to see that a refusal changes nothing. */
+/* The contents of all files except the lock, to check that a refusal changes nothing. */
 static char *snapshot_of(const struct place *p, size_t *n)
 {
 	char path[500];
@@ -434,7 +434,7 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	fclose(f);
 	refused_unchanged(&p, "it is damaged, or no database", __LINE__);
 	unlink(path);
-	/* An empty file is one that was just being made. */
+	/* An empty file is accepted: its making was interrupted. */
 	f = fopen(path, "w");
 	fclose(f);
 	CHECK_STR(open_error(p.dir, 1), "");
@@ -497,7 +497,7 @@ static int add_places(const struct stored_document *d, void *ud)
 	return 0;
 }
 
-/* A file of format 1, with what it could hold. */
+/* Make a file of format 1 with everything it can hold. */
 static void make_old(struct place *p)
 {
 	int64_t row[] = { 1, 30, 1, 0 };
@@ -549,7 +549,7 @@ TEST(older_files_are_brought_up_to_date)
 	OK(session_find(s, "old", &id, e));
 	CHECK_STR(shown(s, id), "ancient question ancient answer");
 	CHECK_INT(hits(s, "ancient"), 2);
-	/* What was not stored then is found in the text. */
+	/* Marks, which were not stored then, are computed from the text. */
 	OK(session_documents(s, id, add_places, &places, e));
 	CHECK_STR(places.p, "old.md markdown: p0@0 1, h1@0 Old, p0@20 2, ");
 	str_free(&places);
@@ -593,14 +593,14 @@ TEST(older_files_are_brought_up_to_date)
 	}
 	/* What format 6 has: vectors of passages. */
 	CHECK_INT(place_count(s, "vectors"), 0);
-	/* Deleted is deleted there, too. */
+	/* Deleting removes them there, too. */
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 7); /* a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 7); /* for a new format: extend this test and make_old() */
 }
 
-/* Format 6 had other words in the index of passages: it is made anew, whether it is whole or damaged. */
+/* Format 6 split words differently in the index of passages, so it is built anew, whether it is whole or damaged. */
 TEST(an_index_of_an_older_format_is_made_anew)
 {
 	static const char text[] = "A light\xc2\xadhouse of old.";
@@ -673,7 +673,7 @@ TEST(marks_and_files_are_kept_with_documents)
 	struct str out = { 0 };
 	int64_t id = begin(s, NULL), fork, x;
 
-	/* The same text without marks: they come with the first document that has some. */
+	/* The same text without marks: the first document with marks adds them. */
 	OK(session_add_document(s, id, &plain, &x, e));
 	OK(session_add_document(s, id, &d, &x, e));
 	OK(session_drop_document(s, id, 1, e));
@@ -686,7 +686,7 @@ TEST(marks_and_files_are_kept_with_documents)
 	str_clear(&out);
 	OK(session_documents(s, id, add_places, &out, e));
 	CHECK_STR(out.p, expected);
-	/* Damaged marks cost the marks alone. */
+	/* Damaged marks are dropped, nothing else. */
 	place_sql(&p, &s, "UPDATE outline SET marks=CAST('p9 x' AS BLOB)");
 	str_clear(&out);
 	OK(session_documents(s, id, add_places, &out, e));
@@ -728,7 +728,7 @@ TEST(hostile_schemas_run_nothing)
 	place_remove(&p);
 }
 
-/* Numbers that a file may hold, though weir writes no such thing. */
+/* Numbers that a damaged file may hold, though weir never writes them. */
 TEST(hostile_values_are_bounded)
 {
 	/* clang-format off */
@@ -780,13 +780,13 @@ TEST(hostile_values_are_bounded)
 		say_message(s, f, m, ROLE_USER, "three");
 		place_sql(&p, &s, harm[i]);
 		rc = store_check(s, &report, &err);
-		/* Seen, or of no consequence. */
+		/* The check notices it, except where it does no harm. */
 		CHECK_MSG(rc >= 0 || strstr(harm[i], "DROP TABLE"), "%s: %s", harm[i], err.msg);
 		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") ||
 		     strstr(harm[i], "document SET") || strstr(harm[i], "outline SET")) &&
 		    !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
 			test_fail(__FILE__, __LINE__, "%s: not seen", harm[i]);
-		/* Whatever each says, it ends and does no harm. */
+		/* Whatever each call returns, it ends and does no harm. */
 		session_get(s, id, &row, &err);
 		session_list(s, add_id, &out, &err);
 		message_path(s, 2, add_text, &out, &err);
@@ -829,7 +829,7 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	char path[500];
 	int n = 0;
 
-	/* 2,000 sessions of 50 messages of some 200 letters. */
+	/* 2,000 sessions of 50 messages of about 200 letters. */
 	place_sql(
 		&p, &s,
 		"INSERT INTO session(created, used, turn, head, messages, title) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"

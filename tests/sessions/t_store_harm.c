@@ -1,8 +1,8 @@
-/* tests/sessions/t_store_harm.c - chat.db under kill -9, disks that fail at every single call, full disks and flipped
+/* tests/sessions/t_store_harm.c - chat.db with kill -9, a failure of each single disk call, full disks and flipped
  * bits.
  *
- * What was acknowledged must be there, whole; what was not must be there wholly or not at all; and the store
- * must say in one sentence what is wrong, or work.  WEIR_SOAK=N makes the random parts N times as long. */
+ * Acknowledged changes must be there in full; others must be there in full or not at all; and the store must work or
+ * report in one line what is wrong. WEIR_SOAK=N makes the random parts N times as long. */
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/store_life.h"
 
@@ -23,7 +23,7 @@ static int soak(void)
 	return n < 1 ? 1 : n > 100000 ? 100000 : (int)n;
 }
 
-/* A test of the slow builds does a part of it. */
+/* In slow builds only a part is done. */
 static int rounds(int n)
 {
 	return test_patience() > 1 ? n / 4 : n;
@@ -103,8 +103,8 @@ TEST(kill_at_any_moment_loses_nothing)
 			live_in_child(p.dir, tube[1], &l);
 		}
 		close(tube[1]);
-		/* At any moment; in three of four rounds not before one change is acknowledged, however late the child
-		 * comes to it. */
+		/* Kill at any moment; in three of four rounds only after a change was acknowledged, however slow the
+		 * child is. */
 		for (int begun = round % 4 == 0, killed = 0;;) {
 			if (begun && !killed) {
 				nanosleep(&pause, NULL);
@@ -176,7 +176,7 @@ static int state_session(const struct session *row, void *ud)
 	return 0;
 }
 
-/* All that a store says about itself but for times. */
+/* Everything that a store returns about its contents, except times. */
 static int state_of(struct store *s, struct str *out, struct err *e)
 {
 	struct str ids = { 0 }, value = { 0 };
@@ -208,7 +208,7 @@ static int state_of(struct store *s, struct str *out, struct err *e)
 	return rc;
 }
 
-/* A small world, made in a child that ends without closing: its last changes are in the log alone. */
+/* Make a small store. Run in a child that ends without closing, so that the last changes are in the log only. */
 static int make_world(const char *dir)
 {
 	struct store_options o = { .dir = dir };
@@ -361,15 +361,15 @@ static int w_check(struct store *s, struct err *e)
 {
 	struct str report = { 0 };
 	int rc = store_check(s, &report, e);
-	/* A read that fails looks like damage here and there: that is an answer. */
+	/* A failed read may be reported as damage; that is accepted. */
 	str_free(&report);
 	return rc < 0 ? -1 : 0;
 }
 
 struct failing {
 	const char *name;
-	int (*make)(const char *dir); /* the world; NULL = none */
-	int closed;                   /* nothing of it is in the log alone */
+	int (*make)(const char *dir); /* makes the store first; NULL = none */
+	int closed;                   /* closed after it was made, so that nothing is in the log only */
 	work *fn;
 	int from_open; /* opening fails, too */
 	struct place p;
@@ -378,7 +378,8 @@ struct failing {
 	int runs, survived;
 };
 
-/* The nth call fails: way 0 once, 1 it and all after it, 2 the same as on a full disk.  1 = there are not so many. */
+/* Let the nth call fail: way 0 once; 1 it and all later ones; 2 like 1, with the error of a full disk. 1 = there are
+ * fewer calls. */
 static int fail_nth(struct failing *f, int n, int way)
 {
 	struct store_options o = { .dir = f->p.dir, .vfs = FAULT_VFS };
@@ -397,7 +398,7 @@ static int fail_nth(struct failing *f, int n, int way)
 		fault_set(FAULT_ALL, n, way > 0, way == 2);
 	if (!rc)
 		rc = f->fn(s, &e);
-	/* One failure is over: the store goes on working. */
+	/* After a single failure the store still works. */
 	if (s && way == 0 && rc && fault_hits()) {
 		int64_t id;
 		if (session_new(s, "after", &id, &after) || session_delete(s, id, &after))
@@ -452,8 +453,8 @@ static void fail_each(const char *name, int (*make)(const char *), int closed, w
 		store_close(s);
 		remove_dir(f.p.dir);
 	}
-	/* A full disk is the second way with another error, so every third will do. A slow build does not see more by
-	 * seeing each. */
+	/* A full disk is the second way with another error, so every third call is enough. In a slow build fewer are
+	 * enough. */
 	for (int way = 0; way < 3; way++) {
 		int step = (way == 2 ? 3 : 1) * (test_patience() > 1 ? 4 : 1);
 		for (int n = 1; n < 5000 && !fail_nth(&f, n, way); n += step)
@@ -520,8 +521,8 @@ TEST(appending_syncs_once)
 
 /* ---- no room ---- */
 
-/* Appends until it fails; then, with room again, everything that was acknowledged is there and it goes on.  0 =
- * all well. */
+/* Append until it fails. Then, with room again, everything acknowledged must be there, and appending must work. 0 = all
+ * well. */
 static int fill_up(const char *dir, void (*room)(int))
 {
 	struct store_options o = { .dir = dir };
@@ -543,10 +544,10 @@ static int fill_up(const char *dir, void (*room)(int))
 		}
 	if (!e.msg[0] || strchr(e.msg, '\n'))
 		rc = 20;
-	/* Writing failed, also where that was noticed at COMMIT. */
+	/* The message must say that writing failed, also if that was noticed at COMMIT. */
 	if (strstr(e.msg, "the disk is full") && strstr(e.msg, "cannot read"))
 		rc = 25;
-	/* The failure was no end: smaller things may still be done, or fail as cleanly. */
+	/* After the failure smaller changes may still work, or fail in good order. */
 	if (s && id)
 		session_touch(s, id, "m", "k", 1, &e);
 	store_close(s);
@@ -609,7 +610,7 @@ static int look(const char *dir, int messages, struct err *e)
 	return bad;
 }
 
-/* A question is stored.  closed 0: the process ends without closing, and leaves it in the log. */
+/* Store a question. If closed is 0, the store is not closed, and the question is left in the log. */
 static int store_question(const char *dir, int closed)
 {
 	struct store_options o = { .dir = dir };
@@ -665,8 +666,8 @@ static int read_log_without_room(const char *dir)
 	return look(dir, 1, &e) ? 23 : 0;
 }
 
-/* No byte can be written any more, not even SQLite's shared memory: what is stored is read all the same. Where the last
- * changes lie in a log that a crash has left, one sentence says that it cannot be read yet. */
+/* No byte can be written, not even SQLite's shared memory: what is stored can still be read. If the last changes are in
+ * a log that a crash has left, a message says that they cannot be read yet. */
 TEST(without_room_everything_can_still_be_read)
 {
 	struct place p;
@@ -684,7 +685,7 @@ static void make_room(int lift)
 {
 	char path[500];
 
-	/* A ballast that goes when there shall be room. */
+	/* A file that is deleted to make room. */
 	snprintf(path, sizeof path, "%s/ballast", small_disk);
 	if (lift)
 		unlink(path);
@@ -730,7 +731,7 @@ TEST(full_disks_are_survived)
 
 /* ---- no memory ---- */
 
-/* SQLite gets so much and no more; what it cannot do then it says. */
+/* SQLite gets a limited amount of memory, and what it then cannot do is reported. */
 TEST(little_memory_is_survived)
 {
 	static work *const all[] = { w_append, w_update, w_fork, w_delete, w_document, w_search, w_check };
@@ -751,7 +752,7 @@ TEST(little_memory_is_survived)
 
 			e = (struct err){ 0 };
 			copy_dir(base, p.dir);
-			/* First how it is without, and with the change. */
+			/* First, without a limit: the state before and after the change. */
 			sqlite3_hard_heap_limit64(kib < 0 ? 0 : sqlite3_memory_used() + (kib + 1) * 1024);
 			rc = store_open(&s, &o, &e);
 			if (!rc && kib != -2)
@@ -793,7 +794,7 @@ struct kept {
 	int n, wrong, odd;
 };
 
-/* Against what was saved: "id:text:tokens" in order. */
+/* Collect messages in order, to compare them with what was saved: "id:complete:text:tokens". */
 static int keep_message(const struct stored_message *m, void *ud)
 {
 	struct kept *k = ud;
@@ -884,7 +885,7 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 			equal++;
 		else
 			names++;
-		/* Texts and tokens of messages, and documents, have sums: no other words without a word about it. */
+		/* Texts and tokens of messages, and documents, have checksums, so no changed words go unnoticed. */
 		if (!seen && (now.n != good.n || memcmp(now.p, good.p, now.n)))
 			test_fail(__FILE__, __LINE__, "bit %d of byte %zu: not seen, and the messages differ", bit,
 			          where);
@@ -899,7 +900,7 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 	place_remove(&p);
 }
 
-/* Where the last transaction begins in a log, whole or begun, and how many end before it. */
+/* Where the last transaction of a log begins, complete or not; *before = how many end before it. */
 static size_t last_transaction(const char *bytes, size_t size, int *before)
 {
 	size_t at = 32, last = 32, end = 32;
@@ -914,8 +915,8 @@ static size_t last_transaction(const char *bytes, size_t size, int *before)
 	return end < size ? end : last;
 }
 
-/* A log that was not carried into the file yet: SQLite drops what comes behind the first damage. Where that is more
- * than the last transaction, which a crash may have cut as well, it is said, and the log is kept. */
+/* A log that is not yet in the file: SQLite drops what comes after the first damage. If that is more than the last
+ * transaction, which a crash may also have cut, a notice is given, and the log is kept. */
 TEST(flipped_bits_in_the_log_leave_a_whole_store)
 {
 	struct place p;
@@ -942,7 +943,7 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 	last = last_transaction(bytes, size, &before);
 	CHECK(before > 10);
 	for (int i = 0; i < n; i++) {
-		/* All of the header and of the first frame's, too. */
+		/* Each byte of the log's header and of the first frame's. */
 		size_t where = i < 56 ? (size_t)i : test_rand() % size;
 		int fd, rc, may_say;
 
@@ -962,8 +963,8 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 			refused++;
 			continue;
 		}
-		/* The four bytes by which a frame ends a transaction: damaged in the last one, it looks like two, and
-		 * both answers are right. */
+		/* The four bytes of a frame that mark the end of a transaction: if they are damaged in the last
+		 * transaction, it looks like two, and both answers are right. */
 		may_say = where >= last && (where - last) % (24 + 4096) >= 4 && (where - last) % (24 + 4096) < 8;
 		CHECK_MSG(may_say || (where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s",
 		          where, size, last, notice.n ? notice.p : "nothing was said");
@@ -997,7 +998,7 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 	place_remove(&p);
 }
 
-/* What a crash leaves: a log of any length whose last transaction is there in part. */
+/* Logs as a crash leaves them: of any length, with a part of the last transaction. */
 TEST(torn_logs_raise_no_alarm)
 {
 	struct place p;
@@ -1021,7 +1022,7 @@ TEST(torn_logs_raise_no_alarm)
 		size_t cut = test_rand() % (size + 1), last;
 		int before, fd;
 
-		/* From the end that was synced last on: sectors that came, and sectors that did not. */
+		/* After the last synced end some sectors were written and others were not. */
 		last = last_transaction(bytes, cut, &before);
 		copy_dir(base, p.dir);
 		snprintf(path, sizeof path, "%s/chat.db-wal", p.dir);

@@ -1,9 +1,9 @@
 /* tests/sessions/t_store_power.c - chat.db and kv.db when the power fails.
  *
- * A life of sessions and snapshots runs over a VFS that knows what was synced (faultvfs.h). At some call the power
- * fails; the disk is made as it may be then, and everything goes on from there: the store opens, is whole and has every
- * change that was acknowledged; kv.db is whole, too, and gives back the snapshots it took. The next life begins with
- * that disk, so that power fails while what the last failure left is being mended. WEIR_SOAK=N: N times as many. */
+ * Random changes of sessions and snapshots run on a VFS that knows what was synced (faultvfs.h). At some call the power
+ * fails, and the disk is left in a possible state. From it the store must open, undamaged and with every acknowledged
+ * change; kv.db must be undamaged, too, and have the snapshots it was given. The next round begins with that disk, so
+ * that power can also fail during the repair after a failure. WEIR_SOAK=N: N times as many. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/store_life.h"
@@ -14,7 +14,7 @@
 
 static const struct fingerprint fp = { { 1, 2, 3 }, { 4, 5, 6 } };
 
-/* The snapshot a session must have; pending: what the last step may have made of it. */
+/* The snapshot that a session must have. The pending one is what the last step may have made of it. */
 struct snapshot {
 	int64_t session, message;
 	int32_t tokens;
@@ -26,10 +26,10 @@ struct world {
 	char dir[440], image[440], copy[440];
 	struct store *store;
 	struct snaps *snaps;
-	struct life life, with; /* acknowledged; and with the step that was under way */
+	struct life life, with; /* the acknowledged state; the state with the interrupted step */
 	struct snapshot snap[SNAPS], pending;
 	int snaps_n;
-	int no_sync; /* to see that the test sees: 1 chat.db, 2 kv.db */
+	int no_sync; /* no syncs, to check that the test notices: 1 chat.db, 2 kv.db */
 	int steps, saves, cuts, unsynced, kept, lost, aside;
 };
 
@@ -81,7 +81,7 @@ static struct snapshot *snapshot_of(struct world *w, int64_t session)
 	return NULL;
 }
 
-/* The text of a session is always the same; sessions share their beginning. */
+/* A session always has the same text; all sessions have the same beginning. */
 static struct timeline *text_of(int64_t session, int32_t n)
 {
 	struct timeline *tl = fake_open(1, 8, TOKENS + 8);
@@ -147,7 +147,7 @@ static int world_open(struct world *w, struct err *e)
 	if (!rc && notice.n && !w->no_sync)
 		test_fail(__FILE__, __LINE__, "%s", notice.p);
 	str_free(&notice);
-	/* Now and then the log is carried into the file often. */
+	/* In half of the rounds the log is copied into the file often. */
 	if (!rc && roll(2))
 		rc = db_exec(&w->store->db, "PRAGMA wal_autocheckpoint=8", e);
 	if (!rc && w->no_sync)
@@ -241,8 +241,8 @@ static int check_snaps(struct world *w, struct store *s)
 		rc = fault(w, __LINE__, "kv.db was put aside", notice.p);
 	if (snaps_check(snaps, &report, &e))
 		rc = fault(w, __LINE__, "kv.db is damaged", report.n ? report.p : e.msg);
-	/* Of the session that a step was about either may be there: the older snapshot is not dropped before the new
-	 * one is there. */
+	/* The session of the interrupted step may have either snapshot: the older one is dropped only after the new one
+	 * is saved. */
 	if (w->pending.session && w->pending.dropped) {
 		struct snapshot *old = snapshot_of(w, w->pending.session);
 		if (old && !loads(snaps, old))
@@ -264,7 +264,7 @@ out:
 	return rc;
 }
 
-/* One life that ends with a power failure.  -1: something is lost. */
+/* Run until a power failure. -1: something is lost. */
 static int one_cut(struct world *w)
 {
 	struct str notice = { 0 };
@@ -282,7 +282,7 @@ static int one_cut(struct world *w)
 	w->pending.session = 0;
 	remove_dir(w->image);
 	power_begin(w->dir);
-	/* Most often soon: opening is where the last failure is mended. */
+	/* Mostly early, because the damage of the last failure is repaired when the files are opened. */
 	power_cut(1 + roll(roll(2) ? 30 : 300), w->image, seed);
 	rc = world_open(w, &e);
 	while (!rc && !power_off())
@@ -293,7 +293,7 @@ static int one_cut(struct world *w)
 	w->unsynced += power_unsynced();
 	power_end();
 	remove_dir(w->dir);
-	/* What stands in the shared memory after a failure is anything. */
+	/* After a failure the shared memory can have any contents. */
 	if (roll(2)) {
 		char noise[4096];
 		int fd;
@@ -308,7 +308,7 @@ static int one_cut(struct world *w)
 	e = (struct err){ 0 };
 	if (store_open(&s, &o, &e))
 		return fault(w, __LINE__, "chat.db does not open", e.msg);
-	/* What a power failure leaves of the log is no damage. */
+	/* The remains of the log after a power failure must not be reported as damage. */
 	if (notice.n)
 		rc = fault(w, __LINE__, "an alarm", notice.p);
 	str_free(&notice);
@@ -317,7 +317,7 @@ static int one_cut(struct world *w)
 		rc = -1;
 	store_close(s);
 	remove_dir(w->copy);
-	/* The next life begins with what nobody has mended yet. */
+	/* The next round begins with the disk before any repair. */
 	if (rename(w->image, w->dir))
 		test_fail(__FILE__, __LINE__, "%s cannot be renamed", w->image);
 	return rc;
@@ -334,7 +334,7 @@ static void many_cuts(struct world *w, int n)
 	snprintf(w->image, sizeof w->image, "%s-image", p.dir);
 	snprintf(w->copy, sizeof w->copy, "%s-copy", p.dir);
 	for (int i = 0; i < n && (w->no_sync || !w->lost); i++) {
-		/* From nothing, every now and then: making the files is the most delicate of all. */
+		/* Begin without files now and then, because creating them is the most delicate step. */
 		if (i % 12 == 0) {
 			remove_dir(w->dir);
 			mkdir(w->dir, 0700);
@@ -365,7 +365,7 @@ TEST(power_may_fail_at_any_moment)
 	CHECK(w.lost == 0);
 }
 
-/* Does the test see anything?  Without syncs much is lost. */
+/* Check the test itself: without syncs much is lost, and it must notice. */
 TEST(without_syncs_power_failures_are_seen)
 {
 	static struct world w[2] = { { .no_sync = 1 }, { .no_sync = 2 } };

@@ -1,8 +1,8 @@
-/* tests/sessions/t_store_writers.c - several processes that write at once: a session belongs to one of them, chat.db
- * and kv.db to all.
+/* tests/sessions/t_store_writers.c - several processes write at once: each session is held by one of them, and all
+ * share chat.db and kv.db.
  *
- * Processes are killed at any moment. What had been acknowledged is there afterwards, both files are whole, and no
- * timeline is given a byte that it would not have computed. */
+ * Processes are killed at any moment. Afterwards everything acknowledged is there, both files are undamaged, and no
+ * timeline has loaded a byte that it would not have computed. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/storedir.h"
 
@@ -37,7 +37,7 @@ TEST(one_process_writes_a_session)
 	OK(session_new(s, "one", &one, e));
 	OK(session_new(other, "two", &two, e));
 	snprintf(want, sizeof want, "another weir (process %ld) has this session open", (long)getpid());
-	/* A new session is held. */
+	/* A new session is held by its maker. */
 	REFUSED(session_hold(other, one, &by, e), ERR_FAIL, want);
 	CHECK_INT(by, getpid());
 	REFUSED(session_hold(s, two, &by, e), ERR_FAIL, want);
@@ -47,12 +47,12 @@ TEST(one_process_writes_a_session)
 	OK(session_rename(other, one, "uno", e));
 	say_message(s, one, 0, ROLE_USER, "mine");
 	CHECK_STR(shown(other, one), "mine");
-	/* So is a fork, also one of a session that others write. */
+	/* So is a fork, also of a session that another process holds. */
 	OK(session_fork(other, one, 0, "copy", &fork_of, e));
 	REFUSED(session_delete(s, fork_of, e), ERR_FAIL, want);
 	session_leave(other, fork_of);
 	OK(session_delete(s, fork_of, e));
-	/* What is left is free, and so is what a process had that is gone. */
+	/* A session is free after session_leave(), or when the process that held it has closed its store. */
 	session_leave(s, one);
 	OK(session_hold(other, one, &by, e));
 	OK(session_delete(other, one, e));
@@ -62,7 +62,7 @@ TEST(one_process_writes_a_session)
 	place_remove(&p);
 }
 
-/* What another process does with the file `lock`, until it is killed. */
+/* Start a process that holds a lock on the file `lock` until it is killed. */
 static pid_t keep_lock(const char *dir, int how, const char *text)
 {
 	int ready[2];
@@ -87,7 +87,7 @@ static pid_t keep_lock(const char *dir, int how, const char *text)
 	return pid;
 }
 
-/* An older weir keeps the store for itself, and processes of two machines would not see each other's memory. */
+/* An older weir uses the store alone; processes on two machines have no common memory and so must not share it. */
 TEST(older_weirs_and_other_machines_are_alone)
 {
 	static const struct {
@@ -127,7 +127,7 @@ static const uint64_t BUDGET = 6 << 20;
 static const char book[] =
 	"The lamp of the lighthouse was lit in 1874. The keeper turned its lens for nine hours. Nobody has counted the moths.";
 
-/* In a child: print why and end. */
+/* In a child: if failed, print why and exit. */
 static void must(int failed, const struct err *e, int line)
 {
 	if (!failed)
@@ -156,7 +156,7 @@ struct ack {
 	int turn;
 };
 
-/* A weir with a session of its own: what it has saved is written to fd. */
+/* A process with a session of its own. It writes what it has saved to fd. */
 static void one_weir(const char *dir, int number, int turns, int fd)
 {
 	struct store_options o = { .dir = dir };
@@ -179,7 +179,7 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 	}
 	MUST(session_new(s, NULL, &ack.session, &e));
 	MUST(session_add_document(s, ack.session, &d, &id, &e));
-	fake_grow(tl, 5, SHARED); /* what all of them have read */
+	fake_grow(tl, 5, SHARED); /* tokens that all processes have read */
 	for (int i = 0; i < turns; i++) {
 		struct stored_message m = {
 			.parent = ack.message, .role = 1 + i % 2, .text = "a common word", .n_text = 13, .complete = 1
@@ -191,7 +191,7 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 		if (write(fd, &ack, sizeof ack) != sizeof ack)
 			_exit(7);
 		fake_grow(tl, (uint64_t)(number + 17 * i), 90);
-		/* Another process may drop what this one had reserved, and says so: it is saved the next time. */
+		/* Another process may drop what this one had reserved; the error says so, and the next save works. */
 		if (snap_save(k, tl, &fp, ack.session, ack.message, NULL, 0, NULL, &e) &&
 		    !strstr(e.msg, "another weir"))
 			must(1, &e, __LINE__);
@@ -217,7 +217,7 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 	str_free(&notice);
 }
 
-/* All that was acknowledged is there, and everything is whole. */
+/* Check that everything acknowledged is there and the files are undamaged. */
 static void check_all(const char *dir, const struct ack *ack, size_t n, int whole)
 {
 	struct store_options o = { .dir = dir };
@@ -254,8 +254,8 @@ static void check_all(const char *dir, const struct ack *ack, size_t n, int whol
 	str_free(&report);
 }
 
-/* Children that write one session each; killed after so many microseconds, 0 = never. The last acknowledgment of
- * each. */
+/* Run children that write one session each and are killed after kill_after microseconds (0 = never). out = the last
+ * acknowledgment of each. */
 static void run_weirs(const char *dir, int turns, unsigned kill_after, struct ack out[PROCESSES], size_t *n_out)
 {
 	int fd[PROCESSES][2];
@@ -287,7 +287,7 @@ static void run_weirs(const char *dir, int turns, unsigned kill_after, struct ac
 		status = status_of(pid[i]);
 		CHECK_MSG(!status || (kill_after && status == 1000 + SIGKILL), "process %d ended with %d", i, status);
 		CHECK(kill_after || a.turn == turns);
-		CHECK(i < PROCESSES - 1 || a.turn == turns); /* who is not killed is not disturbed */
+		CHECK(i < PROCESSES - 1 || a.turn == turns); /* a process that is not killed is not disturbed */
 		if (a.turn)
 			out[(*n_out)++] = a;
 	}
@@ -299,7 +299,7 @@ TEST(many_processes_write_at_once)
 	struct ack ack[PROCESSES];
 	size_t n;
 
-	/* The first ones make the files, all at the same moment. */
+	/* The first processes create the files, all at the same moment. */
 	place_dir(&p);
 	run_weirs(p.dir, TURNS, 0, ack, &n);
 	CHECK_INT(n, PROCESSES);
@@ -309,7 +309,7 @@ TEST(many_processes_write_at_once)
 	place_remove(&p);
 }
 
-/* WEIR_SOAK: so many times as many. */
+/* WEIR_SOAK=N: N times as many. */
 TEST(killed_processes_lose_nothing_and_free_their_locks)
 {
 	const char *soak = getenv("WEIR_SOAK");
@@ -332,7 +332,7 @@ TEST(killed_processes_lose_nothing_and_free_their_locks)
 	test_note("%d times three of four processes were killed; %d messages had been acknowledged", rounds, saved);
 }
 
-/* One process finds kv.db damaged and begins anew: others notice and go on in the new file. */
+/* If one process finds kv.db damaged and begins a new one, others notice and continue in the new file. */
 TEST(a_file_put_aside_by_another_process_is_left)
 {
 	struct place p;
@@ -357,7 +357,7 @@ TEST(a_file_put_aside_by_another_process_is_left)
 	OK(snap_save(theirs, tl, &fp, two, last, NULL, 0, NULL, e));
 	CHECK_INT(snap_load(k, again, &fp, last, NULL, &got, &err), 1);
 	CHECK(fake_same(tl, again));
-	/* In the middle of a save nothing is written into the other file. */
+	/* If the file is put aside in the middle of a save, that save is refused and begins again in the new file. */
 	OK(snaps_begin(theirs, e));
 	CHECK_INT(db_end(&theirs->db, 0, &err), 0);
 	OK(snaps_renew(k, e));
