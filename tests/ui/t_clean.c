@@ -1,8 +1,8 @@
-/* tests/ui/t_clean.c - ui/text/clean.c: nothing but printable text and line ends comes out, whatever goes in.
+/* tests/ui/t_clean.c - ui/text/clean.c: whatever goes in, only printable text and line ends come out.
  *
- * Three judges that share no code with the cleaner: allowed() knows the forbidden ranges by heart, slow_clean()
- * is a second implementation that sees the whole text at once, and the cleaner itself must agree with
- * itself under any cutting of the input and when run twice.  WEIR_CLEAN_STRINGS scales the random part. */
+ * Three checks: allowed() has its own list of the forbidden ranges; slow_clean() is a second implementation without
+ * shared code, which sees the whole text at once; and the cleaner must give the same result for any cuts of the input
+ * and when it is run twice. WEIR_CLEAN_STRINGS scales the random part. */
 #include "tests/lib/test.h"
 #include "ui/text/chars.h"
 #include "ui/text/text.h"
@@ -56,7 +56,7 @@ static int in_ranges(int32_t cp, const int32_t (*r)[2], size_t n)
 	return 0;
 }
 
-/* May this code point be in clean text at all? */
+/* Returns 1 if this code point may be in clean text. */
 static int allowed(int32_t cp)
 {
 	/* clang-format off */
@@ -71,7 +71,7 @@ static int allowed(int32_t cp)
 	return cp >= 0 && (cp & 0xfffe) != 0xfffe && !in_ranges(cp, bad, LEN(bad));
 }
 
-/* The letters around a joiner, by block: emoji, or scripts that join. */
+/* Characters that a joiner may stand between, by block: emoji, or scripts that join. */
 static int joins(int32_t cp)
 {
 	static const int32_t blocks[][2] = {
@@ -90,7 +90,7 @@ static int is_emoji(int32_t cp)
 	       (cp >= 0x1f000 && cp <= 0x1faff);
 }
 
-/* NULL if out is clean text, or what is wrong with it. */
+/* Returns NULL if out is clean text, or what is wrong with it. */
 static const char *fault(const char *s, size_t n, unsigned flags)
 {
 	int32_t cp, before = '\n', base = '\n', next;
@@ -129,7 +129,7 @@ static const char *fault(const char *s, size_t n, unsigned flags)
 		zero = char_width(cp) ? 0 : zero + 1;
 		if (before == '\n' && zero)
 			return "mark at a line start";
-		/* four marks, a joiner before each, a selector */
+		/* at most four marks, a joiner before each, a selector */
 		if (zero > 9)
 			return "too many marks";
 		before = cp;
@@ -153,7 +153,7 @@ static void cps_add(struct cps *a, int32_t cp)
 	a->p[a->n++] = cp;
 }
 
-/* Maximal bad parts by trying lengths: the longest prefix of any valid character, else one byte. */
+/* Decode UTF-8. A bad part is as long as possible: the longest prefix of any valid character, else one byte. */
 static void slow_decode(const unsigned char *s, size_t n, struct cps *out)
 {
 	for (size_t i = 0; i < n;) {
@@ -171,7 +171,7 @@ static void slow_decode(const unsigned char *s, size_t n, struct cps *out)
 			continue;
 		}
 		while (k < want && i + k < n && (s[i + k] & 0xc0) == 0x80) {
-			/* the smallest and greatest character this prefix can still become */
+			/* the smallest and the greatest character that begins with these bytes */
 			int32_t c2 = cp << 6 | (s[i + k] & 63);
 			int shift = 6 * (int)(want - k - 1);
 			int32_t lo = c2 << shift, hi = lo | ((1 << shift) - 1);
@@ -191,7 +191,7 @@ struct slow {
 	unsigned flags;
 	size_t line, col;
 	int marks, cut;
-	int kind; /* of the last base */
+	int kind; /* kind of the last base character */
 };
 enum { K_START, K_TEXT, K_KEY, K_JOIN, K_EMOJI, K_EMOJI16 };
 
@@ -235,7 +235,7 @@ static void slow_name(struct slow *w, int32_t cp)
 	slow_put(w, s, (size_t)len, (size_t)len, K_TEXT);
 }
 
-/* Is the character at i dropped, given what stands before the joiner? */
+/* Returns 1 if this character is dropped, given the text before the joiner. */
 static int slow_dropped(const struct slow *w, int32_t cp)
 {
 	enum char_class k = cp < 0 ? CH_NONE : char_class(cp);
@@ -248,7 +248,7 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 {
 	struct cps t = { 0 };
 	struct slow w = { .out = out, .flags = flags };
-	size_t joiner_for = SIZE_MAX; /* the joiner already written belongs before this character */
+	size_t joiner_for = SIZE_MAX; /* a joiner was already written for the character at this index */
 
 	slow_decode((const unsigned char *)in, n, &t);
 	for (size_t i = 0; i < t.n; i++) {
@@ -300,7 +300,7 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 			if (joiner_for != SIZE_MAX && joiner_for > i)
 				break;
 			if (k == CH_VS16 ? w.kind == K_KEY : w.kind == K_JOIN || (cp == 0x200d && w.kind >= K_EMOJI))
-				joiner_for = t.n; /* held back, maybe in vain: those after it are hidden as well */
+				joiner_for = t.n; /* held back, perhaps without use: further joiners are hidden, too */
 			else
 				break;
 			/* find the neighbour */
@@ -346,7 +346,7 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 	free(t.p);
 }
 
-/* All properties of one input.  cuts: how many random cuttings; -1 = cut in two at every byte. */
+/* Check all properties for one input. cuts: how many times it is cut at random; -1 = cut in two at every byte. */
 static int check_input(const char *in, size_t n, unsigned flags, int cuts)
 {
 	static struct str a, b;
@@ -449,13 +449,13 @@ TEST(table)
 	EXPECT("a\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81z", "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81z");
 	EXPECT("\xcc\x81x", "\xe2\x97\x8c\xcc\x81x");
 	EXPECT("x\n\xcc\x81", "x\n\xe2\x97\x8c\xcc\x81");
-	/* a run of vowels of decomposed Hangul has no width either */
+	/* vowels of decomposed Hangul have no width either */
 	EXPECT("\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8");
 }
 
 TEST(joiners)
 {
-	/* family, pirate flag, rainbow flag, skin tone */
+	/* emoji: family, pirate flag, rainbow flag, skin tone */
 	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7");
 	EXPECT("\xf0\x9f\x8f\xb3\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x8c\x88",
 	       "\xf0\x9f\x8f\xb3\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x8c\x88");
@@ -529,7 +529,7 @@ TEST(counters)
 	clean_end(&c, &out);
 	str_clear(&note);
 	CHECK_INT(clean_describe(&c.found, &note), 0);
-	/* shown instead of dropped */
+	/* with CLEAN_SHOW characters are shown instead of dropped */
 	once(CLEAN_SHOW,
 	     "a\xe2\x80\x8b"
 	     "b\xf0\x9f\x91\xa9\xe2\x80\x8d"
@@ -551,7 +551,7 @@ TEST(all_code_points)
 		char in[16], s[4];
 		int len = utf8_encode(cp, s);
 		if (cp >= 0xd800 && cp <= 0xdfff) {
-			/* not a character: its would-be encoding is three bad bytes */
+			/* a surrogate is not a character: its encoding is three bad bytes */
 			char raw[3] = { (char)(0xe0 | cp >> 12), (char)(0x80 | (cp >> 6 & 63)),
 				        (char)(0x80 | (cp & 63)) };
 			once(0, raw, 3, &out);
@@ -583,7 +583,7 @@ TEST(all_code_points)
 	str_free(&out);
 }
 
-/* Every pair of class representatives, and triples: the contexts that joiners and marks look at. */
+/* Every pair and triple of characters from all classes: the contexts on which joiners and marks depend. */
 TEST(neighbours)
 {
 	static const int32_t sample[] = {
@@ -638,7 +638,7 @@ static void attack(const char *s, size_t n)
 	check_input(s, n, 0, -1);
 	check_input(s, n, CLEAN_LINE, -1);
 	check_input(s, n, CLEAN_SHOW, -1);
-	/* in the middle of good text */
+	/* the same in the middle of good text */
 	str_clear(&padded);
 	str_adds(&padded, "before ");
 	str_add(&padded, s, n);
@@ -748,7 +748,7 @@ TEST(long_lines)
 		str_free(&a);
 		str_free(&b);
 	}
-	/* lengths around the limit, with what attaches to the last character */
+	/* lengths around the limit, with characters that attach to the last one */
 	for (size_t head = CLEAN_LINE_MAX - 90; head < CLEAN_LINE_MAX + 4; head++) {
 		static const char tail[] =
 			"\xf0\x9f\x91\xa9\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x91\xa7\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
@@ -784,9 +784,9 @@ static size_t random_text(char *s, size_t max)
 		r = test_rand();
 		if (kind == 0) { /* raw bytes */
 			s[n++] = (char)r;
-		} else if (kind == 1 || (r >> 40) % 4) { /* what clean.c has rules for */
+		} else if (kind == 1 || (r >> 40) % 4) { /* a character for which clean.c has a rule */
 			n += (size_t)utf8_encode(spice[r % LEN(spice)], s + n);
-		} else if (kind == 2) { /* any code point, surrogates too */
+		} else if (kind == 2) { /* any code point, including surrogates */
 			n += (size_t)utf8_encode((int32_t)(r % 0x110000), s + n);
 		} else {
 			s[n++] = (char)(0x80 | (r & 0x7f));
@@ -827,7 +827,7 @@ TEST(utf8_torture)
 		char *a = memchr(bin + i, '\n', n - i), *b = memchr(ref + j, '\n', m - j);
 		size_t an = a ? (size_t)(a - bin) - i : n - i, bn = b ? (size_t)(b - ref) - j : m - j;
 		struct str x = { 0 }, y = { 0 };
-		/* the reference keeps what is valid, and so what is valid but unwelcome must go from both */
+		/* the reference keeps all valid characters, so clean both to remove unwanted ones */
 		once(CLEAN_LINE, bin + i, an, &x);
 		once(CLEAN_LINE, ref + j, bn, &y);
 		CHECK_MSG(same(&x, &y), "%s -> %s, expected %s", dump(bin + i, an), dump(x.p, x.n), dump(y.p, y.n));
@@ -856,7 +856,7 @@ TEST(documents_pass)
 		struct clean c;
 
 		CHECK(in);
-		/* unchanged but for tabs, carriage returns and the byte order mark */
+		/* unchanged except for tabs, carriage returns and the byte order mark */
 		for (size_t i = 0, col = 0; i < n;) {
 			int32_t cp;
 			size_t len = (size_t)utf8_decode(in + i, n - i, &cp);

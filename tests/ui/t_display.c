@@ -1,6 +1,7 @@
-/* tests/ui/t_display.c - ui/screen/display.c on a pseudo terminal: what arrives there, and what it leaves behind.
+/* tests/ui/t_display.c - ui/screen/display.c on a pseudo terminal: its output, and the state in which it leaves the
+ * terminal.
  *
- * The terminal in miniature is in pty.h and vt.h. One test asks tmux, too: this program draws inside of it (see
+ * pty.h and vt.h are a small terminal emulator. One test compares with tmux, too: this program draws inside of it (see
  * helper()). */
 #include "tests/lib/pty.h"
 
@@ -69,14 +70,14 @@ TEST(themes)
 				struct look look = theme_look(theme, style, (uint8_t)(style * 7), colours);
 				CHECK(look.fg >= -1 && look.bg >= -1 && look.fg < (colours ? colours : 1) &&
 				      look.bg < (colours ? colours : 1));
-				/* The user's palette for all but heat. */
+				/* All styles except heat use the user's palette. */
 				if (style < ST_HEAT && (!fixed || colours < 256))
 					CHECK(look.fg < 8);
 				else if (style < ST_HEAT)
 					CHECK(look.fg < 0 || look.fg >= 16);
 			}
 		}
-		/* Without colours, what must be noticed is. */
+		/* Important styles have attributes, so that they are seen without colours. */
 		static const int must[] = { ST_ERROR,    ST_WARNING, ST_HEADING, ST_STATUS,   ST_STATUS_WARNING,
 			                    ST_SELECTED, ST_MATCH,   ST_EVICTED, ST_QUESTION, ST_LINK };
 		for (size_t i = 0; i < LEN(must); i++)
@@ -106,7 +107,7 @@ TEST(terminals_that_will_do)
 	}
 	unsetenv("TERM");
 	CHECK(display_open(&d, 0, &(struct display_options){ .color = 1 }, &e) < 0 && e.code == ERR_FAIL);
-	/* No terminal at all. */
+	/* A pipe instead of a terminal. */
 	setenv("TERM", "vt100", 1);
 	CHECK(!pipe(fd));
 	CHECK(display_open(&d, fd[0], &(struct display_options){ .color = 1 }, &e) < 0 && e.code == ERR_FAIL && !d);
@@ -114,7 +115,7 @@ TEST(terminals_that_will_do)
 	close(fd[1]);
 }
 
-/* One picture and what it becomes when parts change, on each kind of terminal. */
+/* Draw a picture and change parts of it, on one kind of terminal. */
 static void try_terminal(const char *term, const char *entry)
 {
 	struct show s;
@@ -131,7 +132,7 @@ static void try_terminal(const char *term, const char *entry)
 	          strlen("plain words, wide 漢字, a\u0301 mark"));
 	area_fill(&a, 0, 9, 40, ST_STATUS, ' ');
 	area_text(&a, 1, 9, ST_STATUS_STRONG, "status in the last row", 22);
-	area_cell(&a, 39, 9, 'X', ST_STATUS, 0); /* the last cell of all */
+	area_cell(&a, 39, 9, 'X', ST_STATUS, 0); /* the last cell of the screen */
 	area_cursor(&a, 3, 4);
 	display_show(s.d, &s.g);
 	check_screen(&s, "dusk", -1);
@@ -157,7 +158,7 @@ TEST(each_kind_of_terminal)
 
 	for (size_t i = 0; i < LEN(term); i++)
 		try_terminal(term[i], term[i]);
-	/* Where terminfo lacks it: as an xterm. */
+	/* A terminal that terminfo lacks is treated as an xterm. */
 	int status, has_kitty = setupterm("xterm-kitty", -1, &status) == OK;
 	if (has_kitty)
 		del_curterm(set_curterm(NULL));
@@ -182,7 +183,7 @@ TEST(looks)
 	}
 	show_close(&s);
 
-	/* No colours wanted: none. */
+	/* Without the option no colours are used. */
 	show_open(&s, "xterm-256color", "xterm-256color", 60, 12, 0);
 	for (int i = 0; i < 10; i++) {
 		random_change(&s.g, 60);
@@ -203,7 +204,7 @@ TEST(looks)
 		          theme_look(theme_find("dark", NULL), i, 0, 8).fg);
 	show_close(&s);
 
-	/* All pairs of styles: more than 255 pairs of colours, none of them another's. */
+	/* All pairs of styles make more than 255 pairs of colours, and each must be right. */
 	show_open(&s, "xterm-256color", "xterm-256color", ST_COUNT, ST_COUNT, 1);
 	a = area_of(&s.g);
 	for (int y = 0; y < ST_COUNT; y++)
@@ -214,7 +215,7 @@ TEST(looks)
 	show_close(&s);
 }
 
-/* Every code point, as the grid takes it, in both kinds of locale. */
+/* Every code point that the grid accepts, in a UTF-8 locale and in another one. */
 TEST(all_code_points)
 {
 	for (int utf8 = 0; utf8 < 2; utf8++) {
@@ -235,7 +236,7 @@ TEST(all_code_points)
 			area_clear(&a, ST_TEXT);
 			for (int i = 0; i < 100 * 50 && cp <= 0x10ffff; i += 2)
 				area_cell(&a, i % 100, i / 100, cp++, ST_TEXT, 0);
-			/* Nearly all of the upper planes is U+FFFD; so is what is looked at there. */
+			/* Nearly all of the upper planes becomes U+FFFD, so only a part of them is checked. */
 			if (cp > 0x40000 && cp < 0x100000)
 				cp += 0x8000;
 			display_show(s.d, &s.g);
@@ -246,7 +247,7 @@ TEST(all_code_points)
 	}
 }
 
-/* Cells as no view should ever write them. */
+/* Random cells, as no view should write them. */
 TEST(hostile_cells)
 {
 	struct show s;
@@ -275,7 +276,7 @@ TEST(hostile_cells)
 	show_close(&s);
 }
 
-/* Text that nobody has cleaned, straight into cells. */
+/* Text that was not cleaned, written directly into cells. */
 TEST(attack_strings)
 {
 	/* clang-format off */
@@ -310,7 +311,7 @@ TEST(sizes)
 	struct show s;
 	int w, h;
 
-	setenv("LINES", "7", 1); /* what a shell may have left there */
+	setenv("LINES", "7", 1); /* a shell may have set these */
 	setenv("COLUMNS", "11", 1);
 	show_open(&s, "xterm-256color", "xterm-256color", 80, 24, 1);
 	unsetenv("LINES");
@@ -324,13 +325,13 @@ TEST(sizes)
 		CHECK(w == to_w && h == to_h);
 		pty_to_vt(&s.pty, &s.vt);
 		vt_size(&s.vt, w, h);
-		s.vt.cell[0].cp = '#'; /* what the terminal has made of the old picture */
+		s.vt.cell[0].cp = '#'; /* as if the terminal had changed the old picture */
 		grid_resize(&s.g, w, h);
 		random_change(&s.g, 50);
 		display_show(s.d, &s.g);
 		check_screen(&s, "dusk", 256);
 	}
-	/* A picture of another size than the terminal: for a moment, but without damage. */
+	/* For a moment the picture may have another size than the terminal; that must do no harm. */
 	grid_resize(&s.g, 200, 60);
 	display_show(s.d, &s.g);
 	grid_resize(&s.g, 1, 1);
@@ -402,14 +403,14 @@ TEST(pause_and_resume)
 		pty_to_vt(&s.pty, &s.vt);
 		CHECK(!s.vt.alternate && !s.vt.paste && !s.vt.mouse && !s.vt.hidden);
 		check_modes_restored(&s.pty);
-		display_show(s.d, &s.g); /* nothing of this may be seen now */
+		display_show(s.d, &s.g); /* while paused, nothing may be drawn */
 		display_copy(s.d, "x", 1);
 		if (i == 1)
 			display_mouse(s.d, 0);
 		pty_to_vt(&s.pty, &s.vt);
 		CHECK(!s.vt.alternate && !s.vt.mouse);
 		CHECK(write(s.pty.fd, other, sizeof other - 1) > 0);
-		if (i == 2) { /* the window has changed meanwhile */
+		if (i == 2) { /* the window's size changes during the pause */
 			set_size(&s.pty, 50, 9);
 			pty_to_vt(&s.pty, &s.vt);
 			vt_size(&s.vt, 50, 9);
@@ -428,7 +429,7 @@ TEST(pause_and_resume)
 	show_close(&s);
 }
 
-/* A descriptor that does not wait would make ncurses try without end. */
+/* With a non-blocking descriptor ncurses would retry without end. */
 TEST(a_descriptor_that_does_not_wait)
 {
 	struct show s;
@@ -494,7 +495,7 @@ TEST(copying)
 			str_adds(&s.vt.clipboard, "");
 			p = s.vt.clipboard.p;
 			CHECK(!strchr(p, '?'));
-			if (i == 1) { /* cut into parts, each of them in a string of its own */
+			if (i == 1) { /* in screen: cut into parts, each in a string of its own */
 				CHECK(!strncmp(p, "\33P", 2));
 				for (size_t b = 2; b < s.vt.clipboard.n; b++) {
 					if (b + 4 <= s.vt.clipboard.n && !memcmp(p + b, "\33\\\33P", 4))
@@ -516,7 +517,7 @@ TEST(copying)
 				break;
 			decode_base64(p + 7, (size_t)(end - p - 7), &got);
 			CHECK(got.n == sizes[k] && (!got.n || !memcmp(got.p, text, got.n)));
-			/* In tmux the same once more, for the terminal around it. */
+			/* In tmux the sequence is sent again, wrapped, for the terminal around it. */
 			if (i >= 2) {
 				CHECK(!strncmp(end + 1, "\33Ptmux;\33\33]52;c;", 15));
 				CHECK(!strncmp(end + 16, p + 7, (size_t)(end - p - 7)));
@@ -548,7 +549,7 @@ TEST(reset_string)
 	vt_free(&v);
 }
 
-/* The other side has gone: errors, but no endless tries. */
+/* The terminal was closed: calls fail, but do not retry without end. */
 TEST(terminal_gone)
 {
 	struct show s;
@@ -638,7 +639,7 @@ static void draw_for_tmux(struct grid *g, int step)
 		          strlen(texts[(i + step) % 10]));
 	for (int i = 0; i < 10; i++)
 		area_text(&a, 28 + (i * 3 + step) % 20, i, ST_CODE, "x漢👍y", strlen("x漢👍y"));
-	area_text(&a, 47, 11, ST_TEXT, "漢漢", 6); /* one of them does not fit */
+	area_text(&a, 47, 11, ST_TEXT, "漢漢", 6); /* only one of the two fits */
 	area_fill(&a, 0, 12, 50, ST_STATUS, ' ');
 	area_putf(&a, 1, 12, ST_STATUS_STRONG, "picture %d", step);
 	area_cell(&a, 49, 12, '|', ST_STATUS, 0);
@@ -646,7 +647,7 @@ static void draw_for_tmux(struct grid *g, int step)
 
 enum { PICTURES = 6 };
 
-/* This program, inside of tmux: shows a picture, and the next one for every byte that it reads. */
+/* This program inside tmux: shows a picture, and the next one for every byte that it reads. */
 __attribute__((constructor)) static void helper(void)
 {
 	struct display *d;
@@ -672,10 +673,10 @@ __attribute__((constructor)) static void helper(void)
 	}
 	display_close(d);
 	grid_free(&g);
-	/* The screen that was there before has come back. */
+	/* The screen from before the program is shown again. */
 	printf("left\n");
 	fflush(stdout);
-	sleep(600); /* until the terminal goes */
+	sleep(600); /* until the terminal is closed */
 	_exit(0);
 }
 
@@ -703,7 +704,7 @@ static void run(struct str *out, const char *fmt, ...)
 		pclose(f);
 }
 
-/* capture-pane, until it says what is wanted or time is over. */
+/* Repeat tmux capture-pane until it prints `want` or time is over. */
 static void capture(const char *socket, const char *want, struct str *got)
 {
 	double until = now_seconds() + 120 * test_patience();

@@ -1,15 +1,15 @@
-/* tests/ui/t_filter_pty.c - the terminal filter, seen from the terminal: hostile strings through every door of the full
- * screen (ui.h), drawn on a pseudo terminal. Whatever comes in, all that comes out is what terminfo allows, and the
- * terminal shows the grid.
+/* tests/ui/t_filter_pty.c - the terminal filter, checked at the terminal: hostile strings through every input of the
+ * full screen (ui.h), drawn on a pseudo terminal. Whatever goes in, the output has only sequences that terminfo allows,
+ * and the terminal shows the grid.
  *
- * WEIR_SOAK=500 is 10^6 random strings; with it all attack strings go through all doors, and all code points are looked
- * at.
+ * WEIR_SOAK=500 means 10^6 random strings. With WEIR_SOAK all attack strings go through all inputs, and all code points
+ * are checked.
  *
- * Awaits a terminal: what is shown in time is tested. */
+ * Awaits a terminal: it tests what is shown in time. */
 #include "tests/lib/attacks.h"
 #include "tests/lib/pane_screens.h"
 #include "ui/ui_private.h"
-#include "tests/lib/pty.h" /* last: terminfo's names are short words */
+#include "tests/lib/pty.h" /* last, because terminfo defines short words as macros */
 
 static int factor(void)
 {
@@ -47,12 +47,12 @@ static void closed(void)
 {
 	ui_close(u);
 	u = NULL;
-	s.g = (struct grid){ 0 }; /* it was the ui's */
+	s.g = (struct grid){ 0 }; /* this grid belonged to the ui */
 	grid_resize(&s.g, 1, 1);
 	show_close(&s);
 }
 
-/* On the terminal, which must show just that. */
+/* Draw the screen on the terminal and check that it shows exactly that. */
 static void shown(const struct str *what)
 {
 	const struct grid *g = ui_draw(u, now);
@@ -63,7 +63,7 @@ static void shown(const struct str *what)
 	s.g = *g;
 	CHECK(sound(g));
 	display_show(s.d, g);
-	/* All bytes are judged, but to wait for them after every picture takes long. */
+	/* All output is checked, but waiting for it after every picture would take long. */
 	if (factor() > 1 || pictures % 4 == 0)
 		check_screen(&s, "mono", -1);
 	s.g = (struct grid){ 0 };
@@ -104,7 +104,7 @@ static void paste(const struct str *a)
 	key("\033[201~");
 }
 
-/* Nothing open, nothing written, whatever the keys did. */
+/* Close everything and empty the input line, whatever the keys did. */
 static void at_rest(void)
 {
 	key("\033[201~");
@@ -125,7 +125,8 @@ static void at_rest(void)
 
 /* ---- doors ---- */
 
-/* The transcript: every role, pieces cut at every byte, the status row, what is said, the queue, the draft. */
+/* Through the transcript: every role, pieces cut at every byte, the status row and its messages, the queue, the
+ * draft. */
 static void through_transcript(const struct str *a, int cuts)
 {
 	struct ui_status st = { .model = a->p,
@@ -149,7 +150,7 @@ static void through_transcript(const struct str *a, int cuts)
 		ui_piece(u, "<", 1);
 		ui_piece(u, a->p, cut);
 		if (cut % 4 == 3)
-			ui_draw(u, now); /* as far as it is known */
+			ui_draw(u, now); /* with the first part only */
 		ui_piece(u, a->p + cut, a->n - cut);
 		ui_piece(u, ">", 1);
 	}
@@ -169,7 +170,7 @@ static void through_transcript(const struct str *a, int cuts)
 	at_rest();
 	ui_draft(u, a->p, a->n);
 	shown(a);
-	/* As keys, which may mean anything. */
+	/* Typed as keys, whatever they do. */
 	for (size_t i = 0; i < a->n; i++)
 		keys(a->p + i, 1);
 	shown(a);
@@ -225,7 +226,7 @@ static void through_sessions(const struct str *a)
 	key("\t");
 	ui_preview(u, 1, a->p, a->n);
 	shown(a);
-	key("\022"); /* its name in an input line */
+	key("\022"); /* rename: an input field with its name */
 	shown(a);
 	paste(a);
 	shown(a);
@@ -236,7 +237,7 @@ static void through_sessions(const struct str *a)
 	paste(a);
 	shown(a);
 	at_rest();
-	/* Names are offered, too. */
+	/* The popup of offers shows names, too. */
 	ui_feed(u, "/switch ", 8, now += 0.1);
 	key("\t");
 	shown(a);
@@ -292,7 +293,7 @@ static void through_cache(const struct str *a)
 	at_rest();
 }
 
-/* Through the transcript in pieces, and through all other doors or one of them. */
+/* Through the transcript in pieces, and through one other input or all of them. */
 static void through_doors(const struct str *a, size_t which)
 {
 	static void (*const door[])(const struct str *) = { through_searches, through_sessions, through_documents,
@@ -315,7 +316,7 @@ TEST(attacks_through_every_door)
 	CHECK_MSG(a.n >= 300, "%zu attack strings", a.n);
 	opened(80, 24);
 	for (size_t i = 0; i < a.n; i++) {
-		str_adds(&a.s[i], ""); /* NUL behind it: some doors take strings */
+		str_adds(&a.s[i], ""); /* end with NUL, because some inputs take strings */
 		through_doors(&a.s[i], i + i / 4);
 	}
 	test_note(
@@ -326,7 +327,7 @@ TEST(attacks_through_every_door)
 	attacks_free(&a);
 }
 
-/* Those beyond what a picture can hold at once follow in the next. */
+/* Show all code points, as many in each picture as fit. */
 static void code_points(int as_name)
 {
 	enum { A_LINE = 40, LINES_ = 90 };
@@ -343,7 +344,8 @@ static void code_points(int as_name)
 			for (int i = 0; i < A_LINE && cp <= 0x10ffff; i++, cp++)
 				if (cp || !as_name)
 					attack_utf8(&line[n], (uint32_t)cp);
-			/* Most of the upper planes is one character after the other of the same kind. */
+			/* Most of the upper planes are long runs of characters of the same kind, so skip the middle of
+			 * each run. */
 			if (factor() == 1 && cp > 0x20000 && cp % 0x400 > 2 * A_LINE &&
 			    cp % 0x400 < 0x400 - 2 * A_LINE && cp < 0x10ff00 && !(cp >= 0xe0000 && cp < 0xe1000))
 				cp = (cp | 0x3ff) - A_LINE;
@@ -387,7 +389,7 @@ TEST(all_code_points_as_names)
 	code_points(1);
 }
 
-/* Bytes at random, more often those that begin something; never NUL, which would end it at some doors. */
+/* Random bytes, mostly those that begin a sequence. Never NUL, which would end the string in some inputs. */
 static void random_bytes(struct str *a)
 {
 	static const char likely[] =
@@ -405,7 +407,7 @@ static void random_bytes(struct str *a)
 
 TEST(random_strings)
 {
-	enum { TOGETHER = 10 }; /* strings for one picture, where there is room for them */
+	enum { TOGETHER = 10 }; /* strings in one picture, if there is room for them */
 	int wanted = 2000 * factor(), done = 0;
 	struct str a = { 0 };
 
@@ -438,7 +440,7 @@ TEST(random_strings)
 			done++;
 			break;
 		default:
-			/* An answer that comes in pieces, drawn as it grows. */
+			/* An answer in pieces, drawn while it grows. */
 			ui_clear(u);
 			ui_entry(u, UI_ASSISTANT, "", 0);
 			for (int i = 0; i < TOGETHER * 4; i++, done++) {

@@ -1,4 +1,4 @@
-/* tests/ui/t_grid.c - ui/screen/grid.c: text in cells, whatever it is and wherever it is cut. */
+/* tests/ui/t_grid.c - ui/screen/grid.c: any text in cells, cut anywhere. */
 #include "tests/lib/test.h"
 #include "ui/screen/grid.h"
 #include "ui/text/text.h"
@@ -32,7 +32,7 @@ static int text_at(struct area a, int x, int y, unsigned style, const char *s)
 	return area_text(&a, x, y, style, s, strlen(s));
 }
 
-/* What grid.c promises about every grid. */
+/* Check what must be true of every grid. */
 static void check_grid(const struct grid *g)
 {
 	for (int y = 0; y < g->h; y++) {
@@ -127,7 +127,7 @@ TEST(wide_characters)
 
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "a漢b"), 4);
 	CHECK_STR(dump(&g, 0), "a漢b\n\n");
-	/* Either half that is overwritten takes the other with it. */
+	/* When one half of a wide character is overwritten, the other half becomes blank. */
 	text_at(a, 1, 0, ST_TEXT, "x");
 	CHECK_STR(dump(&g, 0), "ax b\n\n");
 	text_at(a, 0, 0, ST_TEXT, "a漢b");
@@ -137,7 +137,7 @@ TEST(wide_characters)
 	text_at(a, 1, 0, ST_TEXT, "語");
 	CHECK_STR(dump(&g, 0), " 語 漢\n\n");
 	check_grid(&g);
-	/* At an edge that cuts it a blank shows. */
+	/* A wide character that is cut by an edge shows as a blank. */
 	text_at(a, 0, 0, ST_TEXT, "......");
 	CHECK_INT(text_at(part, 3, 0, ST_TEXT, "漢"), 4);
 	CHECK_STR(dump(&g, 0), ".... .\n\n");
@@ -164,7 +164,7 @@ TEST(marks_and_joiners)
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "e\u0301漢\u0301x"), 4);
 	CHECK_STR(dump(&g, 0), "e\u0301漢\u0301x\n");
 	CHECK_INT(g.cell[0].mark[0], 0x301);
-	/* No more than four; one that begins a text goes to what stands before. */
+	/* At most four marks. A mark at the beginning of a text goes to the cell before it. */
 	grid_clear(&g);
 	text_at(a, 0, 0, ST_TEXT, "a\u0300\u0301\u0302\u0303\u0304z");
 	CHECK_STR(dump(&g, 0), "a\u0300\u0301\u0302\u0303z\n");
@@ -175,14 +175,15 @@ TEST(marks_and_joiners)
 	CHECK_INT(text_at(a, 2, 0, ST_TEXT, "\u0301"), 2);
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "\u0302"), 0);
 	CHECK_STR(dump(&g, 0), "漢\u0301c\n");
-	/* None to a cell of another area, none for what was cut off; but to the last one that shows. */
+	/* No mark goes to a cell of another area or replaces one that was cut off, but the last visible cell keeps its
+	 * own. */
 	grid_clear(&g);
 	text_at(a, 0, 0, ST_TEXT, "abcdefg");
 	text_at(part, 0, 0, ST_TEXT, "\u0301x");
 	text_at(part, -2, 0, ST_TEXT, "o\u0301o\u0301");
 	CHECK_INT(text_at(part, 2, 0, ST_TEXT, "z\u0301q\u0301"), 3);
 	CHECK_STR(dump(&g, 0), "abxdz\u0301fg\n");
-	/* Emoji are kept apart; letters stay joined. */
+	/* Joined emoji are separated; joined letters are kept. */
 	grid_clear(&g);
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "👨\u200d👩❤\ufe0f☂\ufe0e."), 7);
 	CHECK_STR(dump(&g, 0), "👨👩❤☂.\n");
@@ -229,14 +230,14 @@ TEST(styles)
 	          "Title 漢x\nHHHHH AAA\n\n ok  ▀\nuUUuuBuuuuuu\n"
 	          "H = heading\nA = code+reverse\nu = status\nU = status strong\nB = heat 3 on heat 7\ncursor 4,1\n");
 	CHECK_STR(dump(&g, 0), "Title 漢x\n\n ok  ▀\n");
-	/* Both halves have the same. */
+	/* Both halves have the same style. */
 	area_restyle(&a, 6, 0, 1, ST_ERROR);
 	CHECK_INT(g.cell[7].style, ST_ERROR);
 	area_restyle(&a, 7, 0, 1, ST_LINK);
 	CHECK_INT(g.cell[6].style, ST_ERROR);
 	CHECK_INT(g.cell[8].style, ST_CODE | STYLE_REVERSE);
 	check_grid(&g);
-	/* More kinds than letters: still a dump. */
+	/* More styles than letters: the dump still works. */
 	grid_resize(&g, 300, 1);
 	a = area_of(&g);
 	for (int i = 0; i < 300; i++)
@@ -256,7 +257,7 @@ TEST(sizes_have_bounds)
 	CHECK(!g.cell);
 }
 
-/* Anything, anywhere: no byte outside of the grid, and the promises hold. */
+/* Any drawing anywhere writes no byte outside the grid, and the grid stays valid. */
 TEST(random_drawing)
 {
 	static const int32_t likely[] = { 'a',   ' ',   0x6f22, 0x1f600, 0x301, 0x200d,  0xfe0f, 0x915,

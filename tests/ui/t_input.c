@@ -1,7 +1,7 @@
-/* tests/ui/t_input.c - the input line: what is typed, what comes out, what stands on the screen.
+/* tests/ui/t_input.c - the input line: typed keys, the message sent, the picture on the screen.
  *
- * WEIR_SOAK scales the random keys.  vi's keys and the user's own settings are in t_input_vi.c: readline reads them
- * once. */
+ * WEIR_SOAK scales the random keys. vi's keys and the user's own settings are in t_input_vi.c, because readline reads
+ * settings only once. */
 #include "tests/lib/line_keys.h"
 #include "ui/input/input_private.h"
 
@@ -101,7 +101,7 @@ TEST(typing)
 
 TEST(editing_keys)
 {
-	/* Keys, and what becomes of "one two three" with the cursor at its end. */
+	/* Keys, and what they make of "one two three" with the cursor at its end. */
 	/* clang-format off */
 	static const struct { const char *keys, *text; } table[] = {
 		{"\001x", "xone two three"}, {"\001\005x", "one two threex"}, {"\002x", "one two threxe"},
@@ -120,16 +120,16 @@ TEST(editing_keys)
 		{"\001\033[3;5~", " two three"},
 		{"\025", ""}, {"\001\013", ""}, {"\002\002\024", "one two there"}, {"\033u\001\033u", "ONE two three"},
 		{"\033[1;5D\033c", "one two Three"},
-		/* Nothing is bound to these: no letters of them may be left over. */
+		/* Nothing is bound to these; none of their letters may be inserted. */
 		{"\033[1;2A", "one two three"}, {"\033[1;6B", "one two three"}, {"\033[24~", "one two three"},
 		{"\033[5~", "one two three"},
 		{"\033[200;5u", "one two three"}, {"\033[2~x", "one two threex"}, {"\033[2~\001x", "xone two three"},
 		{"\033\303\251", "one two three"}, {"\033[", "one two three"}, {"\033[27;5;113~", "one two three"},
-		/* Keys in full, as newer terminals send them. */
+		/* Keys in the longer form of newer terminals. */
 		{"\033[97;5ux", "xone two three"}, {"\033[27;5;97~x", "xone two three"},
 		{"\033[127ux", "one two threx"},
 		{"\033[98;3ux", "one two xthree"},
-		/* A number for a command, and what is in the way of one. */
+		/* A count for a command, and keys that interrupt a count or a longer command. */
 		{"\0334x", "one two threexxxx"}, {"\0334\007x", "one two threex"}, {"\0334\033", "one two three"},
 		{"\0332\033[Dx", "one two thrxee"}, {"\030\033[Dx", "one two threxe"}, {"\030\007x", "one two threex"},
 		{"\026\001x", "one two three\001x"}, {"\026\tx", "one two three\tx"}, {"\026\303\251\177x", "one two threex"},
@@ -148,7 +148,7 @@ TEST(editing_keys)
 	end();
 }
 
-/* What the line has no use for is the screen's. */
+/* Keys that the line does not use are passed to the screen. */
 TEST(keys_that_are_not_its_own)
 {
 	static const char *const keys[] = {
@@ -178,7 +178,7 @@ TEST(kill_and_yank)
 	input_set("abc", 3);
 	type("\025def\025\031\033y");
 	CHECK_STR(line_text(), "abc");
-	/* Two kills with a row in between are two. */
+	/* Two kills with a move to another row between them are separate. */
 	input_set("ab\ncd", 5);
 	type("\033[A\001\013");
 	input_set("ab\ncd\nef", 8);
@@ -218,7 +218,7 @@ static void add_lines(struct str *s, int n)
 		str_addf(s, "%sline %d of what was pasted", i ? "\n" : "", i);
 }
 
-/* It is one character of the line: moved over, deleted, killed and restored as one, and sent whole. */
+/* A long paste is one character of the line: moved over, deleted, killed and restored as one, and sent in full. */
 TEST(long_pastes_collapse)
 {
 	struct str one = { 0 }, two = { 0 }, want = { 0 }, got = { 0 };
@@ -226,7 +226,7 @@ TEST(long_pastes_collapse)
 	begin(NULL);
 	add_lines(&one, 8);
 	paste_n(one.p, one.n);
-	CHECK_STR(line_text(), one.p); /* eight lines are no long paste */
+	CHECK_STR(line_text(), one.p); /* eight lines are not a long paste */
 	input_set("", 0);
 	add_lines(&one, 40);
 	add_lines(&two, 9);
@@ -237,7 +237,7 @@ TEST(long_pastes_collapse)
 	CHECK_INT(line_x, 34);
 	type("\033[D\033[D\033[D\033[D\033[D\033[D\033[D");
 	screen(60, 5);
-	CHECK_INT(line_x, 11); /* before it, all at once */
+	CHECK_INT(line_x, 11); /* before it, in one step */
 	type("\033[C");
 	screen(60, 5);
 	CHECK_INT(line_x, 28);
@@ -257,9 +257,9 @@ TEST(long_pastes_collapse)
 	type("\r");
 	CHECK_STR(taken(), want.p);
 	type("\033[A");
-	CHECK_STR(line_text(), want.p); /* the history has it in full */
+	CHECK_STR(line_text(), want.p); /* the history has the full text */
 	input_set("", 0);
-	/* The character itself is no key, and a paste of one long line is long, too. */
+	/* The character that stands for a paste cannot be typed. One long line is also a long paste. */
 	type("\364\216\200\200");
 	CHECK_STR(line_text(), "\357\277\275");
 	input_set("", 0);
@@ -300,7 +300,7 @@ TEST(paste_is_exact)
 	        "b\xe6\xbc",
 	        6);
 	CHECK_STR(line_text(), "a\357\277\275\357\277\275b\357\277\275");
-	/* As a terminal sends it: neither Tab nor Enter in it is a key. */
+	/* A paste as terminals send it: Tab and Enter in it are not keys. */
 	input_set("", 0);
 	type("\033[200~/he\tlp\nx\033[201~");
 	CHECK_STR(line_text(), "/he\tlp\nx");
@@ -324,7 +324,7 @@ TEST(line_breaks)
 
 TEST(backslash_and_blocks)
 {
-	/* Keys, and the message; what follows is still in the line. */
+	/* Keys, the message, and the text left in the line. */
 	static const struct {
 		const char *keys, *message, *left;
 	} table[] = {
@@ -344,8 +344,8 @@ TEST(backslash_and_blocks)
 		{ "\"\"\"\"\"\"\r", "(none)", "" },
 		{ "\"\"\"\r\"\"\"\r", "(none)", "" },
 		{ "x \"\"\"\r", "x \"\"\"", "" },
-		/* In the middle of a block Enter breaks the line there; a backslash at the end counts wherever the
-		 * cursor is. */
+		/* In the middle of a block Enter breaks the line; a backslash at the end of the text counts wherever
+		 * the cursor is. */
 		{ "\"\"\"ab\002\r\005\"\"\"\r", "a\nb", "" },
 		{ "ab\\\001\r", "(none)", "ab\n" },
 	};
@@ -378,7 +378,7 @@ TEST(up_and_down_in_a_draft)
 	type("\033[A");
 	screen(20, 9);
 	CHECK_CURSOR(3, 1);
-	type("\033[A"); /* the column is kept over the short line */
+	type("\033[A"); /* the column is kept across the short line */
 	screen(20, 9);
 	CHECK_CURSOR(11, 0);
 	type("\033[B\033[B\033[D");
@@ -433,7 +433,7 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "two\nlines");
 	screen(20, 9);
 	CHECK_CURSOR(7, 1);
-	type("\033[A"); /* inside of the entry first */
+	type("\033[A"); /* first within the entry */
 	CHECK_STR(line_text(), "two\nlines");
 	screen(20, 9);
 	CHECK_CURSOR(5, 0);
@@ -443,7 +443,7 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "one");
 	type("\033[B\033[B\033[B");
 	CHECK_STR(line_text(), "draft");
-	/* An old entry that is changed and sent stays what it was. */
+	/* An old entry that is changed and sent is unchanged in the history. */
 	type("\033[A\033[A!\r");
 	CHECK_STR(taken(), "two\nlines!");
 	type("\033[A");
@@ -453,8 +453,8 @@ TEST(history_walk)
 	type("\033>x");
 	CHECK_STR(line_text(), "x");
 	input_set("", 0);
-	/* What is changed in an old entry is there as long as nothing is sent: when one walks on and comes back, when a
-	 * letter more is typed then, and when a search is given up. */
+	/* Changes of an old entry are kept until a message is sent: after moving to another entry and back, after
+	 * typing more, and after a cancelled search. */
 	type("\005\025p1\rp2\r");
 	CHECK_STR(taken(), "p1");
 	CHECK_STR(taken(), "p2");
@@ -466,7 +466,7 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "p2");
 	type("!\033[A");
 	CHECK_STR(line_text(), "p1");
-	/* readline's own way to send an entry and go on with the next one, or with the second. */
+	/* readline's key that sends an entry and goes to the next one, or with a count of 2 to the second. */
 	type("\017");
 	CHECK_STR(taken(), "p1");
 	CHECK_STR(line_text(), "p2");
@@ -491,7 +491,7 @@ TEST(abandoned_drafts)
 	CHECK_STR(line_text(), "\"\"\"open");
 	type("\033[A");
 	CHECK_STR(line_text(), "a long draft\nof mine");
-	/* In the midst of things. */
+	/* input_abandon() during a search, a quoted insert and a count. */
 	type("\022long");
 	input_abandon();
 	CHECK(input_empty());
@@ -530,18 +530,18 @@ TEST(history_search)
 	CHECK_STR(screen(60, 5), "(failed reverse-i-search)`zzz': draft\n");
 	type("\007\007");
 	CHECK_STR(line_text(), "draft");
-	/* Esc keeps what was found, Enter sends it. */
+	/* Esc keeps the entry found, Enter sends it. */
 	type("\022one\033");
 	CHECK_STR(line_text(), "foo one");
 	CHECK(!input_wants_escape());
 	input_abandon();
 	type("\022one\r");
 	CHECK_STR(taken(), "foo one");
-	/* Other keys end it and do what they do. */
+	/* Other keys end the search and have their usual effect. */
 	type("\022bar\033[Fx");
 	CHECK_STR(line_text(), "barx\nfoo two");
 	input_abandon();
-	/* A paste is searched for; line breaks and controls in it are no keys. */
+	/* A paste goes into the search; line breaks and controls in it are not keys. */
 	type("\022");
 	paste_n("foo\001\r\nnever", 12);
 	CHECK_STR(taken(), "(none)");
@@ -567,7 +567,7 @@ static size_t count(const char *text, const char *what)
 	return n;
 }
 
-/* The file as line mode's functions read and write it. */
+/* The history file, as line mode reads and writes it. */
 TEST(history_file)
 {
 	const char *path;
@@ -603,7 +603,7 @@ TEST(history_file)
 	type("\033[A\033[A");
 	CHECK_STR(line_text(), "#1 is no stamp\nbut text");
 	end();
-	/* An older file without stamps; bytes that are no text. */
+	/* An older file without time stamps; bytes that are not text. */
 	make_file(path, "first\nsecond \xff line\n#12345\nwith\nstamp");
 	begin(path);
 	type("new\r\033[A\033[A");
@@ -669,7 +669,7 @@ TEST(history_file_stays_short)
 	CHECK(strstr(text, "\nentry 2499\nof two lines\n#") && strstr(text, "\nlast\n"));
 	CHECK_INT(mode_of(in_dir("history")), 0600);
 	free(text);
-	/* An entry of a megabyte is remembered, but not on disk. */
+	/* An entry of a megabyte is kept in memory, but not on disk. */
 	begin(in_dir("history"));
 	str_clear(&s);
 	for (int i = 0; i < HISTORY_ENTRY + 1; i++)
@@ -685,7 +685,7 @@ TEST(history_file_stays_short)
 	remove_dir();
 }
 
-/* Several weirs write, and cut the file at their ends: nothing that was said in this hour is lost. */
+/* Several processes append to the file and shorten it when they end: no message of the last hour is lost. */
 TEST(history_of_several)
 {
 	enum { WEIRS = 4, ENTRIES = 60 };
@@ -743,7 +743,7 @@ TEST(commands_are_offered)
 	CHECK_INT(input_offers(), 1);
 	CHECK(input_wants_escape());
 	CHECK_STR(popup(40, 2, 0), "\n│ /quit  end\n");
-	type("\r"); /* nothing was chosen: Enter is Enter */
+	type("\r"); /* no offer was selected, so Enter sends */
 	CHECK_STR(taken(), "/q");
 	CHECK_INT(input_offers(), 0);
 	type("/q\t");
@@ -763,13 +763,13 @@ TEST(commands_are_offered)
 	CHECK_STR(line_text(), "/switch ");
 	CHECK_STR(taken(), "(none)");
 	type("\025/\t\t");
-	type("\033"); /* Esc closes, and is used up */
+	type("\033"); /* Esc closes the popup and does nothing else */
 	CHECK_INT(line_unused, 0);
 	CHECK_INT(input_offers(), 0);
 	CHECK_STR(line_text(), "/");
 	type("\033");
 	CHECK_INT(line_unused, 1);
-	/* Going on typing takes what is chosen. */
+	/* Typing on accepts the selected offer. */
 	type("\025/\t x");
 	CHECK_STR(line_text(), "/help x");
 	type("\025/s\t abc");
@@ -782,11 +782,11 @@ TEST(commands_are_offered)
 	CHECK_INT(input_offers(), 2);
 	type("\177");
 	CHECK_INT(input_offers(), 5);
-	/* From the history nothing opens: the arrows are walking there. */
+	/* While the arrows walk through the history no popup opens. */
 	type("\025\033[A");
 	CHECK_STR(line_text(), "/quit");
 	CHECK_INT(input_offers(), 0);
-	/* A message that begins with a slash. */
+	/* "//" begins a message, not a command. */
 	type("\025//h");
 	CHECK_INT(input_offers(), 0);
 	type("\t");
@@ -820,7 +820,7 @@ TEST(words_and_names_are_offered)
 	end();
 }
 
-/* What the program makes of a quoted path. */
+/* Undo the quoting of a path as the program does. */
 static void take_back(const char *arg, struct str *out)
 {
 	char quote = 0;
@@ -893,7 +893,7 @@ TEST(paths_are_offered)
 	CHECK_INT(input_offers(), 2);
 	type("o\t");
 	CHECK_STR(line_text(), "/open some\\ text ");
-	/* Blanks as they are will do, too; the directory opens at once. */
+	/* Unquoted blanks work, too; the popup lists the directory at once. */
 	type("\025/open sub d\t");
 	CHECK_STR(line_text(), "/open sub\\ dir/");
 	CHECK_INT(input_offers(), 1);
@@ -903,7 +903,7 @@ TEST(paths_are_offered)
 	CHECK_STR(line_text(), "/open ~/sub\\ dir/inner ");
 	type("\025/open .h\t");
 	CHECK_STR(line_text(), "/open .hidden ");
-	/* @path, anywhere, also in the middle. */
+	/* @path anywhere in the text. */
 	type("\025look at @so\t");
 	CHECK_STR(line_text(), "look at @some\\ text ");
 	type("and @'sub dir/i\tdon't");
@@ -916,7 +916,7 @@ TEST(paths_are_offered)
 	type("\025@nothing-of-that-name\t");
 	CHECK_INT(line_unused, 0);
 	CHECK_INT(input_offers(), 0);
-	/* A directory of thousands is read so far. */
+	/* Of a directory with thousands of files only a part is read. */
 	mkdir(in_dir("many"), 0700);
 	for (int i = 0; i < OFFER_MOST + 100; i++) {
 		snprintf(typed, sizeof typed, "many/%05d", i);
@@ -945,7 +945,7 @@ TEST(drawing)
 	CHECK_STR(screen(10, 3), ">\n");
 	CHECK_CURSOR(2, 0);
 	type("12345678");
-	CHECK_STR(screen(10, 3), "> 12345678\n\n"); /* the cursor needs a place of its own */
+	CHECK_STR(screen(10, 3), "> 12345678\n\n"); /* the cursor needs a column of its own */
 	CHECK_CURSOR(2, 1);
 	type("\033[D");
 	screen(10, 3);
@@ -954,12 +954,12 @@ TEST(drawing)
 	type("\033[A\005");
 	type("\033[H\033[F");
 	CHECK_STR(screen(10, 3), "> 12345678\n  x\n");
-	/* Controls have names, which are not split. */
+	/* Control characters are shown by names, which are not split. */
 	input_set("a\tb\033c\302\205d\342\200\213e\342\200\256", 15);
 	CHECK_STR(screen(60, 3), "> a^Ib^[c<85>d<U+200B>e<U+202E>\n");
 	CHECK_STR(screen(12, 9), "> a^Ib^[c\n  <85>d\n  <U+200B>e\n  <U+202E>\n");
 	CHECK_STR(screen(6, 9), "> a^Ib\n  ^[c\n  <85>\n  d\357\277\275e\357\277\275\n\n");
-	/* Wide ones are not split either. */
+	/* Wide characters are not split either. */
 	input_set("a\346\274\242\345\255\227b", 8);
 	CHECK_STR(screen(7, 9), "> a\346\274\242\345\255\227\n  b\n");
 	CHECK_STR(screen(6, 9), "> a\346\274\242\n  \345\255\227b\n");
@@ -967,7 +967,7 @@ TEST(drawing)
 	CHECK_STR(screen(4, 9), "> a\n  \346\274\242\n  \345\255\227\n  b\n");
 	CHECK_STR(screen(3, 9), "a\346\274\242\n\345\255\227b\n\n");
 	CHECK_STR(screen(1, 9), "a\n\357\277\275\n\357\277\275\nb\n\n");
-	/* Marks belong to their base: the cursor goes over both. */
+	/* Marks belong to their base character: the cursor moves over both. */
 	input_set("e\314\201\314\201x", 6);
 	CHECK_STR(screen(10, 2), "> e\314\201\314\201x\n");
 	CHECK_CURSOR(4, 0);
@@ -1006,7 +1006,7 @@ TEST(scrolling)
 	type("\033[B\033[B\033[B");
 	CHECK_STR(screen(20, 3), "  line 1\n  line 2\n  line 3\n");
 	CHECK_INT(line_y, 2);
-	/* The area grows and shrinks around the cursor; no row stays empty while there is text for it. */
+	/* The area grows and shrinks around the cursor; no row is empty while there is text for it. */
 	CHECK_STR(screen(20, 5), "  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n");
 	CHECK_STR(screen(20, 1), "  line 3\n");
 	type("\033>");
@@ -1019,8 +1019,8 @@ TEST(scrolling)
 	end();
 }
 
-/* Whatever the text and the width: the rows together are the text as it is shown on one long row, the cursor is on
- * them, and moving by rows ends at the first and the last. */
+/* For any text and width: the rows joined are the text shown on one long row, the cursor is on a row, and moving by
+ * rows ends at the first and the last. */
 TEST(any_text_at_any_width)
 {
 	double slow = test_patience();
@@ -1082,7 +1082,7 @@ TEST(ten_thousand_lines)
 	paste_n(s.p, s.n);
 	CHECK_STR(screen(80, 10), "> [pasted 10000 lines]\n");
 	t_paste = cpu_seconds() - t0;
-	input_set(s.p, s.n); /* as the editor hands it back: not collapsed */
+	input_set(s.p, s.n); /* as returned by the editor: not collapsed */
 	t0 = cpu_seconds();
 	for (int i = 0; i < 20; i++)
 		screen(80, 10);

@@ -1,5 +1,5 @@
-/* tests/ui/t_input_vi.c - the input line under the user's own ~/.inputrc: vi's keys, macros for weir alone, settings
- * that the line cannot live with; and in an environment whose locale is not UTF-8. */
+/* tests/ui/t_input_vi.c - the input line with the user's own ~/.inputrc: vi's keys, macros for weir only, settings that
+ * would break the line; and with a locale that is not UTF-8. */
 #include "tests/lib/line_keys.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static void begin(void)
 		SKIP("no file can be made in /tmp");
 	close(fd);
 	setenv("INPUTRC", path, 1);
-	/* As the program does in such an environment. */
+	/* Set the locale as the program does in such an environment. */
 	setenv("LC_ALL", "C", 1);
 	setlocale(LC_CTYPE, "");
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
@@ -87,13 +87,14 @@ TEST(vi_keys)
 		type("\033\033");
 		CHECK(!input_wants_escape());
 	}
-	/* The first Esc ends inserting, the next means nothing to the line. */
+	/* The first Esc ends insert mode, the next is not used by the line. */
 	type("i");
 	type("\033");
 	CHECK_INT(line_unused, 0);
 	type("\033");
 	CHECK_INT(line_unused, 1);
-	/* Command mode can be seen, and Ctrl-G is the screen's in both but for a command that waits for more. */
+	/* Command mode is reported. In both modes Ctrl-G is passed to the screen, except while a command waits for more
+	 * keys. */
 	type("i");
 	CHECK(!input_commands() && !input_wants_abort());
 	type("\033");
@@ -102,7 +103,7 @@ TEST(vi_keys)
 	CHECK(input_wants_abort());
 	type("\033\033");
 	CHECK(!input_wants_abort());
-	/* Enter sends in both modes; after it one inserts. */
+	/* Enter sends in both modes; after it insert mode is on. */
 	type("ddiabc\033");
 	type("\r");
 	CHECK_STR(taken(), "abc");
@@ -128,18 +129,18 @@ TEST(vi_drafts_and_history)
 	CHECK_CURSOR(5, 1);
 	type("k");
 	CHECK_STR(line_text(), "odd 5");
-	type("kkkkk"); /* the file's history-size does not count here */
+	type("kkkkk"); /* the history-size of ~/.inputrc is ignored */
 	CHECK_STR(line_text(), "even 0");
 	type("6j");
 	CHECK_STR(line_text(), "one\ntwo\nthree");
-	/* A paste is one change, and no commands. */
+	/* A paste is one change, and never commands. */
 	type("dd");
 	paste_n("dd\nx\033p", 6);
 	CHECK_STR(line_text(), "dd\nx\033p");
 	type("\033");
 	type("u");
 	CHECK_STR(line_text(), "");
-	/* vi's search has the line for itself. */
+	/* vi's search replaces the line. */
 	type("/");
 	CHECK(input_wants_escape());
 	CHECK_STR(screen(20, 3), "/\n");
@@ -174,7 +175,7 @@ TEST(own_bindings)
 	type("\017");
 	CHECK_STR(taken(), "sent by a macro");
 	CHECK(input_empty());
-	/* Enter by a macro keeps to the rule for Enter. */
+	/* Enter in a macro follows the same rule as the key. */
 	type("\031go on\r");
 	CHECK_STR(taken(), "block \ngo on");
 	type("odd\033[A");
@@ -190,7 +191,7 @@ TEST(completion_in_vi)
 	input_set("", 0);
 	type("/h");
 	CHECK_INT(input_offers(), 1);
-	type("\033"); /* closes the popup, not the mode */
+	type("\033"); /* closes the popup, but insert mode stays on */
 	CHECK_INT(input_offers(), 0);
 	CHECK(input_wants_escape());
 	type("\033");
@@ -199,7 +200,7 @@ TEST(completion_in_vi)
 	end();
 }
 
-/* readline turns to the locale of the environment at each line; characters must stay characters. */
+/* readline switches to the locale of the environment at each line; characters must still be UTF-8. */
 TEST(another_locale)
 {
 	begin();

@@ -1,7 +1,7 @@
-/* tests/ui/t_keys.c - ui/screen/keys.c: which bytes are which keys, however they arrive.
+/* tests/ui/t_keys.c - ui/screen/keys.c: which bytes are which keys, however they are cut.
  *
- * Keys are compared as text: "C-a", "M-Up", "S-F5", "mouse1@3,4", "paste(abc)". Every sequence goes through whole, cut
- * at every byte and byte by byte. WEIR_SOAK scales the random part. */
+ * Keys are compared as text: "C-a", "M-Up", "S-F5", "mouse1@3,4", "paste(abc)". Every sequence is tested whole, cut at
+ * every byte, and byte by byte. WEIR_SOAK scales the random part. */
 #include "tests/lib/test.h"
 #include "ui/screen/keys.h"
 
@@ -40,11 +40,11 @@ static void describe(const struct key *k, void *ud)
 	}
 }
 
-/* What `in` becomes, fed in pieces of `step` bytes, the first one of `first`; then time passes. */
+/* The keys of `in`, fed in pieces of `step` bytes after a first piece of `first` bytes; then time passes. */
 static const char *keys_of(const char *in, size_t n, size_t first, size_t step)
 {
 	static struct str out;
-	/* Unmarked pastes depend on what arrives at once: not here. */
+	/* Unmarked pastes depend on what arrives at once, so they are off here. */
 	struct keys k = { .marks_pastes = 1 };
 
 	str_clear(&out);
@@ -53,7 +53,7 @@ static const char *keys_of(const char *in, size_t n, size_t first, size_t step)
 		len = i ? step : first;
 		if (len > n - i)
 			len = n - i;
-		/* A buffer of its own: reading too far is seen. */
+		/* In a buffer of its own, so that a sanitizer notices reading too far. */
 		char *piece = malloc(len);
 		memcpy(piece, in + i, len);
 		keys_feed(&k, piece, len, 1, describe, &out);
@@ -90,7 +90,7 @@ static void check_all(const struct known *t, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		check_keys(t[i].bytes, strlen(t[i].bytes), t[i].want);
-		/* The same between other keys. */
+		/* The same bytes between other keys. */
 		str_clear(&in);
 		str_addf(&in, "x%sy\33[Bz", t[i].bytes);
 		snprintf(want, sizeof want, "x %s y Down z", t[i].want);
@@ -196,7 +196,7 @@ TEST(what_means_nothing_is_never_text)
 		{ "\33[1;\3", "? C-c" }, { "\33[1\33[A", "? Up" }, { "\33[\r", "? Enter" }, { "\33[M\33[A", "? Up" }, { "\33[[\3", "? C-c" }, { "\33O\3", "M-O C-c" },
 		{ "\33O5\r", "? Enter" }, { "\33[12\xc3\xa9", "? \xc3\xa9" },
 		{ "\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0A", "?" },
-		/* rxvt's "$" where the limit is: the sequence is as long cut as whole. */
+		/* rxvt's "$" at the limit of length: the sequence ends at the same byte, cut or whole. */
 		{ "\33[00000000000000000000000000000000000000000000000000000000000001$P", "?" },
 		{ "\33\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0A", "Esc ?" },
 		{ "\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0\33[A", "? Up" },
@@ -242,7 +242,7 @@ static void keep_last(const struct key *k, void *ud)
 	str_add(out, k->bytes, k->n);
 }
 
-/* 40 MB: the first 16 come through, cut at a character, and in linear time. */
+/* A paste of 40 MB: the first 16 MB are returned, cut between characters, in linear time. */
 TEST(pastes_have_a_limit)
 {
 	struct keys k = { 0 };
@@ -261,7 +261,7 @@ TEST(pastes_have_a_limit)
 	CHECK_INT(utf8_complete(out.p, out.n), out.n);
 	CHECK(!memcmp(out.p, "x\xe6\xbc\xa2\n\xe6", 6));
 	CHECK_INT(k.held.cap, 0);
-	/* Bytes that are no text grow threefold as U+FFFD: the limit holds for what is handed out. */
+	/* Invalid bytes become U+FFFD, which is three times as long: the limit is for the text returned. */
 	memset(piece.p, 0xff, piece.n);
 	str_clear(&out);
 	keys_feed(&k, "\33[200~", 6, 1, keep_last, &out);
@@ -284,26 +284,26 @@ TEST(unmarked_pastes)
 	keys_feed(&k, text, sizeof text - 1, 1, describe, &out);
 	CHECK_INT(out.n, 0);
 	CHECK(keys_wake(&k) > 1 && keys_wake(&k) < 1.2);
-	keys_feed(&k, "fourth\r", 7, 1.01, describe, &out); /* it came in two pieces */
+	keys_feed(&k, "fourth\r", 7, 1.01, describe, &out); /* the paste came in two pieces */
 	keys_tick(&k, 1.02, describe, &out);
 	CHECK_INT(out.n, 0);
 	keys_tick(&k, keys_wake(&k), describe, &out);
 	CHECK_STR(out.p, "paste(first line of some text\nsecond line\nthird\nfourth\n)");
 	CHECK(keys_wake(&k) == 0);
 
-	/* A key behind it is no part of it. */
+	/* A key after it does not belong to it. */
 	str_clear(&out);
 	keys_feed(&k, text, sizeof text - 1, 2, describe, &out);
 	keys_feed(&k, "\33[A", 3, 2.01, describe, &out);
 	CHECK_STR(out.p, "paste(first line of some text\nsecond line\nthird\n) Up");
 
-	/* Nor is one that comes later, even if nobody asked in between. */
+	/* Nor does one that comes later, even without a keys_tick() between. */
 	str_clear(&out);
 	keys_feed(&k, text, sizeof text - 1, 3, describe, &out);
 	keys_feed(&k, "x", 1, 4, describe, &out);
 	CHECK_STR(out.p, "paste(first line of some text\nsecond line\nthird\n) x");
 
-	/* Few bytes, one line with Enter, or keys among them: typed. */
+	/* Few bytes, one line with Enter, or text with keys count as typed. */
 	str_clear(&out);
 	keys_feed(&k, "ab\rcd\r", 6, 5, describe, &out);
 	CHECK_STR(out.p, "a b Enter c d Enter");
@@ -314,7 +314,7 @@ TEST(unmarked_pastes)
 	keys_feed(&k, "0123456789012345678901234567890\1 12\r4567\r", 41, 7, describe, &out);
 	CHECK(!strstr(out.p, "paste"));
 
-	/* A terminal that marks pastes is believed. */
+	/* Once a terminal has marked a paste, unmarked text counts as typed. */
 	keys_feed(&k, "\33[200~x\33[201~", 13, 8, describe, &out);
 	str_clear(&out);
 	keys_feed(&k, text, sizeof text - 1, 9, describe, &out);
@@ -325,7 +325,7 @@ TEST(unmarked_pastes)
 
 /* ---- time ---- */
 
-/* The terminal's answer to a question for its background, cut anywhere; others are no keys. */
+/* The terminal's report of its background colour, cut anywhere; other reports are no keys. */
 TEST(backgrounds)
 {
 	/* clang-format off */
@@ -358,7 +358,7 @@ TEST(escape_waits)
 	keys_tick(&k, 99, describe, &out);
 	CHECK_STR(out.p, "Esc");
 
-	/* The rest comes in time, or it does not. */
+	/* The rest of a sequence comes in time, or too late. */
 	str_clear(&out);
 	keys_feed(&k, "\33", 1, 11, describe, &out);
 	keys_feed(&k, "[A", 2, 11.02, describe, &out);
@@ -368,7 +368,7 @@ TEST(escape_waits)
 	keys_feed(&k, "x", 1, 12.5, describe, &out);
 	CHECK_STR(out.p, "Esc x");
 
-	/* Longer beginnings wait longer: their rest must not become text. */
+	/* Longer beginnings wait longer, because their rest must not become text. */
 	str_clear(&out);
 	keys_feed(&k, "\33[1;", 4, 13, describe, &out);
 	keys_feed(&k, "5A", 2, 13.2, describe, &out);
@@ -394,7 +394,7 @@ static int times(int n)
 	return n * (int)(factor < 1 ? 1 : MIN(1000, factor));
 }
 
-/* Bytes that terminals send oftener than others. */
+/* A random byte, mostly one that terminals often send. */
 static char random_byte(void)
 {
 	static const char likely[] =
@@ -458,7 +458,7 @@ TEST(random_stream)
 	keys_free(&k);
 }
 
-/* Only "x" may be text: whatever stands between two of them is a sequence. */
+/* Only "x" may be text: all bytes between two of them are sequences. */
 static void only_x(const struct key *k, void *ud)
 {
 	if (k->code == K_CHAR && !k->mods) {
@@ -484,7 +484,8 @@ TEST(random_sequences_are_no_text)
 				str_add(&in, &"<=>?"[test_rand() % 4], 1);
 			while (n--)
 				str_add(&in, &"0123456789;:;"[test_rand() % 13], 1);
-			/* What begins a paste, a character as a number, and what is longer than it looks. */
+			/* Not the ends of sequences that begin a paste, stand for a character, or have more bytes after
+			 * them. */
 			char final = (char)('@' + test_rand() % 63);
 			while (final == 'u' || final == '~' || final == 'M' || final == '[')
 				final = (char)('@' + test_rand() % 63);

@@ -1,5 +1,5 @@
-/* tests/ui/t_markdown.c - ui/transcript/markdown*.c, lines.c, code.c: what Markdown looks like at several widths, that
- * it does not matter how the text arrives, and that nothing hostile gets through or takes long. */
+/* tests/ui/t_markdown.c - ui/transcript/markdown*.c, lines.c, code.c: the look of Markdown at several widths; it is
+ * independent of the pieces in which the text arrives; hostile text is not shown and takes no long time. */
 #include "tests/lib/test.h"
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
@@ -534,7 +534,7 @@ TEST(links)
 	          "see [one] and [two][one]\n");
 }
 
-/* A host that looks like one that it is not. */
+/* Hosts with letters beyond ASCII, which could look like other hosts, are shown in ASCII. */
 TEST(hosts_in_ascii)
 {
 	static const struct {
@@ -608,7 +608,7 @@ TEST(tables)
 	          "alpha\n"
 	          "  the first\n"
 	          "  letter\n");
-	/* one dash is enough, but code with such rows stays as it is */
+	/* one dash is enough, but code with such rows is not a table */
 	CHECK_STR(shown(20, 0,
 	                "| a | b |\n"
 	                "|-|:-|\n"
@@ -756,7 +756,7 @@ TEST(code_blocks)
 
 /* ---- however it arrives ---- */
 
-/* The text in two pieces, cut at every byte, and byte by byte; always with what is visible after each. */
+/* Check the text in two pieces, cut at every byte, and byte by byte, with the picture after each piece. */
 static void check_cuts(const char *text, int width)
 {
 	struct str clean = { 0 };
@@ -827,7 +827,7 @@ static void hostile(struct str *s)
 	str_add(s, "", 0);
 }
 
-/* What must hold of any laid-out text. */
+/* Check what must be true of any laid-out text. */
 static void check_sane(const struct lines *l, const struct str *clean, int width)
 {
 	uint32_t source = 0;
@@ -887,8 +887,8 @@ TEST(hostile_text)
 	str_free(&clean);
 }
 
-/* Text that some Markdown parsers need quadratic time for, or make much more of: a megabyte must take time in
- * proportion. */
+/* Text for which some Markdown parsers need quadratic time or make very long output: a megabyte must take linear
+ * time. */
 TEST(hostile_sizes)
 {
 	/* clang-format off */
@@ -904,7 +904,7 @@ TEST(hostile_sizes)
 		struct lines l = { 0 };
 		double start, took;
 
-		/* As one piece, and as paragraphs with as much as reaches md4c. */
+		/* As one piece, and in paragraphs just short enough to be given to md4c. */
 		for (int paragraphs = 0; paragraphs < 2; paragraphs++) {
 			str_clear(&text);
 			while (text.n < size) {
@@ -946,7 +946,7 @@ TEST(hostile_sizes)
 	str_free(&clean);
 }
 
-/* A letter more at the end of a long answer costs what its last block costs. */
+/* Adding a letter to a long answer takes the time of its last block. */
 TEST(growing_is_cheap)
 {
 	struct str text = { 0 };

@@ -1,7 +1,7 @@
-/* tests/ui/t_panes.c - the panes of sessions and documents, and what panes are made of.
+/* tests/ui/t_panes.c - the panes of sessions and documents, and their parts.
  *
- * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write writes what is drawn there: look at
- * the difference before it is committed); then what keys do. */
+ * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write rewrites the files: look at the
+ * difference before a commit); then keys are tested. */
 #include "tests/lib/pane_screens.h"
 #include "ui/panes/pane_documents.h"
 #include "ui/screen/widgets.h"
@@ -85,7 +85,7 @@ TEST(editing_a_line)
 	CHECK_STR(e.text.p, "one ");
 	k = letter(0x65e5);
 	edit_key(&e, &k);
-	k = letter(0x301); /* a mark on it: one step, one erasure */
+	k = letter(0x301); /* a mark on it: both are erased in one step */
 	edit_key(&e, &k);
 	CHECK_INT(e.text.n, 9);
 	k = (struct key){ .code = K_BACKSPACE };
@@ -178,11 +178,11 @@ TEST(sessions_filter)
 	struct ui_action act;
 	struct key k;
 
-	/* The session on the screen is chosen first. */
+	/* The session on the screen is selected first. */
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK_INT(act.what, UI_SWITCH);
 	CHECK_INT(act.id, 11);
-	/* Words in any of name, title and model, whatever their case. */
+	/* The filter's words may be in name, title or model, in any case. */
 	CHECK_INT(type(p, "HERON smol", &act), PANE_USED);
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("1 of 5");
@@ -190,7 +190,7 @@ TEST(sessions_filter)
 	CHECK_SAYS_NOT("novel");
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK_INT(act.id, 12);
-	/* Esc clears the filter, then closes; the chosen session stays. */
+	/* Esc clears the filter, then closes the pane; the same session stays selected. */
 	CHECK_INT(PRESS(K_ESC), PANE_USED);
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 12);
@@ -235,7 +235,7 @@ TEST(sessions_moving)
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 1);
 	sessions_draw(p, 80, 24);
-	/* The wheel, and a click: the list begins at row 2. */
+	/* The wheel, and a click. The list begins at row 2. */
 	press(p, (struct key){ .code = K_MOUSE, .cp = 5 }, &act);
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 4);
@@ -243,7 +243,7 @@ TEST(sessions_moving)
 	press(p, (struct key){ .code = K_MOUSE, .cp = 1, .x = 3, .y = 9 }, &act);
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 8);
-	/* The chosen one stays chosen while the list changes. */
+	/* The same session stays selected when the list changes. */
 	sessions_pane_post(p, many + 5, 295, NOW);
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 8);
@@ -257,7 +257,7 @@ TEST(sessions_actions)
 
 	PRESS(K_DOWN);
 	PRESS(K_DOWN);
-	/* Rename: Esc leaves it, Enter gives the name without its blanks. */
+	/* Rename: Esc cancels, Enter takes the name without blanks around it. */
 	press(p, control('r'), &act);
 	type(p, "x", &act);
 	CHECK_INT(PRESS(K_ESC), PANE_USED);
@@ -272,11 +272,11 @@ TEST(sessions_actions)
 	press(p, control('r'), &act);
 	press(p, control('u'), &act);
 	CHECK_INT(PRESS(K_ENTER), PANE_USED);
-	/* Delete: y alone does it. */
+	/* Delete: only y confirms. */
 	press(p, control('d'), &act);
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("delete 'novel'? y/n");
-	/* The row of keys has those of the question. */
+	/* The row of keys shows the keys of the question. */
 	CHECK_STR(sessions_pane.asks(p)->does, "Delete");
 	CHECK_INT(type(p, "n", &act), PANE_USED);
 	press(p, control('d'), &act);
@@ -287,7 +287,7 @@ TEST(sessions_actions)
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
 	CHECK_INT(act.what, UI_DELETE);
 	CHECK_INT(act.id, 13);
-	/* The one that was asked about is gone: another one is not deleted for it. */
+	/* If the session of the question is gone, no other one is deleted in its place. */
 	press(p, control('d'), &act);
 	sessions_pane_post(p, sessions, 2, NOW);
 	CHECK_INT(type(p, "y", &act), PANE_USED);
@@ -295,14 +295,14 @@ TEST(sessions_actions)
 	sessions_pane_post(p, sessions, SESSIONS_N, NOW);
 	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
 	CHECK_INT(act.what, UI_FORK);
-	/* On 20 columns the answer can be read, too. */
+	/* The possible answers are readable on 20 columns, too. */
 	press(p, control('d'), &act);
 	sessions_draw(p, 20, 6);
 	CHECK_SAYS("y/n");
 	pane_free(p);
 }
 
-/* A session that another process has open: Enter asks. */
+/* For a session that another process has open Enter asks first. */
 TEST(sessions_that_others_write)
 {
 	struct pane *p = sessions_sample(0);
@@ -335,7 +335,7 @@ TEST(sessions_that_others_write)
 	pane_free(p);
 }
 
-/* A new name that the filter does not let pass: the row stays until the filter is changed. */
+/* A renamed session that does not match the filter any more is shown until the filter changes. */
 TEST(sessions_renamed_under_a_filter)
 {
 	struct pane *p = sessions_sample(0);
@@ -361,7 +361,7 @@ TEST(sessions_renamed_under_a_filter)
 	pane_free(p);
 }
 
-/* A fork is chosen when it comes, and its name asked for. */
+/* A new fork is selected when it is listed, and its name is asked for. */
 TEST(sessions_fork)
 {
 	struct pane *p = sessions_sample(0);
@@ -375,7 +375,7 @@ TEST(sessions_fork)
 	PRESS(K_DOWN);
 	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
 	CHECK(act.what == UI_FORK && act.id == sessions[1].id);
-	sessions_pane_post(p, sessions, SESSIONS_N, NOW); /* it is not there yet */
+	sessions_pane_post(p, sessions, SESSIONS_N, NOW); /* the fork is not listed yet */
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK_INT(act.id, sessions[1].id);
 	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
@@ -386,7 +386,7 @@ TEST(sessions_fork)
 	CHECK(act.what == UI_RENAME && act.id == 99 && act.n == 5);
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK(act.what == UI_SWITCH && act.id == 99);
-	/* Who has gone elsewhere meanwhile stays there. */
+	/* If another session was selected meanwhile, it stays selected. */
 	press(p, control('f'), &act);
 	PRESS(K_DOWN);
 	more[0].id = 100;
@@ -401,7 +401,7 @@ TEST(sessions_undo_of_a_deletion)
 	struct pane *p = sessions_sample(0);
 	struct ui_action act;
 
-	/* Right after it Ctrl-U restores it; letters are what they always are. */
+	/* After a deletion Ctrl-U restores the session; letters have their usual meaning. */
 	PRESS(K_DOWN);
 	press(p, control('d'), &act);
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
@@ -421,7 +421,7 @@ TEST(sessions_undo_of_a_deletion)
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("filter au");
 	PRESS(K_ESC);
-	/* When the time is over. */
+	/* When the time for restoring is over. */
 	press(p, control('d'), &act);
 	type(p, "y", &act);
 	sessions_draw(p, 20, 6);
@@ -429,7 +429,7 @@ TEST(sessions_undo_of_a_deletion)
 	sessions_pane_undo_over(p);
 	CHECK_INT(press(p, control('u'), &act), PANE_USED);
 	PRESS(K_ESC);
-	/* A question that a command asked: the answer no leads back to where it came from. */
+	/* A question asked by a command: the answer no closes the pane. */
 	sessions_pane_ask(p, 13);
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("delete 'novel'? y/n");
@@ -437,7 +437,7 @@ TEST(sessions_undo_of_a_deletion)
 	sessions_pane_ask(p, 13);
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
 	CHECK_INT(act.id, 13);
-	sessions_pane_ask(p, 999); /* there is no such one: nothing is asked */
+	sessions_pane_ask(p, 999); /* there is no such session: nothing is asked */
 	CHECK_INT(type(p, "y", &act), PANE_USED);
 	pane_free(p);
 }
@@ -453,7 +453,7 @@ TEST(sessions_preview)
 	CHECK_INT(act.id, 12);
 	CHECK_INT(PRESS(K_UP), PANE_ACTION);
 	CHECK_INT(act.id, 11);
-	/* What belongs to another one is not shown. */
+	/* A preview of another session is not shown. */
 	sessions_pane_preview(p, 12, "other words", 11);
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS_NOT("other words");
@@ -486,11 +486,11 @@ TEST(sessions_find)
 	CHECK_SAYS("a clay pot stood there");
 	CHECK_INT(style_of("clay pot stood"), ST_MATCH);
 	CHECK_INT(style_of("stood there"), ST_FAINT);
-	/* The words are known: Enter goes there. */
+	/* The matches of these words are listed: Enter goes to the session. */
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK_INT(act.what, UI_SWITCH);
 	CHECK_INT(act.id, 13);
-	/* Other words are looked for anew; without any the list comes back. */
+	/* Other words are searched again; without words the list is shown again. */
 	type(p, "s", &act);
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK_INT(act.what, UI_FIND);
@@ -571,7 +571,7 @@ TEST(docs_moving)
 	CHECK_SAYS("lines 2,978-3,000 of 3,000");
 	docs_type(p, "50%");
 	docs_draw(p, 80, 24);
-	CHECK_MSG(!strncmp(dump(), "line 152", 8), "%.20s", dump()); /* half of the bytes, not of the lines */
+	CHECK_MSG(!strncmp(dump(), "line 152", 8), "%.20s", dump()); /* 50 % of the bytes, not of the lines */
 	CHECK_SAYS("lines 1,52");
 	k = (struct key){ .code = K_HOME };
 	pane_press(p, &k, NULL);
@@ -579,11 +579,11 @@ TEST(docs_moving)
 	pane_press(p, &k, NULL);
 	docs_draw(p, 80, 24);
 	CHECK(!strncmp(dump(), "line 23 of", 10));
-	/* Another width keeps the place. */
+	/* With another width the place is the same. */
 	docs_draw(p, 8, 24);
 	docs_draw(p, 80, 24);
 	CHECK(!strncmp(dump(), "line 23 of", 10));
-	/* Up and down again by any number of lines is where one was. */
+	/* Up and down by the same number of lines leads back to the same place. */
 	for (int i = 0; i < 200; i++) {
 		int n = (int)(test_rand() % 400) + 1;
 		struct str before = { 0 }, keys = { 0 };
@@ -632,7 +632,7 @@ TEST(docs_goto)
 	documents_pane_goto(p, "-5%");
 	docs_draw(p, 80, 24);
 	pane_free(p);
-	/* Without a document nothing happens. */
+	/* Without a document keys do nothing. */
 	p = pane_new(&documents_pane, 0);
 	documents_pane_goto(p, "p3");
 	docs_draw(p, 80, 24);
@@ -640,7 +640,7 @@ TEST(docs_goto)
 	CHECK_INT(docs_type(p, "j"), PANE_NOT_MINE);
 	CHECK_INT(docs_type(p, "q"), PANE_CLOSE);
 	pane_free(p);
-	/* Pages; what stands behind the last form feed is no page. */
+	/* Pages; nothing after the last form feed is not a page. */
 	p = docs_sample(0);
 	docs_draw(p, 80, 6);
 	docs_type(p, "]");
@@ -661,7 +661,7 @@ TEST(docs_goto)
 	pane_free(p);
 }
 
-/* Bytes as they were posted; what is cleaned or inserted before them moves them on the screen. */
+/* A place is given in bytes of the posted text; characters dropped or inserted before it move it on the screen. */
 TEST(docs_show_a_place)
 {
 	static const char odd[] = "\x1b[31mred\x1b[0m \xe2\x80\xae x\n\fsecond page\nthe target stands here\n";
@@ -684,7 +684,7 @@ TEST(docs_show_a_place)
 	pane_free(p);
 }
 
-/* The title tells the page and the heading that were asked for, not those of the rows above. */
+/* The title shows the page and the heading that were asked for, not those of the rows above. */
 TEST(docs_tell_the_page_that_was_asked_for)
 {
 	struct str text = { 0 };
@@ -719,7 +719,7 @@ TEST(docs_tell_the_page_that_was_asked_for)
 	pane_free(p);
 }
 
-/* Pages and headings of a format whose text does not show them. */
+/* Pages and headings come from the marks if the format's text does not show them. */
 TEST(docs_have_the_marks_of_their_format)
 {
 	static const char text[] = "Preface\nof it\nMethods\nwere used here\n# no heading\nLast\n";
@@ -787,7 +787,7 @@ TEST(docs_search)
 	docs_type(p, "?line 5\r");
 	docs_draw(p, 80, 24);
 	CHECK_INT(style_of("line 59 of"), ST_MATCH | STYLE_BOLD);
-	/* Esc: first the marks go, then the pane. */
+	/* The first Esc removes the marks, the next closes the pane. */
 	CHECK_INT(docs_type(p, "\x1b"), PANE_USED);
 	docs_draw(p, 80, 24);
 	CHECK_INT(style_of("line 59 of"), ST_TEXT);
@@ -815,7 +815,7 @@ TEST(docs_headings)
 	pane_free(p);
 }
 
-/* The sources of the last answer: shaded by their share of the attention, the opened one as a whole. */
+/* The sources of the last answer are shaded by their share of the attention; the opened one is marked as a whole. */
 TEST(docs_sources)
 {
 	static const char text[] = "one\ttab\ntwo words\nthree\nfour\n";
@@ -846,7 +846,7 @@ TEST(docs_sources)
 	pane_free(p);
 }
 
-/* The lens counts bytes as they came: through tabs, escape sequences, dropped and broken characters. */
+/* The lens counts bytes of the posted text, with tabs, escape sequences, dropped and invalid characters. */
 TEST(docs_lens)
 {
 	static const char text[] = "\tone \0\x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae"
@@ -869,13 +869,13 @@ TEST(docs_lens)
 			          word[i], style);
 		}
 	}
-	/* The same document once more: what is known of it stays, whatever its tokens are now. */
+	/* The same document posted again keeps its lens, even with another number of tokens. */
 	d.tokens = 11;
 	documents_pane_post(p, &d, 1);
 	docs_draw(p, 100, 12);
 	CHECK_INT(style_of("six"), ST_EVICTED);
 	CHECK_SAYS("token ~0 of 11");
-	/* All evicted, then nothing known. */
+	/* Everything evicted, then no lens. */
 	documents_pane_lens(p, 0, &(struct ui_span){ UINT32_MAX, 0, 0 }, 1);
 	docs_draw(p, 100, 12);
 	CHECK_INT(style_of("two"), ST_EVICTED);

@@ -1,5 +1,5 @@
-/* tests/ui/t_panes_cache.c - the pane of the cache: its forms as whole screens (see tests/ui/t_panes.c), what is said
- * where nothing is observed, and what keys do. */
+/* tests/ui/t_panes_cache.c - the pane of the cache: its forms as whole screens (see tests/ui/t_panes.c), its messages
+ * if nothing is observed, and its keys. */
 #include "tests/lib/pane_screens.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static void cache_screens(int ascii, struct str *out)
 		pane_draw(p, &a);
 		add_screen(out, "full");
 	}
-	/* The legend where there is no room for it, colours, and another layer, closer. */
+	/* The legend on a small screen, colours, and another layer with closer zoom. */
 	for (int i = 0; i < 4; i++) {
 		struct area a = fresh(size[i][0], size[i][1]);
 
@@ -50,7 +50,7 @@ static void cache_screens(int ascii, struct str *out)
 		pane_draw(p, &a);
 		add_screen(out, "full, layer 9, closer");
 	}
-	/* The small forms with their legend. */
+	/* The small forms with their legends. */
 	{
 		struct area a = fresh(80, 24);
 		cache_pane_draw_bar(p, &a);
@@ -84,7 +84,7 @@ TEST(cache_screens_ascii)
 	str_free(&s);
 }
 
-/* Under full nothing is watched and nothing leaves: the screen says so. */
+/* Under `full` nothing is observed and nothing is evicted, and the screen says so. */
 TEST(cache_not_observed)
 {
 	struct pane *p = pane_new(&cache_pane, 0);
@@ -141,7 +141,7 @@ TEST(cache_not_observed)
 	cache_pane_draw_side(p, &a);
 	CHECK_SAYS("looks at   all of it");
 	CHECK_SAYS("remembers  all 5,410 tokens");
-	/* Watched, and nothing seen yet. */
+	/* Observed, but nothing seen yet. */
 	c.heat_is = HEAT_MASS;
 	memset(heat, 0, sizeof heat);
 	c.heat = heat;
@@ -154,7 +154,7 @@ TEST(cache_not_observed)
 	pane_free(p);
 }
 
-/* Two layers a row, told apart by colours in front and behind. */
+/* Two layers in each row, in the foreground and the background colour. */
 TEST(cache_in_colours)
 {
 	struct pane *p = cache_sample(0);
@@ -173,7 +173,7 @@ TEST(cache_in_colours)
 	pane_free(p);
 }
 
-/* Numbers that change move nothing: every number of another size leaves the words where they were. */
+/* Numbers of any length leave the words at the same columns. */
 TEST(cache_nothing_jumps)
 {
 	struct pane *p = pane_new(&cache_pane, 0);
@@ -206,7 +206,7 @@ TEST(cache_keys)
 	struct area a = fresh(120, 40);
 	struct key k = letter('j');
 
-	/* The small forms know one key only. */
+	/* The small forms have one key only. */
 	cache_pane_draw_side(p, &a);
 	CHECK_INT(pane_press(p, &k, NULL), PANE_NOT_MINE);
 	pane_draw(p, &a);
@@ -222,7 +222,7 @@ TEST(cache_keys)
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("7,272-7,343  words of column 100^J words of column 101");
-	k = letter('n'); /* from beside the peaks to the highest one, then to the next lower one */
+	k = letter('n'); /* the first press goes to the highest peak, the next to the next lower one */
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("7,200-7,271  words of column 99");
@@ -237,7 +237,7 @@ TEST(cache_keys)
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("L29 peaks");
-	/* Closer, twice: a quarter of 18,204 tokens around the cursor; then to the left edge. */
+	/* Two steps closer: a quarter of 18,204 tokens around the cursor; then to the left edge. */
 	k = letter('+');
 	pane_press(p, &k, NULL);
 	pane_press(p, &k, NULL);

@@ -1,5 +1,5 @@
-/* tests/ui/t_panes_random.c - panes under random keys, sizes and hostile data: whatever comes, every cell holds
- * something that a terminal can show in the columns it was given. And what drawing costs. */
+/* tests/ui/t_panes_random.c - panes with random keys, sizes and hostile data: every cell must hold something that a
+ * terminal can show in the columns it has. Also the time of drawing. */
 #include "tests/lib/pane_screens.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static void d_docs(void *p, const struct area *a)
 	pane_draw(p, a);
 }
 
-/* A thirtieth of a second is a frame; a pane may take a small part of it. */
+/* A frame is a thirtieth of a second, and drawing a pane may take a small part of it. */
 TEST(cost_of_drawing)
 {
 	struct pane *c = cache_sample(0);
@@ -122,7 +122,7 @@ TEST(long_document)
 	pane_free(p);
 }
 
-/* Documents made of what takes the most work: linear all the same. */
+/* Documents of characters that take the most work must take linear time. */
 TEST(hostile_documents)
 {
 	static const char *const unit[] = { "\t",   "\f",        "\n",           "# h\n",
@@ -167,7 +167,7 @@ TEST(hostile_documents)
 
 /* ---- whatever comes ---- */
 
-/* Pieces of text that have done harm somewhere; at most n bytes, no NUL. */
+/* Fill out with hostile pieces of text: at most n bytes, no NUL. */
 static void hostile(char *out, size_t n)
 {
 	/* clang-format off */
@@ -275,7 +275,7 @@ static void random_cache(struct pane *p)
 	for (int i = 0; i < UI_FLOWS; i++) {
 		c.flow[i] = (struct ui_flow){ (enum ui_flow_what)(test_rand() % 3), some_int(), some_int(),
 			                      some_float(), "" };
-		memset(c.flow[i].text, 'x', sizeof c.flow[i].text); /* no end of its own */
+		memset(c.flow[i].text, 'x', sizeof c.flow[i].text); /* without a NUL at its end */
 		if (test_rand() % 2)
 			hostile(c.flow[i].text, sizeof c.flow[i].text);
 	}
@@ -332,7 +332,7 @@ static void random_docs(struct pane *p)
 		for (int k = 0; len && k < 3; k++)
 			text[i][test_rand() % len] = (char)(test_rand() % 4 ? test_rand() : 0);
 		d[i] = (struct ui_document){ name[i], text[i], len, test_rand(), some_int(), some_int(), NULL, 0 };
-		/* Marks anywhere, ascending, some beyond the end. */
+		/* Marks in ascending order anywhere, some beyond the end. */
 		for (size_t k = test_rand() % 3 ? 12 : 0, at = 0; k; k--) {
 			mark[i][d[i].n_mark++] = (struct mark){ .kind = test_rand() % 2 ? MARK_PAGE : MARK_HEADING,
 				                                .level = (int)(test_rand() % 8),
@@ -445,7 +445,7 @@ TEST(random_keys_and_data)
 	grid_free(&screen);
 }
 
-/* In ASCII every character of ours is one: all forms at all sizes. */
+/* In ASCII mode all characters drawn are ASCII: all forms at all sizes. */
 TEST(ascii_at_all_sizes)
 {
 	struct pane *c = cache_sample(1);

@@ -1,5 +1,5 @@
-/* tests/ui/t_patterns_screen.c - the filter, wrapping, Markdown, the transcript and keys over repeating patterns take
- * time in proportion to the text (tests/lib/patterns.h). */
+/* tests/ui/t_patterns_screen.c - on repeating patterns the time is in proportion to the text (tests/lib/patterns.h):
+ * the filter, wrapping, Markdown, the transcript, keys. */
 #include "tests/lib/patterns.h"
 #include "ui/panes/doc_text.h"
 #include "ui/screen/keys.h"
@@ -101,7 +101,7 @@ static struct grid *screen(void)
 	return &grid;
 }
 
-/* What the screen does with it: draw the end, search, go to the top, copy. */
+/* Use the transcript like the screen: draw the end, search, go to the top, copy. */
 static void look(struct transcript *t)
 {
 	struct area a = area_of(screen());
@@ -140,7 +140,7 @@ static void pass_message(const char *p, size_t n)
 	transcript_whole(UI_USER, p, n);
 }
 
-/* It comes in pieces of a token or two, and is drawn as often as the screen draws a fast answer. */
+/* The answer comes in pieces of a token or two and is drawn as often as a fast answer on the screen. */
 static void pass_answer_grows(const char *p, size_t n)
 {
 	struct transcript *t = transcript_new();

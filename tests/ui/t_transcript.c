@@ -1,5 +1,5 @@
-/* tests/ui/t_transcript.c - ui/transcript/transcript*.c: what the transcript looks like, that positions hold while text
- * comes and the width changes, search, the lens, and what is copied. */
+/* tests/ui/t_transcript.c - ui/transcript/transcript*.c: the look of the transcript, positions that are kept while text
+ * is added and the width changes, search, the lens, and copying. */
 #include "tests/lib/test.h"
 #include "ui/transcript/transcript_private.h"
 
@@ -216,11 +216,11 @@ TEST(questions)
 	CHECK_STR(drawn(t, 20, 4, 0), "> q1\n\na1.1\na1.2\n");
 	CHECK_INT(transcript_question(t, 1), 1);
 	CHECK_STR(drawn(t, 20, 4, 0), "> q2\n\na2.1\na2.2\n");
-	/* from the middle of an answer: its question */
+	/* from the middle of an answer to its question */
 	transcript_scroll(t, 3);
 	CHECK_INT(transcript_question(t, -1), 1);
 	CHECK_STR(drawn(t, 20, 4, 0), "> q2\n\na2.1\na2.2\n");
-	/* a question comes to the top even when less than a screen follows */
+	/* a question is shown at the top even if less than a screen follows it */
 	CHECK_INT(transcript_question(t, 1), 1);
 	CHECK_STR(drawn(t, 20, 9, 0), "> q3\n\na3.1\na3.2\na3.3\na3.4\n\n\n\n");
 	append(t, "\na3.5");
@@ -291,9 +291,9 @@ TEST(search)
 	                               "no foxes\nnnnAAAnn\n"
 	                               "\n\n"
 	                               "q = question\nm = match\ns = strong\nQ = quote\nn = notice\nA = match+bold\n");
-	/* capitals count when the pattern has any */
+	/* case matters if the pattern has capitals */
 	CHECK_INT(transcript_search(t, "FOX", 1, &at), 1);
-	/* over a line break, and over the marks of Markdown */
+	/* across a line break, and across marks of Markdown */
 	CHECK_INT(transcript_search(t, "quick  brown", 1, &at), 2);
 	CHECK_INT(at, 2);
 	CHECK_STR(drawn(t, 20, 12, 1), "> Where is the fox?\nqqqqqqqqqqqqqqqqqqq\n"
@@ -317,7 +317,7 @@ TEST(search)
 	transcript_free(t);
 }
 
-/* A long text is kept in parts: words are found over their borders, too, and shown on both sides. */
+/* A long text is kept in parts: words are found across their borders and shown on both sides. */
 TEST(search_over_parts)
 {
 	struct transcript *t = transcript_new();
@@ -332,14 +332,14 @@ TEST(search_over_parts)
 	          "one two three\nnnnnnnnnAAAAA\nfour five\nAAAAnnnnn\n\nn = notice\nA = match+bold\n");
 	CHECK_INT(transcript_search(t, "three", 1, &at), 1);
 	CHECK_INT(transcript_search(t, "four", 1, &at), 1);
-	/* What begins with the end of a match is none. */
+	/* A match cannot begin within the end of another one. */
 	add(t, UI_NOTICE, "-----------xx\nx xx\nx");
 	CHECK_INT(transcript_search(t, "xx x", 1, &at), 2);
-	/* another text is another text */
+	/* no match across two texts */
 	add(t, UI_NOTICE, "xx");
 	add(t, UI_NOTICE, "x");
 	CHECK_INT(transcript_search(t, "xx x", 1, &at), 2);
-	/* a word without a blank, cut anyhow, over three parts */
+	/* a word in three parts */
 	transcript_clear(t);
 	t->part_most = 2;
 	add(t, UI_NOTICE, "0123456789");
@@ -354,7 +354,7 @@ TEST(search_over_parts)
 	transcript_free(t);
 }
 
-/* However a text comes and is cut: the same is found as in one part. */
+/* However a text arrives and is divided into parts, the same is found as in one part. */
 TEST(search_does_not_know_of_parts)
 {
 	static const char *const text[] = { "ab",   "a",       "b a",      " ",        "\n",       "ab\n\n", "abab",
@@ -410,7 +410,7 @@ TEST(search_moves)
 	drawn(t, 20, 6, 0);
 	CHECK_INT(transcript_search(t, ".3", 1, &at), 30);
 	CHECK_INT(at, 1);
-	CHECK_STR(drawn(t, 20, 6, 0), "> q1\n\na1.1\na1.2\na1.3\na1.4\n"); /* in sight: nothing moves */
+	CHECK_STR(drawn(t, 20, 6, 0), "> q1\n\na1.1\na1.2\na1.3\na1.4\n"); /* the match is visible, so nothing moves */
 	CHECK_INT(transcript_search(t, ".3", 1, &at), 30);
 	CHECK_INT(at, 2);
 	CHECK_STR(drawn(t, 20, 6, 0), "a2.1\na2.2\na2.3\na2.4\n\n> q3\n");
@@ -420,17 +420,17 @@ TEST(search_moves)
 	CHECK_STR(drawn(t, 20, 6, 0), "> q30\n\na30.1\na30.2\na30.3\na30.4\n");
 	transcript_search(t, ".3", 1, &at);
 	CHECK_INT(at, 1);
-	/* from where the user went */
+	/* a search begins where the user went */
 	transcript_page(t, 5);
 	drawn(t, 20, 6, 0);
 	transcript_search(t, ".3", 1, &at);
 	CHECK_INT(at, 5);
-	/* while one types it stays, or goes on above */
+	/* while the pattern is typed, the match is kept, or an earlier one is taken */
 	transcript_search(t, "a5.3", 0, &at);
 	CHECK_INT(at, 1);
 	transcript_search(t, "a1", 0, &at);
 	CHECK_INT(at, 4);
-	/* what comes later is found, too */
+	/* text added later is found, too */
 	append(t, " a1");
 	CHECK_INT(transcript_search(t, "a1", -1, &at), 4 * 11 + 1);
 	CHECK_INT(at, 3);
@@ -438,7 +438,7 @@ TEST(search_moves)
 	append(t, "1");
 	drawn(t, 20, 6, 0);
 	CHECK_INT(transcript_search(t, "a1", 1, &at), 4 * 11 + 2);
-	/* a fold that hides it opens */
+	/* a fold that hides the match is opened */
 	transcript_search(t, "a30.4", 1, &at);
 	drawn(t, 20, 6, 0);
 	transcript_end_follow(t);
@@ -464,7 +464,7 @@ TEST(lens)
 	CHECK_STR(
 		drawn(t, 40, 3, 1),
 		"not counted\nnnnnnnnnnnn\n\nThe quick brown fox^[ jumps\n    gggggAAAAAAA      ggggg\nn = notice\ng = evicted\nA = text+faint\n");
-	/* it may end before the text does; copying does not care */
+	/* the lens may end before the text does; copying works as always */
 	append(t, " over\n\n1. *it*");
 	CHECK(strstr(drawn(t, 40, 5, 1), "over\n"));
 	CHECK_INT(transcript_copy_message(t, 0, &s), 1);
@@ -478,7 +478,8 @@ TEST(lens)
 	str_free(&s);
 }
 
-/* Whole words only, through Markdown and wrapped lines, of the last answer only, also below notices. */
+/* Underlines: whole words only, across Markdown and wrapped lines, in the last answer only, also if notices follow
+ * it. */
 TEST(underlines)
 {
 	struct transcript *t = transcript_new();
@@ -499,7 +500,7 @@ TEST(underlines)
 	transcript_free(t);
 }
 
-/* Before each row a bar in the colour of the part of the cache that holds it; a dot where it is evicted. */
+/* Before each row is a bar in the colour of the part of the cache that holds it, or a dot if it is evicted. */
 TEST(gutter)
 {
 	struct transcript *t = transcript_new();
@@ -515,7 +516,7 @@ TEST(gutter)
 	transcript_free(t);
 }
 
-/* Entries of a text that is read know their place in it: lens and heat come by bytes of the text. */
+/* Entries of a text that is read have positions in it: lens and heat are given by bytes of the text. */
 TEST(a_text_that_is_read)
 {
 	struct transcript *t = transcript_new();
@@ -527,12 +528,12 @@ TEST(a_text_that_is_read)
 	transcript_end(t, NULL);
 	transcript_text(t, 109, 0);
 	append(t, "Three four. Five.");
-	transcript_text_lens(t, 109, lens, 2); /* what stands before byte 109 is evicted */
+	transcript_text_lens(t, 109, lens, 2); /* the text before byte 109 is evicted */
 	transcript_text_heat(t, 103, heat, 2);
 	CHECK_STR(
 		drawn(t, 40, 5, 1),
 		"before\nnnnnnn\n\nOne two.\ngggggggg\n\nThree four. Five.\nAAAAA777777\nn = notice\ng = evicted\nA = heat 7+faint\n7 = heat 7\n");
-	/* A question between two parts of the text, which is no message any more. */
+	/* A question between two parts of the text, which then stops being a message. */
 	add(t, UI_USER, "Who?");
 	add(t, UI_ASSISTANT, "He.");
 	CHECK_INT(transcript_messages(t), 2);
@@ -578,7 +579,7 @@ TEST(copies)
 	str_free(&s);
 }
 
-/* The same conversation, its answers in pieces of any size and drawn in between, looks like the whole. */
+/* A conversation whose answers come in pieces of any size, with drawing in between, looks like the whole. */
 TEST(streaming_looks_the_same)
 {
 	static const char *const part[] = {
@@ -613,7 +614,7 @@ TEST(streaming_looks_the_same)
 	str_free(&s);
 }
 
-/* Where two pictures begin to differ. */
+/* Check that two pictures are the same, and show where they begin to differ. */
 static void same(const char *is, const char *should, int round)
 {
 	size_t i = 0;
@@ -624,7 +625,7 @@ static void same(const char *is, const char *should, int round)
 	          should + (i > 20 ? i - 20 : 0));
 }
 
-/* A text in parts looks like the whole, is copied as the whole, and has the same words that left. */
+/* A text in parts looks the same as the whole, is copied the same, and marks the same words as evicted. */
 TEST(parts_look_like_the_whole)
 {
 	static const char *const part[] = { "# A\n",           "\n",
@@ -677,8 +678,8 @@ TEST(parts_look_like_the_whole)
 		}
 		same(drawn(u, w, 900, 1), drawn(t, w, 900, 1), round);
 		for (int i = 0; i < 6; i++) {
-			/* Rows that are guessed in one are known in the other, so the first rows must be the same, not
-			 * the percent. */
+			/* The number of rows is estimated in one and known in the other, so the first rows must be the
+			 * same, but not the percentage. */
 			transcript_top(t);
 			transcript_top(u);
 			transcript_scroll(t, i * 7);
@@ -690,8 +691,8 @@ TEST(parts_look_like_the_whole)
 		transcript_fold(t);
 		transcript_fold(u);
 		CHECK(u->entry[0].folded);
-		/* How many lines there are in parts that were never seen is a guess. */
-		/* narrow: its digits move it */
+		/* The number of lines in parts that were never drawn is an estimate. */
+		/* not on narrow screens, where its digits change the layout */
 		CHECK_INT(w < 30 ? 0 : strcspn(drawn(u, w, 30, 0), "["), w < 30 ? 0 : strcspn(drawn(t, w, 30, 0), "["));
 		CHECK_STR(w < 30 ? "" : strchr(drawn(u, w, 4, 0), '\n'), w < 30 ? "" : "\n\nbehind\n\n");
 		transcript_fold(u);
@@ -717,7 +718,7 @@ TEST(parts_look_like_the_whole)
 	str_free(&b);
 }
 
-/* One text of 10 MB: whatever is done lays out a few screens' worth. */
+/* One text of 10 MB: each action lays out only a few screens of it. */
 TEST(a_very_long_text)
 {
 	static const char *const kind[] = { "lines", "a line", "Markdown", "code", "wide characters" };
@@ -786,7 +787,7 @@ TEST(a_very_long_text)
 	str_free(&s);
 }
 
-/* Anything in any order: no crash, rows add up, every cell is one that can be shown. */
+/* Any calls in any order: no crash, the numbers of rows are consistent, every cell can be shown. */
 TEST(anything)
 {
 	static const char *const text[] = {
@@ -855,7 +856,7 @@ TEST(anything)
 	str_free(&s);
 }
 
-/* A long conversation stays quick: only what is seen is laid out. */
+/* A long conversation is fast, because only what is seen is laid out. */
 TEST(long_conversations)
 {
 	struct transcript *t = transcript_new();

@@ -1,8 +1,9 @@
-/* tests/ui/t_typing.c - letters are written whatever is open; the queue comes back; the palette; completed settings. */
+/* tests/ui/t_typing.c - letters go to the input line whatever is open; the queue returns to it; the palette; completion
+ * of settings. */
 #include "tests/lib/screen_alone.h"
 #include "ui/screen/theme.h"
 
-/* Typed in every place that can be open without a field: the text is in the input line, and Enter sends it. */
+/* Wherever no input field is open, typed text goes to the input line, and Enter sends it. */
 TEST(typing_always_types)
 {
 	static const char *const open[] = { "", F1, F2, F2 F2, F5, F1 F6 ESC, F3 "a\r", F6 F6 };
@@ -33,7 +34,7 @@ TEST(typing_always_types)
 		}
 }
 
-/* The first stop ends the answer, and what waits becomes the draft: nothing else starts by itself. */
+/* The first stop ends the answer, and queued messages become the draft, so nothing starts by itself. */
 TEST(stopping_returns_the_queue)
 {
 	static const char *const stop[] = { "\3", ESC };
@@ -75,7 +76,7 @@ TEST(palette)
 	CHECK(shows("setting  docs") && !shows("/new"));
 	key(ESC);
 	key(CTRL('p'));
-	/* what a newcomer types: words of the description, parts of names, letters in their order */
+	/* what a new user types: words of the description, parts of names, some letters of a name in order */
 	type("xyzzy");
 	CHECK(shows("nothing is called that"));
 	key(ESC);
@@ -89,7 +90,7 @@ TEST(palette)
 	CHECK_STR(key("\r"), "SEND /regen|");
 	CHECK_STR(draft(), "a draft");
 	key(CTRL('p'));
-	type("forget"); /* another word for it */
+	type("forget"); /* a synonym */
 	CHECK(shows("/undo [N]") && !shows("forget."));
 	key("\t");
 	CHECK_STR(draft(), "/undo");
@@ -139,7 +140,7 @@ static int same_look(const struct look *a, const struct look *b)
 	return a->fg == b->fg && a->bg == b->bg && a->attrs == b->attrs;
 }
 
-/* The chosen row of a popup is another row than the others, with any theme and any number of colours. */
+/* The selected row of a popup looks different from the others with any theme and any number of colours. */
 TEST(the_chosen_offer_is_seen)
 {
 	static const char *const themes[] = { "dark", "light", "dusk", "paper", "mono" };

@@ -1,7 +1,7 @@
 /* tests/ui/t_ui.c - ui/ui*.c, bindings.c, view_help.c: the full screen alone, with no terminal and no engine.
  *
- * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what
- * is on the screen. The clock is a number. Whole screens: t_ui_screens.c; random keys: t_ui_random.c. */
+ * A test plays both the user and the application: it feeds the bytes of keys, posts events, and compares the actions
+ * asked for and the screen. The clock is a number. Whole screens: t_ui_screens.c; random keys: t_ui_random.c. */
 #include "tests/lib/screen_alone.h"
 #include "ui/text/text.h"
 
@@ -20,7 +20,7 @@ TEST(enter_sends)
 	CHECK_STR(key("\r"), "SEND /stats|");
 	type("//x");
 	CHECK_STR(key("\r"), "SEND //x|");
-	type("/nonsense"); /* the application knows what to say about it */
+	type("/nonsense"); /* an unknown command is sent, because the application reports it */
 	CHECK_STR(key("\r"), "SEND /nonsense|");
 	closed();
 }
@@ -37,20 +37,21 @@ TEST(messages_wait_for_the_answer)
 	work("answering");
 	CHECK_STR(asked(), "");
 	work(NULL);
-	/* the application starts with it before it asks again */
+	/* the application starts work on it before it asks for the next action */
 	struct ui_action a;
 	CHECK(ui_action(u, &a) && a.what == UI_SEND && !strcmp(a.text, "one"));
 	work("reading");
 	CHECK(!ui_action(u, &a));
 	CHECK(!shows("queued: one") && shows("queued: two"));
-	/* back into the line, the newest first */
+	/* Up takes queued messages back into the line, the newest first */
 	CHECK_STR(key(UP), "");
 	CHECK_STR(draft(), "two");
 	CHECK(!shows("queued:"));
 	key("\r");
 	work(NULL);
 	CHECK_STR(asked(), "SEND two|");
-	/* nothing is posted for a while: what is typed meanwhile waits, and goes when it seems that nothing began */
+	/* no event comes for a while: a message typed meanwhile is queued, and is sent when no work seems to have
+	 * begun */
 	type("four");
 	ui_feed(u, "\r", 1, now);
 	CHECK(ui_action(u, &a) && !strcmp(a.text, "four"));
@@ -61,7 +62,7 @@ TEST(messages_wait_for_the_answer)
 	ui_tick(u, now += 0.4);
 	CHECK(ui_action(u, &a) && !strcmp(a.text, "5"));
 	CHECK(!ui_action(u, &a));
-	/* what does no work does not stop the queue */
+	/* a command that starts no work does not stop the queue */
 	work("answering");
 	type("/undo");
 	key("\r");
@@ -99,7 +100,7 @@ TEST(commands_while_busy)
 	closed();
 }
 
-/* A stream that is read may be asked at any time, and stopped like all else. */
+/* While a stream is read, questions can be asked at any time, and the reading can be stopped. */
 TEST(work_that_makes_way)
 {
 	struct ui_work w = { .verb = "reading", .done = 5, .total = 9, .left = -1, .open = 1 };
@@ -148,14 +149,14 @@ TEST(escape_goes_one_step_back)
 	question("why is the sky blue?");
 	answer("Because of scattering.");
 	work("answering");
-	/* pane, then the answer */
+	/* Esc closes the pane first, then stops the answer */
 	key(F1);
 	CHECK(shows("Keys everywhere"));
 	CHECK_STR(key(ESC), "");
 	CHECK(!shows("Keys everywhere"));
 	CHECK_STR(key(ESC), "STOP|");
 	CHECK_STR(key(ESC), "STOP|");
-	/* letters are written whatever is open; browse mode ends before the pane is closed */
+	/* letters go to the input line whatever is open; Esc ends browse mode before it closes the pane */
 	key(F1);
 	CHECK_STR(type("a draft"), "");
 	CHECK_STR(draft(), "a draft");
@@ -183,7 +184,7 @@ TEST(escape_goes_one_step_back)
 	key(ESC);
 	CHECK_STR(draft(), "a draft");
 	input_set("", 0);
-	/* twice within a second: the last question */
+	/* twice within a second: edit the last question */
 	key(ESC);
 	now += 2;
 	key(ESC);
@@ -207,12 +208,12 @@ TEST(escape_closes_what_the_line_has_open)
 	CHECK(!shows(" /retry "));
 	CHECK_STR(draft(), "/re");
 	CHECK_STR(key(ESC), "STOP|");
-	/* Enter takes what is offered, it does not send */
+	/* Enter takes the offer and does not send */
 	key("\t");
 	CHECK_STR(key("\r"), "");
 	CHECK(!input_offers());
 	input_set("", 0);
-	/* a search of the history: Esc and Ctrl-G are its own */
+	/* a search of the history uses Esc and Ctrl-G itself */
 	key(CTRL('r'));
 	type("old");
 	CHECK(input_wants_escape());
@@ -237,7 +238,7 @@ TEST(escape_twice_needs_a_question)
 	key(ESC);
 	type("x");
 	key("\177");
-	key(ESC); /* other keys between: not twice */
+	key(ESC); /* with other keys between it is not twice */
 	CHECK_STR(draft(), "");
 	ui_clear(u);
 	key(ESC);
@@ -295,7 +296,7 @@ TEST(control_c_in_panes)
 	closed();
 }
 
-/* Without a row to spare for hints, one is made where keys mean something else. */
+/* Small screens have no row of key hints, except where keys have other meanings. */
 TEST(small_screens_say_how_to_leave)
 {
 	opened(40, 12);
@@ -375,7 +376,7 @@ TEST(panel_cycles_and_says_so)
 	CHECK_STR(key(F2), "PANEL 1|");
 	CHECK_STR(key(F2), "PANEL 2|");
 	CHECK_STR(key(F2), "PANEL 0|");
-	/* nothing is computed that is not seen: too small for the bar */
+	/* too small for the bar: its data is not computed while it is not seen */
 	key(F2);
 	ui_resize(u, 50, 24);
 	CHECK_STR(asked(), "PANEL 0|");
@@ -395,7 +396,7 @@ TEST(panel_cycles_and_says_so)
 	CHECK_STR(asked(), "PANEL 2|");
 	CHECK_STR(key(ESC), "PANEL 1|");
 	ui_open_panel(u, "off");
-	/* where there is no room for a bar, F2 goes to the whole screen at once */
+	/* without room for a bar F2 opens the whole screen at once */
 	ui_resize(u, 20, 6);
 	asked();
 	CHECK_STR(key(F2), "PANEL 2|");
@@ -403,7 +404,7 @@ TEST(panel_cycles_and_says_so)
 	closed();
 }
 
-/* Lines of text are at most 100 columns wide, however wide the screen is. */
+/* Lines of text have at most 100 columns, however wide the screen is. */
 TEST(text_has_a_column)
 {
 	struct str text = { 0 };
@@ -423,7 +424,7 @@ TEST(text_has_a_column)
 	closed();
 }
 
-/* The panel beside or below is one more stop of F6: its legend must be within reach. */
+/* F6 also goes to the panel beside or below, so that its legend can be opened. */
 TEST(panel_takes_keys)
 {
 	static const int size[][2] = { { 80, 24 }, { 120, 40 } };
@@ -439,11 +440,11 @@ TEST(panel_takes_keys)
 		CHECK_INT(u->focus, ON_TRANSCRIPT);
 		key(F6);
 		CHECK_INT(u->focus, ON_PANEL);
-		/* Beside, there is room for the legend from the beginning. */
+		/* The panel beside has room for the legend from the beginning. */
 		CHECK(strstr(screen(), "Legend") && !strstr(screen(), "Looks at: where") == !i);
 		CHECK_STR(key("?"), "");
 		CHECK(!strstr(screen(), "Looks at: where") == (i > 0));
-		key("x"); /* a letter without a meaning here is written */
+		key("x"); /* a letter without a meaning here goes to the input line */
 		CHECK_INT(u->focus, ON_LINE);
 		CHECK(strstr(screen(), "> a draftx\n"));
 		key("\177");
@@ -451,7 +452,7 @@ TEST(panel_takes_keys)
 		key(F6);
 		if (i)
 			key("?");
-		key(i ? F6 : ESC); /* goes back, and takes the legend with it */
+		key(i ? F6 : ESC); /* goes back to the line and closes the legend */
 		CHECK_INT(u->focus, ON_LINE);
 		CHECK(!strstr(screen(), "Looks at: where") == !i);
 		key(F6);
@@ -460,7 +461,7 @@ TEST(panel_takes_keys)
 		CHECK_INT(u->focus, ON_LINE);
 		CHECK_STR(key(F2), "PANEL 0|");
 		CHECK_INT(u->focus, ON_LINE);
-		/* it goes while it has the keys */
+		/* the panel disappears while it has the focus */
 		CHECK_STR(key(F2), "PANEL 1|");
 		key(F6);
 		key(F6);
@@ -472,7 +473,7 @@ TEST(panel_takes_keys)
 		CHECK(strstr(screen(), "> a draft goes on"));
 		ui_resize(u, size[i][0], size[i][1]);
 		asked();
-		/* beside a document, too */
+		/* the panel beside a document has the focus, too */
 		key(F5);
 		if (i) {
 			key(F6);
@@ -489,7 +490,7 @@ TEST(panel_takes_keys)
 TEST(empty_draft_keys)
 {
 	opened(80, 24);
-	/* no letter and no Tab enters a mode */
+	/* no letter and no Tab starts a mode */
 	key("\t");
 	CHECK_INT(u->focus, ON_LINE);
 	CHECK_STR(key("?"), "");
@@ -515,7 +516,7 @@ TEST(transcript_keys)
 	CHECK_INT(transcript_below(u->transcript), 0);
 	CHECK_STR(key("y"), "COPY some answer\n\n```c\nint x;\n```\n|");
 	CHECK_STR(key("c"), "COPY int x;|");
-	/* no letter regenerates or edits: like all without a meaning it is written, and ends the mode */
+	/* no letter regenerates or edits: letters without a meaning go to the input line and end the mode */
 	CHECK_STR(type("remember"), "");
 	CHECK_STR(draft(), "remember");
 	CHECK_INT(u->focus, ON_LINE);
@@ -544,7 +545,7 @@ TEST(transcript_keys)
 	closed();
 }
 
-/* What a command says is shown, wherever the transcript was scrolled to; what comes by itself leaves it there. */
+/* The output of a command is scrolled into view; other notices leave the transcript where it is. */
 TEST(commands_show_what_they_say)
 {
 	opened(80, 24);
@@ -557,7 +558,7 @@ TEST(commands_show_what_they_say)
 	type("/stats");
 	CHECK_STR(key("\r"), "SEND /stats|");
 	CHECK(!shows("something about the last command"));
-	CHECK(transcript_below(u->transcript) > 0); /* it may say nothing */
+	CHECK(transcript_below(u->transcript) > 0); /* not yet scrolled, because the command may print nothing */
 	for (int i = 0; i < 2; i++) {
 		ui_entry(u, UI_NOTICE, "what it says", 12);
 		CHECK(shows("what it says"));
@@ -672,7 +673,7 @@ TEST(sessions_pane)
 	CHECK_STR(key("\r"), "");
 	CHECK(shows("switching sessions has to wait for the end of the answer; Ctrl-C stops it"));
 	work(NULL);
-	/* What could not be done is told where one looks. */
+	/* An error of an action in a pane is shown in that pane. */
 	ui_entry(u, UI_ERROR, "another session (1) is called 'lease' already", 45);
 	ui_entry_end(u, NULL);
 	CHECK(shows("another session (1) is called 'lease' already"));
@@ -698,7 +699,7 @@ TEST(cursor_is_where_keys_go)
 	CHECK_STR(cursor(), "4,22");
 	key("\n");
 	type("c");
-	CHECK_STR(cursor(), "3,22"); /* two rows, the transcript has one less */
+	CHECK_STR(cursor(), "3,22"); /* two rows of input, so the transcript has one less */
 	key(F6);
 	CHECK_STR(cursor(), "none");
 	key("/");
@@ -739,13 +740,13 @@ TEST(mouse)
 	CHECK(!shows("Keys everywhere"));
 	key("\33[<0;5;23M");
 	CHECK_INT(u->focus, ON_LINE);
-	key("\33[<0;5;5M"); /* a click makes no keys of letters */
+	key("\33[<0;5;5M"); /* after a click letters are still written, not keys */
 	CHECK_STR(type("quiet"), "");
 	CHECK_STR(draft(), "quiet");
 	closed();
 }
 
-/* A line in the status row makes room for the session's name: at the next key, or after some seconds. */
+/* A message in the status row gives way to the session's name at the next key, or after some seconds. */
 TEST(what_is_said_leaves_again)
 {
 	struct ui_status s = { .model = "m", .session = "mine", .kv = "full", .ctx = 100 };
@@ -792,7 +793,7 @@ TEST(sources_open_by_key_and_click)
 	key("\33[<0;5;3M");
 	CHECK(!shows("one two three"));
 	key("\33[<0;30;6M");
-	CHECK(!shows("one two three")); /* it may be the beginning of a selection */
+	CHECK(!shows("one two three")); /* the press may begin a selection */
 	key("\33[<0;30;6m");
 	CHECK(shows("one two three") && shows("source [2] of 2"));
 	key(ESC);
@@ -800,7 +801,8 @@ TEST(sources_open_by_key_and_click)
 	key("\33[<0;1;5M"), key("\33[<0;1;5m");
 	CHECK(shows("source [1] of 2"));
 	key(ESC);
-	/* Each answer has its own: F7 is about the one that is seen, a click about the one that it is on. */
+	/* Each answer has its own sources: F7 opens those of the visible answer, a click those of the answer
+	 * clicked. */
 	question("and then?");
 	answer("five");
 	ui_sources(u, SIZE_MAX, &(struct ui_source){ 0, 19, 28, "a.txt", 0, -1 }, 1);
@@ -812,7 +814,7 @@ TEST(sources_open_by_key_and_click)
 	key("\33[<0;1;5M"), key("\33[<0;1;5m");
 	CHECK(shows("one two three") && shows("source [1] of 2: 62 %"));
 	key(ESC);
-	/* A document that is gone is said to be gone. */
+	/* If the document is gone, a message says so. */
 	ui_sources(u, 0, &(struct ui_source){ SIZE_MAX, 5, 18, "a.txt", 1, 0.6f }, 1);
 	screen();
 	key("\33[<0;1;5M"), key("\33[<0;1;5m");
@@ -825,7 +827,7 @@ TEST(sources_open_by_key_and_click)
 	closed();
 }
 
-/* Dragging copies what is marked: wrapped lines are joined, the end of a row is not padded, and it may go upwards. */
+/* Dragging copies the marked text: wrapped lines are joined, rows are not padded, and dragging upwards works. */
 TEST(dragging_copies)
 {
 	static const char long_line[] =
@@ -836,7 +838,7 @@ TEST(dragging_copies)
 	answer(long_line);
 	answer("* one item that is long enough to be wrapped into a second row of this narrow screen here\n* two\n\n```\nint a;\n  int b;\n```");
 	screen();
-	/* rows 2 and 3: the paragraph; from its second word */
+	/* rows 2 and 3, the paragraph, from its second word */
 	CHECK_STR(key("\33[<0;5;3M"), "");
 	CHECK_STR(key("\33[<32;9;4M"), "");
 	CHECK_STR(key("\33[<0;9;4m"),
@@ -851,7 +853,7 @@ TEST(dragging_copies)
 		key("\33[<0;80;12m"),
 		"COPY \342\200\242 one item that is long enough to be wrapped into a second row of this narrow screen here\n\342\200\242 two\n\n"
 		"  int a;\n    int b;|");
-	/* it stays in its part of the screen, and new text does not move what is being marked */
+	/* dragging is limited to its part of the screen, and new text does not move the text being marked */
 	CHECK_STR(key("\33[<0;5;3M"), "");
 	CHECK_STR(key("\33[<32;80;24M"), "");
 	for (int i = 0; i < 30; i++)
@@ -859,13 +861,13 @@ TEST(dragging_copies)
 	CHECK(shows("what?"));
 	CHECK(strstr(key("\33[<0;80;24m"), "COPY deposit is"));
 	CHECK(!shows("what?"));
-	/* neither is a click */
+	/* a click copies nothing */
 	CHECK_STR(key("\33[<0;5;3M"), "");
 	CHECK_STR(key("\33[<0;5;3m"), "");
 	closed();
 }
 
-/* Each key of the row below can be clicked. */
+/* Each key in the bottom row can be clicked. */
 TEST(the_row_of_keys_is_clicked)
 {
 	char click[32];
@@ -894,14 +896,14 @@ TEST(the_row_of_keys_is_clicked)
 	CHECK_INT(u->focus, ON_LINE);
 	key("\030");
 	CHECK(shows("h Help"));
-	key("\33[<0;9;24M"); /* behind Ctrl-X: h Help */
+	key("\33[<0;9;24M"); /* after Ctrl-X: h Help */
 	CHECK(shows("Keys everywhere"));
-	key("\33[<0;79;24M"); /* behind the last one */
+	key("\33[<0;79;24M"); /* right of the last one */
 	CHECK(shows("Keys everywhere"));
 	closed();
 }
 
-/* Whatever is posted, no cell holds what could move a cursor or turn a line around. */
+/* Whatever is posted, no cell holds a character that could move the cursor or reverse a line. */
 TEST(hostile_texts)
 {
 	static const char evil[] = "x\33]52;c;AAAA\7\33[2Jy\342\200\256z\303(\r\b\n\t\302\233q";
@@ -976,7 +978,7 @@ TEST(idle_costs_nothing)
 	CHECK(ui_dirty(u));
 	CHECK(!shows("copied 34 bytes"));
 	CHECK(ui_wake(u) == 0);
-	/* a message that grows behind a pane that hides it */
+	/* a message that grows while a pane hides it */
 	key(F1);
 	screen();
 	ui_entry(u, UI_ASSISTANT, "", 0);
@@ -1000,7 +1002,7 @@ TEST(one_screen_a_process)
 	closed();
 }
 
-/* /help WORD: the command of that name, else the first line that has the word, else what the palette finds by it. */
+/* /help WORD: the command of that name, else the first line with the word, else what the palette finds for it. */
 TEST(help_on_a_word)
 {
 	static const struct {
@@ -1021,7 +1023,7 @@ TEST(help_on_a_word)
 	closed();
 }
 
-/* The sources, and how a document is added, stand on the screen that a newcomer sees. */
+/* The first screen tells how to see sources and how to add a document. */
 TEST(keys_on_the_first_screen)
 {
 	opened(80, 24);
@@ -1031,7 +1033,7 @@ TEST(keys_on_the_first_screen)
 	closed();
 }
 
-/* A long message is its first line until it is unfolded: by z, by a click, by a search in it. */
+/* Of a long message only the first line is shown until it is unfolded by z, by a click, or by a search in it. */
 TEST(long_messages_are_folded)
 {
 	struct str s = { 0 };

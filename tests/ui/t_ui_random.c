@@ -1,4 +1,4 @@
-/* tests/ui/t_ui_random.c - the full screen under random keys, events and sizes (see t_ui.c).  WEIR_SOAK scales it. */
+/* tests/ui/t_ui_random.c - the full screen with random keys, events and sizes (see t_ui.c). WEIR_SOAK scales it. */
 #include "tests/lib/screen_alone.h"
 
 /* clang-format off */
@@ -137,8 +137,8 @@ static void any_event(void)
 	}
 }
 
-/* Printable keys in any place: each is in the input line, or went into a field or browse mode that was there before it;
- * nothing is sent, stopped, deleted or switched by one. */
+/* Printable keys anywhere: each goes to the input line, or to a field or browse mode that was already open. None of
+ * them sends, stops, deletes or switches. */
 TEST(random_typist)
 {
 	static const char *const moves[] = {
@@ -147,7 +147,7 @@ TEST(random_typist)
 		"\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P, F7,      F8,      ESC,  ESC,           ESC,
 		F6,         F6,         F4
 	};
-	static long in_pane[N_PANES][2]; /* letters; [1]: in browse mode or for a field */
+	static long in_pane[N_PANES][2]; /* letters typed; [1]: in browse mode or into a field */
 	long n = 100000, in_line = 0, in_field = 0, read = 0, questions = 0;
 	struct ui_action a;
 
@@ -158,12 +158,12 @@ TEST(random_typist)
 			any_event();
 		for (int k = (int)(test_rand() % 4); k > 0; k--) {
 			const char *move = moves[test_rand() % LEN(moves)];
-			/* Tab completes a draft: that is typing by other means. */
+			/* Tab completes a draft, which would count as typing. */
 			if (*move == '\t' && !input_empty())
 				continue;
 			if (test_rand() % 20 == 0)
 				ui_open_text(u, "a command", "one\ntwo\n", 8);
-			/* a name is asked for, or whether it is to be deleted */
+			/* asks for a name, or whether to delete */
 			if (u->pane == SESSIONS && test_rand() % 4 == 0)
 				move = test_rand() % 2 ? "\22" : "\4";
 			ui_feed(u, move, strlen(move), now += 0.5);
@@ -188,7 +188,7 @@ TEST(random_typist)
 			in_field += has == had && field;
 			read += has == had && !field && reading;
 			while (ui_action(u, &a))
-				/* the answer to a question; it can be undone */
+				/* y answers a question; deleting can be undone */
 				if (a.what == UI_DELETE && (c == 'y' || c == 'Y') && field)
 					questions++;
 				else
@@ -247,7 +247,7 @@ TEST(random_keys_events_and_sizes)
 			draws++;
 		}
 		CHECK(ui_wake(u) >= 0);
-		/* Keys of this kind never end; the application's does. */
+		/* The random keys never clear the transcript, so do it here. */
 		if (transcript_count(u->transcript) > 500)
 			ui_clear(u);
 	}

@@ -1,5 +1,5 @@
-/* tests/ui/t_ui_screens.c - whole screens, literally as they stand in tests/vectors/ui_screens.txt, and what drawing
- * them takes (see t_ui.c).
+/* tests/ui/t_ui_screens.c - whole screens, compared with tests/vectors/ui_screens.txt, and the time of drawing them
+ * (see t_ui.c).
  *
  * WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by eye before they become the
  * expected ones. */
@@ -138,9 +138,9 @@ static void scene_draft(void)
 	key(ESC "[200~one\ntwo\nthree\nfour\nfive" ESC "[201~");
 }
 
-/* The screen, under its name, in the file of screens: its beginning and length; NULL = it is not there. */
 /* ---- screens ---- */
 
+/* Find the screen of this name in the text of the file of screens. *n = its length; NULL = not found. */
 static const char *expected(const char *file, const char *name, size_t *n)
 {
 	char title[80];
@@ -193,7 +193,7 @@ TEST(whole_screens)
 	free(file);
 }
 
-/* A terminal that can show nothing else. */
+/* A terminal that can show only ASCII. */
 TEST(ascii_only)
 {
 	static void (*const make[])(void) = { scene_start,    scene_transcript, scene_reading, scene_answering,
@@ -220,7 +220,7 @@ TEST(styles_of_the_status_row)
 	opened(80, 24);
 	scene_reading();
 	ui_dump(u, now, 1, &s);
-	/* a third of the work is filled, and the warning is one */
+	/* a third of the work's meter is filled, and the warning has the style of a warning */
 	CHECK(strstr(s.p, "meter+reverse") && strstr(s.p, "status warning"));
 	str_free(&s);
 	closed();

@@ -1,10 +1,11 @@
-/* tests/ui/t_wrap.c - ui/text/wrap.c: lines fit, words stay whole, nothing is lost, and the cuts do not matter. */
+/* tests/ui/t_wrap.c - ui/text/wrap.c: lines fit, words are not split, nothing is lost, and the result does not depend
+ * on how the text is cut. */
 #include "tests/lib/test.h"
 #include "ui/text/text.h"
 
 #include <stdlib.h>
 
-/* in, in pieces of one character, and then the newline that lets out what was held back. */
+/* Wrap `in`, given in pieces of one character, and then a newline, which flushes what was held back. */
 static const char *wrapped(size_t width, const char *in)
 {
 	static struct str out[4];
@@ -51,7 +52,7 @@ TEST(wide_and_combining)
 {
 	CHECK_STR(wrapped(10, "日本語日本語日本語"), "日本語日本\n語日本語\n");
 	CHECK_STR(wrapped(10, "ab 日本語日本"), "ab 日本語\n日本\n");
-	/* the mark stays on its letter, with the first letter of a line and at the border */
+	/* a mark stays on its letter, on the first letter of a line and at the edge */
 	CHECK_STR(wrapped(10, "abcdefgh e\xcc\x81x"), "abcdefgh\ne\xcc\x81x\n");
 	CHECK_STR(wrapped(10, "日\xcc\x81本語日本\xcc\x81語"), "日\xcc\x81本語日本\xcc\x81\n語\n");
 }
@@ -61,13 +62,13 @@ TEST(letters_come_as_they_are_said)
 	struct wrap w = { 0 };
 	struct str s = { 0 };
 
-	/* far from the border nothing waits */
+	/* far from the edge nothing is held back */
 	wrap_text(&w, 80, "Riv", 3, &s);
 	CHECK_STR(s.p, "Riv");
 	wrap_text(&w, 80, "ers", 3, &s);
 	CHECK_STR(s.p, "Rivers");
 	CHECK_INT(w.col, 6);
-	/* a window that shrinks */
+	/* the window shrinks */
 	wrap_text(&w, 80, " meander through the plain and slowly", 37, &s);
 	wrap_text(&w, 20, " through valleys and meadows\n", 29, &s);
 	CHECK_STR(s.p, "Rivers meander through the plain and slowly through valleys\nand meadows\n");
@@ -76,7 +77,8 @@ TEST(letters_come_as_they_are_said)
 	wrap_free(&w);
 }
 
-/* Any clean text: the same characters but for blanks, whatever the pieces; ordinary words fit the width. */
+/* Any clean text has the same characters afterwards except blanks, whatever the pieces, and ordinary words fit the
+ * width. */
 TEST(random_text)
 {
 	static const char *part[] = {
@@ -115,7 +117,7 @@ TEST(random_text)
 			if (i >= in.n || o >= whole.n)
 				break;
 		}
-		/* indented text and long words are the terminal's */
+		/* indented text and long words are left to the terminal */
 		for (const char *p = whole.p; narrow && width >= 24 && *p; p += strcspn(p, "\n") + 1) {
 			size_t n = strcspn(p, "\n");
 			int tame = strspn(p, " ") < 4;
