@@ -1,9 +1,9 @@
 #!/bin/sh
-# tests/cli/s_cache.sh - the cache as users meet it: talks that outgrow it, documents that are pinned, policies changed while
-# talking, and what is said about all that.
+# tests/cli/s_cache.sh - the cache as users see it: conversations that outgrow it, pinned documents, a change of policy,
+# and the messages about all that.
 #
-# A tiny model with random weights talks far beyond its context; questions about a document go to the default model.
-# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
+# A tiny model with random weights generates far beyond its context; questions about a document use the default model.
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model. Closes with "N passed, M failed, K skipped".
 # shellcheck disable=SC2015 # A && ok || bad: ok does not fail
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,13 +20,14 @@ export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
 unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_THREADS WEIR_DEVICE
 export WEIR_DEVICE=cpu
 
-# talk [ARGS]: the lines of $dir/in to the tiny model; $rc, $dir/out (one JSON line an answer), $dir/err.
+# talk [ARGS]: send the lines of $dir/in to the tiny model; sets $rc, $dir/out (one JSON line for each answer),
+# $dir/err.
 talk() {
 	"$weir" -m "$tiny" --each-line --temp 0 --json -n 30 "$@" <"$dir/in" >"$dir/out" 2>"$dir/err"
 	rc=$?
 }
 questions() { i=0; while [ $i -lt "$1" ]; do i=$((i + 1)); echo "question $i, which is about nothing in particular"; done; }
-# says NAME PATTERN: on standard error.
+# says NAME PATTERN: check standard error.
 says() { grep -q -e "$2" "$dir/err" && ok "$1" || bad "$1" "no '$2' in: $(tr '\n' '|' <"$dir/err")"; }
 silent() { grep -q -e "$2" "$dir/err" && bad "$1" "'$2' in: $(tr '\n' '|' <"$dir/err")" || ok "$1"; }
 answers() { grep -c '^{"text"' "$dir/out"; }
@@ -52,7 +53,7 @@ questions 40 >"$dir/in"; talk --kv auto -c 256 -t 1
 tokens >"$dir/second"
 cmp -s "$dir/first" "$dir/second" && ok "a long talk repeats, on any number of threads" || bad "a long talk repeats, on any number of threads" "it differs"
 
-# What fits is what a cache that keeps everything gives.
+# While everything fits, answers are those of a cache that keeps everything.
 questions 2 >"$dir/in"; talk --kv auto -c 256
 tokens >"$dir/first"
 silent "a short talk is not told about the cache" 'outgrown'
@@ -73,7 +74,8 @@ rc=$?
 [ $rc = 0 ] && [ "$(answers)" = 7 ] && ok "the policy changes while talking" || bad "the policy changes while talking" "status $rc: $(cat "$dir/err")"
 says "/set kv shows it" '^kv full$'
 says "/set kv says what it costs" '^\[cache sift:k=32'
-# What of attention was read: under sift alone, and once tokens were decoded alone after it was asked for.
+# The share of attention that was read: only under sift, and only after tokens were decoded one by one since it was
+# asked for.
 { questions 2; echo /stats; echo '/set kv full'; questions 1; echo /stats; } >"$dir/in"; talk --kv sift:k=16,sample=16 -c 640 --speculate off
 [ "$(grep -c '"attention":{"exact":0\.[0-9]*,"sampled":0\.[0-9]*,"spread":0\.[0-9]*},"answered"' "$dir/out")" = 2 ] && [ "$(grep -c '"attention":null' "$dir/out")" = 1 ] &&
 	ok "--json says what of attention was read" || bad "--json says what of attention was read" "$(tr '\n' '|' <"$dir/out" | cut -c 1-900)"
@@ -98,7 +100,7 @@ seq 1 1000 >"$dir/long.txt"
 	bad "documents join a talk that has outgrown the cache" "status $rc: $(cat "$dir/err")"
 pinned=$(sed -n 's/^ *\([0-9]*\) pinned$/\1/p' "$dir/err")
 [ "${pinned:-0}" -gt 40 ] && ok "and are pinned" || bad "and are pinned" "$pinned pinned: $(cat "$dir/err")"
-# Read in the middle or at the start, a document stands at the start: the same tokens.
+# A document comes first in the context, read at the start or later: the answers have the same tokens.
 { echo "/read $dir/a.txt"; echo "/read $dir/b.txt"; questions 2; } >"$dir/in"; talk --kv full -c 640
 tokens >"$dir/first"
 questions 2 >"$dir/in"; talk --kv full -c 640 "$dir/a.txt" "$dir/b.txt"

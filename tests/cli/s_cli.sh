@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/cli/s_cli.sh - the command line as scripts see it: exit codes, standard streams, JSON, pipes, stopping.
+# tests/cli/s_cli.sh - the command line as scripts see it: exit codes, standard streams, JSON, pipes, Ctrl-C.
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.
 # Closes with "N passed, M failed, K skipped".
@@ -21,7 +21,7 @@ export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
 unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE WEIR_COLOR NO_COLOR
 export WEIR_DEVICE=cpu
 
-# run [ARGS]: runs weir without input; $rc, $dir/out, $dir/err.
+# run [ARGS]: run weir without input; sets $rc, $dir/out, $dir/err.
 run() {
 	"$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
@@ -36,7 +36,7 @@ run_with() {
 out() { cat "$dir/out"; }
 err() { cat "$dir/err"; }
 err_lines() { wc -l <"$dir/err" | tr -d ' '; }
-# expect NAME RC [PATTERN]: status, and where RC is not 0 exactly one line on stderr, which matches.
+# expect NAME RC [PATTERN]: check the status and, if RC is not 0, that standard error has exactly one line and matches.
 expect() {
 	if [ "$rc" != "$2" ]; then
 		bad "$1" "status $rc, expected $2: $(err | head -n 2)"
@@ -111,7 +111,7 @@ else
 fi
 run_with XDG_CACHE_HOME="$dir/empty" models
 expect "models works without a model" 0 'no model in'; expect "models lists those to fetch" 0 "qwen3-4b"
-# Models that other programs have fetched.
+# Models that other programs have downloaded.
 others=$dir/others
 tiny=tests/vectors/models/llama-linear.gguf
 sum=$(printf '%064d' 7)
@@ -143,7 +143,7 @@ run -c letter.txt;              expect "so does -c with a word" 2 '--continue go
 run --private;                  expect "without a question that is said" 0 'there was no question: standard input is empty'
 mkdir -p "$dir/config/weir"
 echo 'tepm = 1' >"$dir/config/weir/config"
-keys() {   # NAME PATTERN: it is said in one line, and weir goes on
+keys() {   # NAME PATTERN: a message of one line, and weir works
 	run -p hi -n 1 --private
 	if [ "$rc" = 0 ] && [ "$(err_lines)" = 1 ] && err | grep -q -e "$2"; then ok "$1"
 	else bad "$1" "status $rc: $(err | head -n 3)"; fi
@@ -183,8 +183,8 @@ run_with WEIR_CTX=many -p hi;        expect "a bad environment value is named" 2
 
 # ---- hand-made GGUF files ----
 
-# Files that must be refused, and those that may be: never a crash, and one line where refused.  What the program does with the
-# latter is written here: NAME, status of inspect model, status of an answer.
+# Files that must be refused, and files that may be: none causes a crash, and a refusal is one line.  For the latter the
+# list has: NAME, status of inspect model, status of an answer.
 gguf="$dir/malformed-gguf"
 if ! xz -dc tests/vectors/malformed-gguf.tar.xz | tar -xf - -C "$dir"; then
 	skip "malformed GGUF files" "they cannot be unpacked: is xz installed?"
@@ -228,11 +228,12 @@ fi
 
 # ---- hostile answers ----
 
-# A model that repeats the last token for ever: bytes that steer a terminal leave as text, and as they are under --raw alone.
+# A model that always repeats the last token: bytes that control a terminal are printed as text, and unchanged only with
+# --raw.
 echoes() {
 	what=$1 bytes=$2 want=$3
 	shift 3
-	# The bytes are a format: they are written as escapes.
+	# The bytes contain escapes of printf.
 	# shellcheck disable=SC2059
 	printf "hi$bytes" | "$weir" -m tests/vectors/models/llama-linear.gguf -q --private --temp 0 -n 3 "$@" >"$dir/out" 2>"$dir/err"
 	# shellcheck disable=SC2059
@@ -285,7 +286,7 @@ run -p 'Say "yes".' --temp 0 -n 5 -q
 [ "$(cat "$dir/text")" = "$(out)" ] && ok "the tokens of --json are the answer" ||
 	bad "the tokens of --json are the answer" "$(cat "$dir/text") against $(out)"
 
-# number NAME: its value in the first line of JSON in $dir/out.
+# number NAME: print its value in the first JSON line of $dir/out.
 number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$dir/out" | head -n 1; }
 run -p 'Count from 1 to 12. Then count again.' --temp 0 -n 60 --json --speculate off; sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" >"$dir/first"
 none="$(number drafted) $(number accepted)"
@@ -308,7 +309,7 @@ printf 'The secret word is walrus.\n' >"$dir/beside.txt"
 printf 'The number is 4711.\n' | "$weir" -p 'What is the number?' --temp 0 -n 4 --json "$dir/beside.txt" >"$dir/out" 2>"$dir/err"
 grep -q '"passages":\[{"doc":"standard input"' "$dir/out" && ok "standard input is a document beside files" ||
 	bad "standard input is a document beside files" "$(out | head -n 4)"
-# Nothing in the documents answers it: a search that found nothing.
+# No document answers this, so the search finds nothing.
 strange='Which emperor crowned the zebra in Constantinople?'
 run -p "$strange" --docs passages --private -q "$dir/beside.txt"; expect "a question that no document answers is 1" 1 'nothing in the documents clearly answers this'
 [ ! -s "$dir/out" ] && ok "and has no answer" || bad "and has no answer" "$(out)"
@@ -399,7 +400,7 @@ seq 1 20000 >"$dir/long.txt"
 run -p hi --docs whole "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
 run -p "Where is 12345?" -n 4 "$dir/long.txt"; expect "and searched by default" 0 "document 'long.txt': about [0-9,]* tokens, more than fit the context"
 run -p hi --docs whole --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
-# The context that an error names is one in which it works.
+# With the context that the error advises, it works.
 advised() {   # NAME ARGS...
 	what=$1
 	shift
@@ -452,7 +453,7 @@ expect "a closed standard output is 1" 1 'cannot write'
 
 # ---- instruments ----
 
-# What a chat template makes of a conversation: markers in messages are text like all else; refusals and failures are one line.
+# A chat template applied to a conversation: markers within messages are text; errors are one line.
 printf '[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":"ho"},{"role":"tool","content":null}]' >"$dir/messages"
 printf '%s' "{{ bos_token }}{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{% if add_generation_prompt %}>{% endif %}{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}" >"$dir/t.jinja"
 [ "$("$weir" inspect chat --messages "$dir/messages" --chat-template "$dir/t.jinja" --bos-text B --thinking off)" = 'B[user:hi][assistant:ho][tool:]>False' ] &&
@@ -477,7 +478,7 @@ echo '1 2 many' | "$weir" inspect tokens --decode >"$dir/out" 2>"$dir/err"; rc=$
 expect "ids that are no numbers are usage" 2 'byte 4'
 echo '1 999999999' | "$weir" inspect tokens --decode >"$dir/out" 2>"$dir/err"; rc=$?
 expect "ids outside the vocabulary are usage" 2 'vocabulary'
-# A vocabulary alone: a model's keys up to its directory of tensors, which is said to be empty.
+# Only a vocabulary: a model's keys up to its directory of tensors, which is set to be empty.
 whole=tests/vectors/stories260K/stories260K-q8_0.gguf vocabulary="$dir/vocabulary.gguf"
 at=$(grep -abo 'token_embd\.weight' $whole | head -n 1)
 head -c $((${at%%:*} - 8)) $whole >"$vocabulary"
@@ -490,7 +491,7 @@ run inspect model --json; expect "inspect model --json" 0 '"arch":"llama".*"temp
 expect "inspect model --json says how it samples" 0 '"sampling":{"temp":{"value":[0-9.]*,"from":"[a-z]*"}'
 run inspect model; expect "inspect model says how it samples" 0 '^sampling     temp [0-9.]*'
 run inspect model -m tests/vectors/models/gemma3.gguf --chat-template chatml; expect "... by the model's makers" 0 '^sampling     temp 1, top-k 64, top-p 0.95, min-p 0 (family: Gemma 3)$'
-# Keys of the file, one of them out of range: a file of more keys, the last of which fills it up to a multiple of 32 bytes.
+# A file with more keys, one of them out of range; the last key fills it up to a multiple of 32 bytes.
 python3 - tests/vectors/models/gemma3.gguf "$dir/keys.gguf" <<'END'
 import struct, sys
 text = lambda s: struct.pack('<Q', len(s)) + s
@@ -535,9 +536,9 @@ then expect "bench" 0; else bad "bench" "$(cat "$dir/out" "$dir/err" | head -n 4
 
 # ---- stopping ----
 
-# An answer without an end: what it has said becomes ever more likely.
+# An answer without an end, because printed tokens become more and more likely.
 answers() { exec "$weir" -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' --temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000 "$@"; }
-rm "$dir/out"   # or its old bytes would pass for the answer
+rm "$dir/out"   # else its old bytes would count as the answer
 (answers </dev/null >"$dir/out" 2>"$dir/err") &
 pid=$!
 wait_for [ -s "$dir/out" ]
@@ -549,7 +550,7 @@ took=$(($(now_ms) - start))
 if [ $rc = 130 ] && [ -s "$dir/out" ] && [ ! -s "$dir/err" ]; then ok "SIGINT ends an answer with 130 in $took ms and leaves it"
 else bad "SIGINT ends an answer with 130 and leaves it" "status $rc after $took ms, $(wc -c <"$dir/out") bytes: $(err | head -n 2)"; fi
 
-for pause in 1 2 4 8 16 32; do   # until the model was loaded before the signal came
+for pause in 1 2 4 8 16 32; do   # until the pause is long enough to load the model
 	(answers --json </dev/null >"$dir/out" 2>"$dir/err") &
 	pid=$!
 	sleep $pause
@@ -570,7 +571,7 @@ wait $pid
 rc=$?
 [ $rc = 143 ] && ok "SIGTERM ends with 143" || bad "SIGTERM ends with 143" "status $rc"
 
-# The model file is cut while it is in use: one line, status 3, no core dump.
+# The model file is cut short while it is in use: one line, status 3, no core dump.
 cp "$model" "$dir/cut.gguf"
 rm "$dir/out"
 (answers -m "$dir/cut.gguf" </dev/null >"$dir/out" 2>"$dir/err") &
@@ -579,7 +580,7 @@ wait_for [ -s "$dir/out" ]
 : >"$dir/cut.gguf"
 wait_s=0
 while kill -0 $pid 2>/dev/null && [ $wait_s -lt 240 ]; do wait_s=$((wait_s + 1)); sleep 0.25; done
-# A program that copied the weights does not notice, and need not.
+# A program that has copied the weights does not notice, which is fine.
 if kill -0 $pid 2>/dev/null; then
 	kill -INT $pid
 	wait $pid
@@ -594,13 +595,13 @@ fi
 
 # ---- what is done at the start is said at a terminal, and gone when it is over ----
 
-# at_terminal [ARGS]: weir with a terminal for all three, which is written down in $dir/out.
+# at_terminal [ARGS]: run weir with a terminal as all three streams; its output is in $dir/out.
 at_terminal() {
 	XDG_DATA_HOME="$dir/data" python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$weir" -m tests/vectors/stories260K/stories260K-q8_0.gguf \
 		--chat-template chatml -n 2 "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 }
-# said_and_gone WORDS...: they stand in lines of their own, each erased by what is written next.
+# said_and_gone WORDS...: each of them was a line of its own, and the next output erased it.
 said_and_gone() {
 	python3 - "$dir/out" "$@" <<'END'
 import sys
@@ -624,11 +625,11 @@ fi
 
 # ---- completion for shells ----
 
-# What the shells load asks the program that is called weir.
+# The completions call a program named weir.
 mkdir "$dir/bin"
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$(realpath "$weir")" >"$dir/bin/weir"
 chmod +x "$dir/bin/weir"
-# offers LINE...: what bash would offer for the last of these words.
+# offers LINE...: print what bash offers for the last of these words.
 offers() {
 	PATH="$dir/bin:$PATH" WEIR="$weir" bash -c 'source <("$WEIR" completion bash) || exit 1
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))

@@ -1,8 +1,8 @@
 #!/bin/sh
-# tests/cli/s_cuda.sh - weir-cuda.so compiled by nvcc for one kind of device, linked, and loaded where there is no GPU (or is).
+# tests/cli/s_cuda.sh - weir-cuda.so compiled by nvcc for one kind of device, linked, and loaded, with a GPU or without.
 #
-# What it computes is tested by t_cuda_* on the processor, and on a machine with a GPU by tests/cuda/gpu.sh.
-# WEIR is the program, BUILD its folder.  Closes with "N passed, M failed, K skipped".
+# Its results are tested by t_cuda_* on the processor, and by tests/cuda/gpu.sh on a machine with a GPU. WEIR is the
+# program, BUILD its folder. Closes with "N passed, M failed, K skipped".
 # shellcheck disable=SC2015 # A && ok || bad: ok does not fail
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -14,7 +14,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 tiny=tests/vectors/models/llama-block32.gguf
 
-# Which devices nvcc is told to compile for, by an nvcc that is none.
+# The devices for which make lets nvcc compile, with a fake nvcc.
 printf '%s\n' '#!/bin/sh' 'printf "compute_%s\n" 75 80 86 87 89 90 90a' >"$dir/nvcc"
 chmod +x "$dir/nvcc"
 said=$(kernels/cuda/arch.sh "$dir/nvcc")
@@ -24,7 +24,7 @@ said=$(kernels/cuda/arch.sh "$dir/nvcc" sm_90)
 [ "$said" = "-gencode arch=compute_90,code=sm_90" ] && ok "CUDA_ARCH narrows them" || bad "CUDA_ARCH narrows them" "$said"
 kernels/cuda/arch.sh "$dir/nvcc" 90 >"$dir/out" 2>"$dir/err" && bad "a wrong CUDA_ARCH is refused" "accepted" || ok "a wrong CUDA_ARCH is refused"
 
-# What a plain make builds, by an nvcc and an nvidia-smi that are none: all that make would run, with nothing built yet.
+# What a plain make builds, with a fake nvcc and nvidia-smi: all commands that make would run from scratch.
 would() {
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u CUDA -u CUDA_ARCH PATH="$dir:$PATH" make -n SANITIZE= NVCC="$dir/nvcc" BUILD="$dir/none" PROGRAM="$dir/none/weir" "$@" 2>&1
 }
@@ -49,7 +49,7 @@ case $said in *"arch.sh $dir/nvcc native)"*-o" $dir/none/weir-cuda.so "*) ok "wi
 env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make NVCC= cuda >"$dir/out" 2>&1 && bad "make cuda wants nvcc" "accepted" ||
 	{ grep -q "make: nvcc is not found: 'make setup-cuda' fetches it" "$dir/out" && ok "make cuda wants nvcc" || bad "make cuda wants nvcc" "$(head -n 2 "$dir/out")"; }
 
-# As the user meets it without a plugin, or with one and no driver: one line, exit status 3; "auto" goes on with the CPU.
+# Without the plugin, or without a driver: one line, exit status 3; "auto" uses the CPU.
 one_line() {
 	"$weir" --device cuda -m "$tiny" -p hi -n 1 --private >"$dir/out" 2>"$dir/err" </dev/null
 	rc=$?
@@ -71,8 +71,8 @@ unset WEIR_CUDA
 case ${SANITIZE:-} in ?*) skip "compiled by nvcc" "a build with a sanitizer"; finish ;; esac
 nvcc=${NVCC:-$(command -v nvcc || ls /usr/local/cuda/bin/nvcc "${XDG_CACHE_HOME:-$HOME/.cache}/weir/cuda/bin/nvcc" 2>/dev/null | head -n 1)}
 [ -n "$nvcc" ] || { skip "compiled by nvcc" "nvcc is not found ('make setup-cuda' fetches it)"; finish; }
-# Half optimised: that takes a quarter of the time, and finds what does not compile or link as well.  A make of its own: the flags of the one that runs the tests would speak of
-# processes that it does not hand on.
+# With less optimisation, which takes a quarter of the time and finds the same errors of compiling and linking.  The
+# outer make's flags are removed, because they refer to job slots that it does not pass on.
 if env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j2 CUDA=1 NVCC="$nvcc" NVCCFLAGS="-Xcicc -O1 -Xptxas -O1" CUDA_ARCH="${CUDA_ARCH:-sm_90}" BUILD="$build/one-device" \
 	PROGRAM="$build/one-device/weir" "$build/one-device/weir-cuda.so" \
 	>"$dir/out" 2>&1; then ok "compiled and linked by nvcc"

@@ -13,7 +13,7 @@ weir=${WEIR:-./weir}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# each NAME LIST FILE: every line of LIST stands in FILE.
+# each NAME LIST FILE: check that every line of LIST is in FILE.
 each() {
 	[ -s "$2" ] || { bad "$1" "nothing to compare"; return; }
 	missing=$(while read -r word; do
@@ -30,7 +30,7 @@ for command in $(sed 's/^weir //; s/ /+/' "$dir/commands"); do
 	# shellcheck disable=SC2046 # one or two words
 	"$weir" help $(echo "$command" | tr + ' ') >>"$dir/help"
 done
-# The manual as plain words: requests, fonts and escapes away.
+# plain: the manual as plain words, without requests, fonts and escapes.
 plain() { sed -e 's/^\.[A-Za-z]* *//' -e 's/\\f[A-Z]//g' -e 's/\\-/-/g' -e 's/"//g' -e 's/\\(dq/"/g' "$@"; }
 plain man/weir.1 >"$dir/man"
 grep -o -- '--[a-z][a-z-]*' README.md | sort -u >"$dir/readme_options"
@@ -44,7 +44,7 @@ each "every option of the README is in --help" "$dir/readme_options" "$dir/optio
 each "every short option is in the manual" "$dir/shorts" "$dir/man"
 each "every command of --help is in the manual" "$dir/commands" "$dir/man"
 grep -o '\[WEIR_[A-Z]*\]' "$dir/help" | tr -d '[]' | sort -u >"$dir/variables"
-# "temp 0.3" where --temp says so
+# defaults: prints lines like "temp 0.3" for each option with a default
 defaults() {
 	tr '\n' ' ' <"$1" | sed -e 's/ --/\n--/g' -e 's/Default:/default/g' |
 		sed -n 's/^--\([a-z-]*\) .*default *\([-0-9.,]*[0-9]\).*/\1 \2/p' | sort -u
@@ -55,9 +55,9 @@ if [ "$(wc -l <"$dir/defaults")" -ge 12 ]; then each "every default value is in 
 else bad "every default value is in the manual" "the help was not understood: $(tr '\n' '|' <"$dir/defaults")"; fi
 each "every environment variable is in the manual" "$dir/variables" "$dir/man"
 
-# The tables in the source are what /help prints.
+# /help prints these tables of the source.
 sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat/*.c app/tui/screen_commands.c | sort -u >"$dir/slashes"
-# A heading of its own: being named in the text of another command does not count.
+# Only headings count; to be named in the text of another command is not enough.
 awk 'heading && /^\.B[IR]* \/[a-z]/ { print $2 } { heading = /^\.TP/ }' man/weir.1 | sort -u >"$dir/man_slashes"
 each "every slash command is in the manual" "$dir/slashes" "$dir/man_slashes"
 "$weir" help keys | sed -n '/^Commands/q; s/^ \([^ ].*[^ ]\)   *[^ ].*/\1/p' | sort -u >"$dir/keys"
@@ -69,11 +69,12 @@ else bad "every key of the screen is in the manual" "weir help keys was not unde
 sed -n '/^EXIT STATUS/,/^ENVIRONMENT/p' "$dir/man" >"$dir/man_codes"
 each "every exit code is in the manual" "$dir/codes" "$dir/man_codes"
 
-# What is supported.
+# Families of models and types of weights.
 sed -n '/^\.SH MODELS/,/^\.SH [^M]/p' man/weir.1 | plain >"$dir/man_models"
 "$weir" doctor -m "$dir/none.gguf" | sed -n 's/^families *//p' | tr ' ' '\n' >"$dir/families"
 each "every model family is in the manual" "$dir/families" "$dir/man_models"
-sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/common/quant.c | grep -v '^[IU][0-9]*$' >"$dir/types"   # less those of lists and copies
+# without those of lists and copies
+sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/common/quant.c | grep -v '^[IU][0-9]*$' >"$dir/types"
 each "every weight type is in the manual" "$dir/types" "$dir/man_models"
 
 # Document formats, as users write them: "PDF", "plain text".
@@ -92,7 +93,7 @@ else
 	bad "every policy and setting is in the manual of the cache" "the help was not understood: $(wc -l <"$dir/settings") lines"
 fi
 
-# Files, tests, targets and links that the pages name.
+# Files, tests, targets and links named in the pages exist.
 gone=
 for name in $(grep -o '\b[ts]_[a-z_]*[a-z]\b' README.md HACKING.md | cut -d: -f2 | sort -u); do
 	[ -n "$(find tests -name "$name.c" -o -name "$name.sh")" ] || gone="$gone $name"

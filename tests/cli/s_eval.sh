@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/cli/s_eval.sh - weir eval as scripts see it: usage, JSON, several policies and texts at once, seeds, a stop, going on after
-# it; and the smallest run of tests/measure/results.sh.
+# tests/cli/s_eval.sh - weir eval as scripts see it: usage, JSON, several policies and texts at once, seeds, stopping
+# and resuming; and the smallest run of tests/measure/results.sh.
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.
 # Closes with "N passed, M failed, K skipped".
@@ -26,7 +26,7 @@ run() {
 }
 out() { cat "$dir/out"; }
 lines() { wc -l <"$dir/out" | tr -d ' '; }
-# expect NAME RC [PATTERN]: status, and where RC is not 0 one line on stderr; a line that matches.
+# expect NAME RC [PATTERN]: check the status, that standard error has one line if RC is not 0, and that a line matches.
 expect() {
 	if [ "$rc" != "$2" ]; then
 		bad "$1" "status $rc, expected $2: $(head -n 2 "$dir/err")"
@@ -82,7 +82,7 @@ started "$dir/home/bin/weir" eval ppl "$dir/nothing" -m tests/vectors/models/lla
 [ $rc = 4 ] && [ "$(grep -c no-such-key "$dir/err")" = 1 ] && ok "weir-lab is found in ../lib/weir, and settings are read once" ||
 	bad "weir-lab is found in ../lib/weir, and settings are read once" "status $rc: $(cat "$dir/err")"
 rm "$XDG_CONFIG_HOME/weir/config"
-# What is started gets the words, standard input and the number of the process; its status is the status.
+# The second program gets the arguments, standard input and the process number; weir exits with its status.
 cat >"$dir/home/bin/weir-lab" <<'END'
 #!/bin/sh
 printf '<%s>' "$$" "$@"
@@ -152,7 +152,8 @@ run eval answers "$dir/given.jsonl" --len 900 --kv full --kv sift:k=32
 	ok "a row for each task of a file and each policy" || bad "a row for each task of a file and each policy" "$(out)"
 
 shown() { sed 's/"\(seconds\|answering\)":[0-9.]*//g' "$1"; }
-# goes_on NAME PIECES ARGS...: alone, with an empty file, with half of it and a torn line: the same is shown.
+# goes_on NAME PIECES ARGS...: the output is the same without a file, with an empty one, and with half of one that ends
+# in a torn line.
 goes_on() {
 	name=$1 pieces=$2
 	shift 2
@@ -206,7 +207,7 @@ goes_on "ppl in windows goes on, its curve, too" 12 ppl "$dir/text" --tokens 900
 goes_on "ppl of a stream goes on" 2 ppl "$dir/text" --tokens 600 --kv sift:k=16 --kv cascade:size=64,stride=32
 goes_on "ppl of the last tokens goes on" 2 ppl "$dir/text" --tokens 300 --last 20 --kv full --kv snapkv:k=32
 
-# What is in the file is shown; another setting takes nothing from it.
+# Results in the file are shown; another setting does not use them.
 rm -f "$dir/kept"
 run eval passkey --len 900 --samples 2 --resume "$dir/kept"
 sed '2s/"score":[0-9.]*/"score":0.75/' "$dir/kept" >"$dir/all"
@@ -221,7 +222,7 @@ for other in "--seed 1" "--len 901" "--kv sift:k=16" "--kv-type f32" "--chunk 64
 	grep -q '^results: 0 were there, 2 are new$' "$dir/err" && [ "$(wc -l <"$dir/kept" | tr -d ' ')" = 4 ] && ok "another piece: $other" ||
 		bad "another piece: $other" "$(cat "$dir/err")"
 done
-# All settings of a policy stand in the file: other defaults are another piece, the default said aloud is not.
+# The file has all settings of a policy: a changed setting is another result, an explicit default is not.
 rm -f "$dir/kept"
 run eval passkey --len 900 --samples 2 --kv sift:k=16 --resume "$dir/kept"
 [ "$(grep -c '"kv":"sift:k=16,bits=2,split=need,' "$dir/kept")" = 2 ] && ok "a piece says all settings of its policy" ||
@@ -233,7 +234,7 @@ cp "$dir/all" "$dir/kept"
 run eval passkey --len 900 --samples 2 -q --resume "$dir/kept"
 [ "$rc" = 0 ] && [ ! -s "$dir/err" ] && ok "-q says nothing of it" || bad "-q says nothing of it" "$(cat "$dir/err")"
 
-# Killed in the middle, then gone on with.
+# Killed in the middle, then resumed.
 run eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32
 cp "$dir/out" "$dir/alone"
 for signal in INT KILL; do
@@ -251,7 +252,7 @@ for signal in INT KILL; do
 		ok "the same after kill -$signal" || bad "the same after kill -$signal" "$there were there: $(cat "$dir/err" "$dir/out" | head -n 4)"
 done
 
-# A file that is something else.
+# Other files are refused.
 for foreign in text all; do
 	cp "$dir/$foreign" "$dir/kept"
 	[ $foreign = all ] && echo "a note" >>"$dir/kept"
@@ -311,11 +312,11 @@ one=$(nll 1)
 expect "the keys of one text are the short ones" 0 '^{"tokens":300,"scored":40,"nll"'
 run eval plot "$dir/text" --tokens 90 --kv full --kv sink:size=32,stride=1 --layer 3 --out "$dir/p.pgm" --json
 expect "plot says what it has drawn" 0 '"kv":"full","layer":3,"head":-1,"tokens":90,"tokens_a_pixel":1,"seen":1.000000,"x":0,"side":90'
-# 90 * 91 / 2 pairs; 36 tokens and itself in sight, from the 38th on.
+# 90 * 91 / 2 pairs; from the 38th token on, 36 tokens and the token itself are visible.
 [ "$(sed -n '2s/.*"seen":\([0-9.]*\).*/\1/p' "$dir/out")" = "$(awk 'BEGIN { for (t = 1; t <= 90; t++) n += t < 37 ? t : 37; printf "%.6f", n / 4095 }')" ] &&
 	ok "a window of 32 and 4 sinks is in sight" || bad "a window of 32 and 4 sinks is in sight" "$(cat "$dir/out")"
 [ "$(wc -c <"$dir/p.pgm")" -eq $((14 + 188 * 90)) ] && ok "the picture is there" || bad "the picture is there" "$(ls -l "$dir/p.pgm")"
-# Row 60 of the second matrix: 4 sinks, tokens out of sight, a window of 33, later tokens.
+# Row 60 of the second matrix: 4 sinks, hidden tokens, a window of 33, later tokens.
 [ "$(tail -c +15 "$dir/p.pgm" | tail -c +$((60 * 188 + 98 + 1)) | head -c 90 | od -An -v -tu1 | tr -s ' \n' '\n\n' | awk 'NF { printf "%s", $1 ? "x" : "-" }')" = \
 	"$(awk 'BEGIN { for (i = 0; i < 90; i++) printf "%s", i < 4 || (i > 27 && i <= 60) ? "x" : "-" }')" ] &&
 	ok "its pixels are what is in sight" || bad "its pixels are what is in sight" "$(tail -c +$((15 + 60 * 188 + 98)) "$dir/p.pgm" | head -c 90 | od -v -tu1)"
@@ -374,7 +375,7 @@ cp "$dir/out" "$dir/found"
 run eval plot -m "$random" "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --kv cascade:size=64,n=4,stride=16
 expect "full reaches the beginning" 0 'full: of 400 tokens read it reaches back 400, and keeps 100.0 %'
 expect "sinks reach back as far as their size" 0 'sink:size=64,stride=32: of 400 tokens read it reaches back 64,'
-# Four rings of 16 slots reach 16 * (1 + 2 + 4 + 8) = 240 tokens, less what their last swaps leave out.
+# Four rings of 16 slots reach back 16 * (1 + 2 + 4 + 8) = 240 tokens, minus those that their last swaps left out.
 n=$(sed -n 's/cascade.*back \([0-9]*\),.*/\1/p' "$dir/out")
 [ "${n:-0}" -ge 225 ] && [ "$n" -le 240 ] && ok "four rings reach as far as published" || bad "four rings reach as far as published" "$(out)"
 run eval plot -m "$random" "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --json; cp "$dir/out" "$dir/span"
@@ -405,7 +406,7 @@ if command -v python3 >/dev/null; then
 	draw --draw ratio "$dir/found" "$dir/c.svg"; expect "lines without curves are refused, too" 1 'holds no curves'
 	draw --draw ratio "$dir/curves" "$dir/c.svg"; expect "perplexity against full by position" 0 'sink:size=64,stride=50: 100.00 at 50, [0-9.]* at'
 	draw "$dir/span" "$dir/c.svg"; expect "spans are drawn" 0 'sink:size=64,stride=32: 100.00 at 0, 100.00 at 396'
-	# What a picture shows, taken apart: every pixel of two matrices of 3 tokens, every point of a curve.
+	# The contents of a picture: every pixel of two matrices of 3 tokens, every point of a curve.
 	printf 'P5\n14 3\n255\n' >"$dir/small.pgm"
 	printf '\377\000\000........\377\000\000' >>"$dir/small.pgm"
 	printf '\001\200\000........\377\001\000' >>"$dir/small.pgm"
@@ -474,7 +475,7 @@ grep -q '"what":"not_found","share":1.0000,"error":0.0000,"questions":1}' "$dir/
 [ "$(grep -c '"with":.*"questions":2}' "$dir/out")" -ge 5 ] && ok "a line a setting" || bad "a line a setting" "$(out)"
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --samples 1; expect "as a table" 0 '^3 passages  *[0-9.]* % '
 expect "the table says how it was sampled" 0 '^sampling: temp .*; 1 seed a question$'
-# The same seeds give the same shares.
+# The same seeds give the same shares of right answers.
 hot='--samples 1 --temp 2 --top-k 0 --top-p 1 --min-p 0 --json --seeds'
 shares() { grep -o '"with":"[^"]*","right":[0-9.]*' "$dir/out"; }
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" $hot 2; shares >"$dir/first"
@@ -504,7 +505,7 @@ sleep 1
 kill -INT $pid
 wait $pid
 rc=$?
-# While the model loads there is nothing to say.
+# While the model loads, there may be no message.
 [ "$rc" = 130 ] && ok "Ctrl-C stops an evaluation" || bad "Ctrl-C stops an evaluation" "status $rc: $(cat "$dir/err")"
 
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/cli/s_evidence.sh - --json names the passages that an answer rests on.
+# tests/cli/s_evidence.sh - --json names the passages on which an answer is based.
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
 # shellcheck disable=SC2015 # A && ok || bad: ok does not fail
@@ -20,7 +20,7 @@ trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state" WEIR_DEVICE=cpu WEIR_MODEL="$model"
 unset WEIR_CTX WEIR_KV WEIR_THREADS
 
-# Facts that each stand in one place, far from the ends of the text.
+# Each fact is in one place only, far from the ends of the text.
 cat >"$dir/parish.md" <<'END'
 # The parish of Fairlea
 
@@ -52,7 +52,8 @@ Hay is made in July, barley in August, and the last apples are picked when the f
 cellar under the church is common, and so is the dance that follows. Whoever has the largest turnip leads it.
 END
 
-# check FILE CODE: python with the object of each line of FILE in `answer` and, from the last, `ev`; what is the matter on its output.
+# check FILE CODE: run python with the object of each line of FILE in `answer` and with `ev` of the last one; prints
+# what is wrong.
 check() {
 	python3 - "$1" "$dir" <<END 2>&1
 import json, sys
@@ -151,7 +152,7 @@ assert all(e['heading'] is None for e in first + ev)"
 "$weir" -p 'Name a colour.' --temp 0 -n 4 --json </dev/null >"$dir/out" 2>"$dir/err"
 told "without a document there is none" "$dir/out" "assert ev == []"
 
-# An answer that owes nothing to the documents names none, however the little attention they drew is shared among them.
+# An answer that does not depend on the documents names none, however the little attention on them is distributed.
 printf 'Ouch[1].[2]\n\n[1] A tachyon walks into a bar.\n\n[2] Fin.\n' >"$dir/notes.txt"
 printf 'Above\n\nTop left | Top right\nBottom left | Bottom right\n\nBelow\n' >"$dir/table.txt"
 for question in 'What is the capital of France?' 'Explain recursion in one sentence.' 'How do I boil an egg?'; do

@@ -1,7 +1,7 @@
 #!/bin/sh
-# tests/cli/s_house.sh - do layers.sh, headers.sh, words.sh, run.sh and .ci/run see what they are there to see?
+# tests/cli/s_house.sh - do layers.sh, headers.sh, words.sh, run.sh and .ci/run find what they should find?
 #
-# Builds a small tree of its own, puts one offence into it at a time, and asks the scripts.
+# Makes a small source tree, puts one offence at a time into it, and runs the scripts.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d) || exit 1
@@ -9,7 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 
 . "$here/../lib/count.sh"
 
-# A tree that is in order.
+# fresh: make a tree without offences.
 fresh() {
   rm -rf "$dir/tree"
   mkdir -p "$dir/tree/tests/unit" "$dir/tree/tests/cli" "$dir/tree/build/tests/unit"
@@ -23,13 +23,13 @@ fresh() {
   echo '#include <stdint.h>' > engine/base/base.h
   echo '#include "engine/base/base.h"' > sessions/sessions.h
   echo '#include <stddef.h>' > ui/ui.h
-  # Words in comments and strings are no offences.
+  # Words in comments and strings are not offences.
   printf '%s\n' '/* never strcpy(a, b) or' ' * atoi(c) */' 'const char *s = "gets(x) /* not a comment";' \
     "char quote = '\"'; // localtime(t)" 'int my_atoi(int);' > app/main.c
   touch Makefile README.md
 }
 
-# refuses NAME FILE WHY TEXT: TEXT appended to FILE makes layers.sh name FILE and WHY.
+# refuses NAME FILE WHY TEXT: append TEXT to FILE; layers.sh must name FILE and WHY.
 refuses() {
   fresh
   mkdir -p "$(dirname "$2")"
@@ -144,7 +144,7 @@ suite() {
   chmod +x "build/tests/unit/$1"
 }
 
-# sums NAME STATUS CLOSING PATTERN: what run.sh makes of the suites in the tree, which have $limit seconds.
+# sums NAME STATUS CLOSING PATTERN: run the tree's suites, with a limit of $limit seconds, and check what run.sh prints.
 limit=300
 sums() {
   said=$(env -u SANITIZE -u V BUILD=build WEIR=./weir TEST_TIMEOUT=$limit JOBS=2 tests/run.sh t_a t_b s_c 2>&1)
@@ -166,7 +166,7 @@ good='echo "  ok    one"; echo "1 passed, 0 failed, 0 skipped"'
 fresh
 suite t_a "$good"
 suite t_b 'echo "  ok    x"; echo "  skip  y: no such file"; echo "1 passed, 0 failed, 1 skipped"'
-# The script test is handed the absolute path of the program.
+# A script test gets the absolute path of the program.
 # shellcheck disable=SC2016
 printf '#!/bin/sh\ncase $WEIR in /*/weir) ;; *) exit 1 ;; esac\n%s\n' "$good" > tests/cli/s_c.sh
 chmod +x tests/cli/s_c.sh
@@ -174,7 +174,7 @@ sums run_adds_up 0 '3 passed, 0 failed, 1 skipped' '^  t_b: y: no such file'
 suite t_b 'echo "    t_b.c:1: 1 is 2" >&2; echo "  FAIL  y"; echo "0 passed, 1 failed, 0 skipped"; exit 1'
 sums run_failure 1 '2 passed, 1 failed, 0 skipped' '^  t_b: y$'
 sums run_failure_reason 1 '2 passed, 1 failed, 0 skipped' 't_b.c:1: 1 is 2'
-# The suite is killed by itself, not this shell.
+# The suite kills itself, not this shell.
 # shellcheck disable=SC2016
 suite t_b 'echo "  ok    x"; kill -SEGV $$'
 sums run_crash 1 '3 passed, 1 failed, 0 skipped' 't_b: crashed with signal 11'
@@ -192,8 +192,7 @@ rm build/tests/unit/t_b
 sums run_not_built 1 '2 passed, 1 failed, 0 skipped' 't_b: ended without its closing line'
 
 
-# Three suites of which two run at once; every suite has its own home.
-# met NAME: waits until the suite NAME has begun, too.
+# Three suites, two at a time; every suite has its own home. met NAME: wait until the suite NAME has begun, too.
 # shellcheck disable=SC2016 # expanded by the suites
 met='met() { i=0; while [ $i -lt 600 ]; do [ -e "$1.began" ] && return; sleep 0.1; i=$((i + 1)); done; echo "  FAIL  $1 is not there"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }'
 suite t_a "$met; touch a.began; met b; mkdir -p \"\$XDG_DATA_HOME\"; sleep 0.3; $good"
@@ -219,23 +218,24 @@ sums run_awaiting_and_alone 0 '3 passed, 0 failed, 0 skipped' '^t_b '
 if [ "$(printf '%s\n' "$said" | sed -n 's/ .* ok$//p' | tr '\n' ' ')" = 's_c t_b t_a ' ]; then ok run_awaiting_between; else bad run_awaiting_between "$said"; fi
 mv t_a.kept tests/unit/t_a.c
 
-# The slowest tests stand above the closing line, slowest first.
+# The slowest tests are listed above the closing line, slowest first.
 suite t_a 'echo "  ok    one (0.7 s)"; echo "  ok    two (12.0 s)"; echo "  ok    three"; echo "3 passed, 0 failed, 0 skipped"'
 sums run_slowest 0 '5 passed, 0 failed, 0 skipped' '^ *12.0 s   t_a: two$'
 if [ "$(printf '%s\n' "$said" | sed -n 's/.* s   t_a: //p' | tr '\n' ' ')" = 'two one ' ]; then ok run_only_slow; else bad run_only_slow "$said"; fi
 
-# A folder stands for its suites; a name that is none is an error, not an empty run.
+# A folder means its suites; an unknown name is an error, not an empty run.
 said=$(BUILD=build tests/run.sh unit 2>&1)
 if [ "$(printf '%s\n' "$said" | tail -n 1)" = '4 passed, 0 failed, 0 skipped' ]; then ok run_folder; else bad run_folder "$said"; fi
 said=$(BUILD=build tests/run.sh units 2>&1)
 if [ $? = 2 ] && [ "$said" = "tests/run.sh: no suite and no folder of suites is called 'units'" ]; then ok run_unknown; else bad run_unknown "$said"; fi
 
-# What explains a failure is repeated with it: the screen of a terminal, for one who cannot look at it.
+# The explanation of a failure, such as the screen of a terminal, is repeated with it.
 suite t_a 'seq 1 30 | sed "s/^/    | row /"; echo "  FAIL  it is shown: no"; echo "0 passed, 1 failed, 0 skipped"; exit 1'
 said=$(BUILD=build tests/run.sh t_a 2>&1)
 if [ "$(printf '%s\n' "$said" | sed -n '/^failed:/,$p' | grep -c '^    | row ')" = 30 ]; then ok run_shows_why; else bad run_shows_why "$said"; fi
 
-# Ctrl-C ends what is running.  The run is in the foreground: in the background a shell has it ignore the signal, which timeout hands on.
+# Ctrl-C ends the running suites.  The run is in the foreground, because a shell makes background processes ignore the
+# signal, and timeout passes that on.
 # shellcheck disable=SC2016
 suite t_a 'echo $$ > pid; exec sleep 300'
 rm -f pid leader
@@ -247,7 +247,7 @@ gone() { ! kill -0 "$(cat pid)" 2> /dev/null; }
 if [ -s pid ] && wait_for gone && ! grep -q ' passed, ' said; then ok run_interrupted; else bad run_interrupted "status $status: $(cat said)"; fi
 
 # Continuous integration: the tests, a strict build by each compiler, the short suites under sanitizers, then the plugin
-# where nvcc is on PATH; the status is that of the first that failed.
+# where nvcc is on PATH; the status is that of the first step that failed.
 fresh
 mkdir .ci bin nvcc compilers
 cp "$here/../../.ci/run" .ci/
@@ -258,7 +258,8 @@ printf '%s\n' '#!/bin/sh' | tee nvcc/nvcc compilers/gcc > compilers/clang
 chmod +x bin/make nvcc/nvcc compilers/*
 ln -s "$(command -v bash)" "$(command -v dirname)" bin/
 
-# ci NAME STATUS TARGETS PATH TESTS STRICT SHORT PLUGIN: the targets made, and the status, where the steps end so.
+# ci NAME STATUS TARGETS PATH TESTS STRICT SHORT PLUGIN: check status and targets made when the steps end with these
+# statuses.
 ci() {
   : > made
   TESTS=$5 STRICT=$6 SHORT=$7 PLUGIN=$8 PATH=$4 bin/bash .ci/run

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/cli/s_import.sh - weir inspect document: its contract, addresses, and documents made to harm (hostile.py).
+# tests/cli/s_import.sh - weir inspect document: its contract, addresses, and hostile documents (hostile.py).
 #
 # WEIR is the program (default ./weir).  Needs python3 for the documents and for a server on 127.0.0.1; no model.
 # Closes with "N passed, M failed, K skipped".
@@ -14,7 +14,7 @@ dir=$(mktemp -d) || exit 1
 server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$dir"' EXIT
 
-# reads NAME ARGUMENT PATTERN: status 0, and the output matches.
+# reads NAME ARGUMENT PATTERN: check status 0 and the output.
 reads() {
 	"$weir" inspect document "$2" --json >"$dir/out" 2>"$dir/err"
 	rc=$?
@@ -23,7 +23,7 @@ reads() {
 	else ok "$1"; fi
 }
 
-# refuses NAME ARGUMENT PATTERN: status 4, nothing on standard output, one line that matches.
+# refuses NAME ARGUMENT PATTERN: check status 4, no standard output, and one line of error that matches.
 refuses() {
 	"$weir" inspect document "$2" >"$dir/out" 2>"$dir/err"
 	rc=$?
@@ -77,7 +77,7 @@ printf '%%PDF-1.4\n' >"$dir/x.pdf"
 PATH=/nowhere "$weir" inspect document "$dir/x.pdf" 2>"$dir/err"
 grep -q 'install pdftotext' "$dir/err" && ok "without pdftotext it says what to install" || bad "without pdftotext" "$(cat "$dir/err")"
 
-# A font whose characters only tables of poppler-data name: its text comes, or the note says what is missing.
+# A font whose characters only the tables of poppler-data name: the text is read, or the note says what is missing.
 python3 - "$dir/japanese.pdf" <<'EOT'
 import sys
 objects = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
@@ -150,7 +150,7 @@ if command -v openssl >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nod
 	pem=$dir/both.pem
 fi
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE
-# shellcheck disable=SC2086 # no certificate is no argument
+# shellcheck disable=SC2086 # without a certificate there is no argument
 python3 "$dir/server.py" $pem >"$dir/port" 2>/dev/null &
 server=$!
 wait_for [ -s "$dir/port" ]
@@ -185,7 +185,7 @@ if [ -s "$dir/port" ]; then
 		"$weir" --remote "$url" -p 'what is it?' </dev/null 2>&1
 	done >"$dir/out"
 	if grep -q hunter2 "$dir/out"; then bad "passwords are not repeated" "$(grep hunter2 "$dir/out")"; else ok "passwords are not repeated"; fi
-	# A proxy finds other machines, so their names alone tell how near they are.
+	# A proxy connects to other machines, so only their names tell whether they are local.
 	export http_proxy="$at"
 	reads "a redirection by a proxy to another name" http://pages.test/other.test/ 'only this machine sees'
 	for near in 127.0.0.1 127.1 localhost x.localhost. 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 '[::1]' '[::ffff:127.0.0.1]' '[fd00::1]' '[fe80::1]'; do

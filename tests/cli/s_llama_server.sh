@@ -1,6 +1,7 @@
 #!/bin/sh
-# tests/cli/s_llama_server.sh - a chat with a real llama-server and the default model: turns, documents with their sources, Ctrl-C, the server's
-# restart, a full context, and from the model in this process to the server and back.
+# tests/cli/s_llama_server.sh - a chat with a real llama-server and the default model: turns, documents with their
+# sources, Ctrl-C, a restart of the server, a full context, and switching between the server and the model in this
+# process.
 #
 # WEIR_LLAMA_SERVER is a command that takes -m MODEL --port PORT -c CONTEXT: llama-server where that is on PATH, or, with a Python that has
 # the wheel xllamacpp, "PYTHON tests/cli/llama_server.py".  WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
@@ -30,7 +31,7 @@ mkdir -p "$HOME"
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 at=http://127.0.0.1:$port
-# Waits until the model is loaded: weir asks again while it is not.
+# begin: start the server and wait until the model is loaded; weir asks again until then.
 begin() {
 	# shellcheck disable=SC2086 # a command with its words
 	$serves -m "$model" --port "$port" -c 512 >"$dir/server" 2>&1 &

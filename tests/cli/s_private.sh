@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/cli/s_private.sh - a private conversation leaves nothing in a file, however it ends: on the screen, line by line, with -p; an answer, a document, a
-# draft that was not sent, the editor, a kill.
+# tests/cli/s_private.sh - a private conversation leaves nothing in a file, however it ends: on the full screen, in line
+# mode, with -p; with an answer, a document, an unsent draft, the editor, a kill.
 #
 # WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
 # Awaits a terminal: what is shown in time is tested.
@@ -19,14 +19,15 @@ mkdir "$dir/tmp" "$dir/work" "$dir/own"
 echo 'The quagga4712 grazes at noon.' >"$dir/own/document.txt"
 export TMPDIR="$dir/tmp" XDG_RUNTIME_DIR="${shm:-$dir/tmp}"
 
-# All files below the home, the folders for state, settings, data and temporary files, and the folder where it runs; but for those of this script.
+# All files in the home, in the folders for state, settings, data and temporary files, and in the folder where weir
+# runs, except those of this script.
 files() { find "$dir" ${shm:+"$shm"} -type f ! -path "$dir/own/*" ! -name run ! -name before ! -name after ! -name status; }
-# leaves_nothing NAME: no file is there, and none of the words that were typed, read or answered anywhere; and no folder for a draft.
+# leaves_nothing NAME: check that there is no file, no word that was typed, read or answered, and no folder for a draft.
 leaves_nothing() {
 	found=$(files; grep -rl -e 'secret4711' -e 'quagga4712' -e 'draft4713' -e 'typed4714' "$dir" ${shm:+"$shm"} 2>/dev/null | grep -v "^$dir/own/"; find "$dir/tmp" ${shm:+"$shm"} -mindepth 1 2>/dev/null)
 	if [ -z "$found" ]; then ok "$1"; else bad "$1" "$(echo "$found" | tr '\n' ' ')"; fi
 }
-# The folder where it runs is empty, too.
+# The folder where weir runs is empty, too.
 begin() {
 	cd "$dir/work" || exit 1
 	start "$@" --temp 0 -n 6

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/cli/s_pull.sh - fetching models: from a server on this machine that misbehaves in every way (hub.py), and what is left behind.
+# tests/cli/s_pull.sh - downloading models from a local server that misbehaves in every way (hub.py), and the files left
+# afterwards.
 #
 # WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
 # shellcheck disable=SC2015 # A && ok || bad: ok does not fail
@@ -33,7 +34,7 @@ pull() {
 	"$weir" pull "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 }
-# whole NAME FILE: it was fetched, its sum is right, and nothing else lies there.
+# whole NAME FILE: check that it was downloaded, that its checksum is right, and that there is no other file.
 whole() {
 	if [ "$rc" != 0 ]; then bad "$1" "status $rc: $(cat "$dir/err")"
 	elif [ "$(sha256sum <"$models/$2" 2>/dev/null | cut -d' ' -f1)" != "$sum" ]; then bad "$1" "the sum is wrong: $(ls -a "$models")"
@@ -41,7 +42,8 @@ whole() {
 	else ok "$1"; fi
 	rm -rf "$models"
 }
-# refused NAME RC PATTERN: one line that matches, behind at most the two about the model; no model, and no folder that was only looked at.
+# refused NAME RC PATTERN: check for one line that matches, after at most the two about the model; no model, and no
+# folder left from looking.
 refused() {
 	if [ "$rc" != "$2" ]; then bad "$1" "status $rc, expected $2: $(cat "$dir/err")"
 	elif [ "$(grep -c '^weir: ' "$dir/err")" != 1 ] || ! grep -q "^weir: .*$3" "$dir/err"; then bad "$1" "no '$3' in: $(cat "$dir/err")"
@@ -157,7 +159,7 @@ rm -rf "$encoders" "$models"
 
 # ---- at a terminal ----
 
-# typed [PATTERN ANSWER ...] -- ARGS: weir at a terminal; $dir/out is what it shows.
+# typed [PATTERN ANSWER ...] -- ARGS: run weir at a terminal, answer its questions, and write what it shows to $dir/out.
 typed() {
 	python3 tests/cli/answers.py "$dir/out" "$weir" "$@" 2>"$dir/err"
 	rc=$?
@@ -214,7 +216,7 @@ else bad "the token does not follow to another host" "$(grep elsewhere "$dir/log
 mkdir -p "$HOME/.cache/huggingface" && echo stored >"$HOME/.cache/huggingface/token"
 pull -y t/slow; whole "a slow server" slow-Q4_K_M.gguf
 grep -q '^/t/slow/.* token hub' "$dir/log" && ok "a stored token is used" || bad "a stored token is used" "$(grep slow "$dir/log")"
-# To the proxy a name without encryption is another machine, and nobody asks who that is.
+# With a proxy any name without encryption counts as another machine, and it is not looked up.
 : >"$dir/log"
 http_proxy="http://127.0.0.1:$port" HF_ENDPOINT=http://models.test pull -y t/plain
 if grep -q '^http://models.test/.* plain hub' "$dir/log" && ! grep -q ' token ' "$dir/log" && grep -q 'the stored token is not sent to http://models.test' "$dir/err"; then
@@ -292,7 +294,7 @@ pull -y t/family; refused "a family that weir does not run" 3 "architecture 'lxa
 if [ "$(grep -c '^/t/family/' "$dir/log")" = 1 ]; then ok "which its header says"; else bad "which its header says" "$(grep family "$dir/log")"; fi
 find "$dir" -name 'evil*' -o -name 'b-Q4*' | grep -q . && bad "nothing outside of the folder" "$(find "$dir" -name 'evil*')" || ok "nothing outside of the folder"
 
-# Two at once, of which the first has not got a byte yet.
+# Two downloads at once; the first has not received a byte yet.
 "$weir" pull -y t/gate </dev/null >"$dir/out" 2>"$dir/first" &
 job=$!
 waits() { grep -q '^/t/gate/resolve/' "$dir/log"; }
@@ -305,7 +307,7 @@ rc=$?
 cp "$dir/first" "$dir/err"
 whole "and leaves the file of the first one alone" gate-Q4_K_M.gguf
 
-# Of a version that is no longer there nothing is continued.
+# A download of a version that no longer exists is not continued.
 "$weir" pull -y t/changed </dev/null >"$dir/out" 2>"$dir/err" &
 job=$!
 begun() { find "$models" -name '*.part' -size +0 2>/dev/null | grep -q .; }

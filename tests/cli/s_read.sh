@@ -1,8 +1,9 @@
 #!/bin/sh
-# tests/cli/s_read.sh - weir read: files, pipes and standard input of any length, stopped, asked about and read on; at constant memory.
+# tests/cli/s_read.sh - weir read: files, pipes and standard input of any length, stopped, asked about and continued, in
+# constant memory.
 #
-# WEIR is the program (default ./weir).  A tiny model: what it says makes no sense, and it reads 50,000 tokens a second.  Closes with
-# "N passed, M failed, K skipped".
+# WEIR is the program (default ./weir). It uses a tiny model whose answers make no sense, but which reads 50,000 tokens
+# a second. Closes with "N passed, M failed, K skipped".
 # Awaits a terminal: what is shown in time is tested.
 # shellcheck disable=SC2086,SC2154 # $how is several words; dir comes from terminal.sh
 set -u
@@ -13,7 +14,7 @@ how='--chat-template chatml --temp 0 -n 8'
 . "$(dirname "$0")/../lib/count.sh"
 . "$(dirname "$0")/../lib/terminal.sh"
 
-# Words from a plain generator, always the same.
+# text BYTES: print words from a simple generator, always the same.
 text() {   # BYTES
 	awk -v most="$1" 'BEGIN {
 		split("water wheel miller stone river grain over under beside slowly turned carried went found", w, " ")
@@ -32,14 +33,15 @@ says() {   # NAME PATTERN
 	if grep -q -e "$2" "$dir/err"; then ok "$1"; else bad "$1" "$(head -c 300 "$dir/err" | tr '\n' '|')"; fi
 }
 
-# Into the FIFO, which then stays open: nothing more comes, for now.  What was said before is not taken for what the next reader says.
-pour() {   # BYTES [LINE BEHIND THEM]
+# pour: write text into the FIFO and keep it open, so that the reader waits for more.  Empties $dir/err, so that earlier
+# messages are not taken for those of the next reader.
+pour() {   # BYTES [LINE AFTER THEM]
 	: >"$dir/err"
 	(text "$1"; [ -z "${2:-}" ] || echo "$2"; exec sleep 3600) >"$dir/slow" &
 	writer=$!
 }
 stop_pouring() { kill "$writer"; wait "$writer" 2>/dev/null; }
-# The program may be the shell's child, or take its place.
+# program_of: the program is the shell's child or has replaced the shell.
 program_of() {
 	child=$(child_of "$1")
 	echo "${child:-$1}"
@@ -88,7 +90,7 @@ is "it wants a file" 2 $?
 reads "$dir/text" "$dir/text" -p x >"$dir/one" 2>"$dir/err" </dev/null
 is "and one alone" 2 $?
 
-# Documents of other formats are imported first: the page's answer is that of its text.
+# Documents of other formats are imported first: the answer about a page is that about its text.
 { printf '<html><body><p>'; text 9000; printf '</p></body></html>'; } >"$dir/page.html"
 printf %s "$("$weir" inspect document "$dir/page.html" 2>"$dir/err")" >"$dir/page.txt"
 reads "$dir/page.txt" --json -p 'What turned?' >"$dir/one" 2>"$dir/err" </dev/null
@@ -119,9 +121,9 @@ stop_pouring
 # ---- memory: the text and its tokens may grow, nothing else ----
 
 tokens_waited() { grep 'waiting for more' "$dir/err" | tail -n 1 | sed 's/.*more, \([0-9,]*\) tokens.*/\1/; s/,//g'; }
-# has_read BYTES: a token each.  Where the text comes slowly it is waited for in between, too.
+# has_read BYTES: one token for each byte.  When text comes slowly, weir also waits for more in between.
 has_read() { [ "$(tokens_waited)" -ge "$1" ] 2>/dev/null; }
-rss_at() {   # BYTES: RSS in KiB, when all was read, and the tokens
+rss_at() {   # BYTES: sets rss (in KiB, after everything was read) and tokens
 	pour "$1"
 	reads "$dir/slow" -v -p x >/dev/null 2>"$dir/err" </dev/null &
 	reader=$!
@@ -131,9 +133,9 @@ rss_at() {   # BYTES: RSS in KiB, when all was read, and the tokens
 	stop_pouring
 	wait "$reader"
 }
-# This model makes one token of a byte: a byte of text, four of its number, one of its mark; a quarter more for what lists that grow
-# leave behind.  Which pages are touched is a matter of luck, some hundred KiB of it: what grows, grows each time; both texts are long enough for
-# everything that happens once to have happened.
+# This model makes one token of each byte: 1 byte of text, 4 of its id, 1 of its mark, and a quarter more that growing
+# lists leave unused.  The number of pages touched varies by some hundred KiB, so several tries are allowed: real growth
+# shows each time.  Both texts are long enough that everything that happens once has happened.
 for try in 1 2 3; do
 	rss_at 110000; rss_small=$rss tokens_small=$tokens
 	rss_at 310000; rss_large=$rss tokens_large=$tokens
@@ -232,12 +234,13 @@ name="the screen is left"; pass wait_for ended
 
 # ---- stopping an import ----
 
-# A page that takes four seconds to parse on an idle machine; what parses it stands still as soon as it is seen, so that it is never done.
+# A page that takes four seconds to parse on an idle machine.  Its parser is stopped as soon as it is found, so that it
+# never ends by itself.
 awk 'BEGIN { print "<html><body>"; for (i = 0; i < 1200000; i++) printf "<div><p>Some <b>words</b> of <i>a</i> page &amp; more" }' >"$dir/big.html"
-parses() {   # PID: it has a child in the jail
+parses() {   # PID: true if it has a child in the jail
 	for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
 		case $(tr '\0' ' ' <"/proc/$child/cmdline") in
-		*'parse-document-in-jail model '*) ;;   # the model's file, which is new here
+		*'parse-document-in-jail model '*) ;;   # not this: it checks the model's file, which is new here
 		*parse-document-in-jail*) kill -STOP "$child" && return 0 ;;
 		esac
 	done

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/cli/s_remote.sh - a model on a server: from one on this machine that misbehaves in every way (models.py), in a pipe and with -p.
+# tests/cli/s_remote.sh - a model on a server, played by a local one that misbehaves in every way (models.py); in a pipe
+# and with -p.
 #
 # WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
 # shellcheck disable=SC2015 # A && ok || bad: ok does not fail
@@ -35,7 +36,7 @@ wait_for [ -s "$dir/ports" ]
 read -r port other tls <"$dir/ports"
 at="http://127.0.0.1:$port"
 
-# ask NAME OPTIONS: the server's NAME answers one question.
+# ask NAME OPTIONS: send one question to the server's NAME.
 ask() {
 	name=$1
 	shift
@@ -43,8 +44,8 @@ ask() {
 	timeout 600 "$weir" -p 'Say hello.' --remote "$at/$name/v1" --timeout 100 "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 }
-# ask_silent NAME TEXT: a server that says no more is given up after two seconds; and only if a slow machine needed that time for what it does
-# say, which is TEXT, after twenty.
+# ask_silent NAME TEXT: ask a server that falls silent after TEXT, with a limit of two seconds; if a slow machine did
+# not get TEXT within that time, again with twenty.
 ask_silent() {
 	silent=2
 	ask "$1" --timeout 2
@@ -53,13 +54,13 @@ ask_silent() {
 		ask "$1" --timeout 20
 	fi
 }
-# says TEST TEXT: all went well, and this is the answer.
+# says TEST TEXT: check that there was no error and that the answer is TEXT.
 says() {
 	if [ "$rc" != 0 ]; then bad "$1" "status $rc: $(cat "$dir/err")"
 	elif [ "$(cat "$dir/out")" != "$2" ]; then bad "$1" "it answers '$(head -c 300 "$dir/out")'"
 	else ok "$1"; fi
 }
-# refused TEST RC PATTERN [TEXT]: one line that matches, and the text that came before.
+# refused TEST RC PATTERN [TEXT]: check for one line of error that matches, and for the text before it.
 refused() {
 	if [ "$rc" != "$2" ]; then bad "$1" "status $rc, expected $2: $(cat "$dir/err")"
 	elif [ "$(grep -c . "$dir/err")" != 1 ] || ! grep -q "^weir: .*$3" "$dir/err"; then bad "$1" "no '$3' alone in: $(cat "$dir/err")"
@@ -168,7 +169,7 @@ printf 'One.\nTwo.\nThree.\nFour.\n' | "$weir" --each-line --remote "$at/lmstudi
 
 # ---- trying again before the first token ----
 
-# again TEST: it was told once, and all went well.
+# again TEST: check that one retry was reported and that the answer is right.
 again() {
 	if [ "$rc" = 0 ] && [ "$(cat "$dir/out")" = "$hello" ] && [ "$(grep -c 'asking again$' "$dir/err")" = 1 ] && [ "$(grep -c . "$dir/err")" = 1 ]; then ok "$1"
 	else bad "$1" "status $rc: $(cat "$dir/out" "$dir/err")"; fi
@@ -240,7 +241,7 @@ ask nolist;     refused "no list and no name" 1 'status 404, no such path'
 
 # ---- addresses and keys ----
 
-# wrong TEST RC PATTERN OPTIONS: nobody is asked.
+# wrong TEST RC PATTERN OPTIONS: check the error, and that no server was asked.
 wrong() {
 	t=$1 want=$2 pattern=$3
 	shift 3
@@ -340,13 +341,13 @@ refused "weir read" 2 'needs a model in this process'
 
 # ---- conversations ----
 
-# talk SERVER OPTIONS: the lines of standard input, one a turn.
+# talk SERVER OPTIONS: send the lines of standard input, one for each turn.
 talk() {
 	server_name=$1
 	shift
 	: >"$dir/log"
 	timeout 600 "$weir" --each-line --remote "$at/$server_name/v1" --timeout 100 "$@" >"$dir/out" 2>"$dir/err"
-	echo $? >"$dir/rc"   # a pipe runs it in a shell of its own
+	echo $? >"$dir/rc"   # in a file, because a pipe runs this in a subshell
 }
 printf 'one\ntwo\n' | talk plain -s kept
 grep -q '"messages": \[{"role": "user", "content": "one"}, {"role": "assistant", "content": "Hello, world."}, {"role": "user", "content": "two"}\]' "$dir/log" &&
@@ -553,7 +554,7 @@ kill -INT $pid
 wait $pid
 rc=$?
 [ "$rc" = 130 ] && ok "Ctrl-C before the first token" || bad "Ctrl-C before the first token" "$rc $(cat "$dir/err")"
-# Killed at that point, its question stays in the session without an answer.
+# When weir is killed at that point, the question is kept in the session without an answer.
 : >"$dir/log"
 "$weir" -p Hello --remote "$at/llamaslow/v1" -s killed </dev/null >"$dir/out" 2>"$dir/err" &
 pid=$!
@@ -567,7 +568,7 @@ grep -q '"messages": \[{"role": "user", "content": "Hello\\n\\nAre you there?"}\
 
 # ---- what the doctor says ----
 
-# doctor TEST NAME PATTERN...: weir doctor about the server's NAME shows lines that match, and no model was asked.
+# doctor TEST NAME PATTERN...: check that weir doctor shows matching lines about the server's NAME and asks no model.
 doctor() {
 	test=$1 name=$2
 	shift 2

@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 weir=${WEIR:-./weir}
-model=tests/vectors/models/qwen3.gguf   # the one in this process
+model=tests/vectors/models/qwen3.gguf   # the model in this process
 how=
 
 . tests/lib/count.sh
@@ -53,7 +53,8 @@ wait_for at_rest
 ask '/set n 4'
 wait_for shows '^\[n 4\]'
 ask 'And here?'
-name="it answers"; pass wait_for shows '^\[4 tokens, .* t/s, context [0-9]* of 216'   # the server's context is of 300
+# the server's context has 300 tokens
+name="it answers"; pass wait_for shows '^\[4 tokens, .* t/s, context [0-9]* of 216'
 wait_for at_rest
 ask "/model $at/plain/v1"
 name="and back to a server"; pass wait_for shows '^\[model tiny\]'

@@ -1,8 +1,8 @@
 #!/bin/sh
-# tests/cli/s_screen.sh - the full screen on a real terminal, as a user has it: tmux plays the user at 80x24 and other sizes.
+# tests/cli/s_screen.sh - the full screen on a real terminal: tmux plays the user at 80x24 and other sizes.
 #
-# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model; WEIR_SOAK=1 kills it in every state by every signal.  Closes with
-# "N passed, M failed, K skipped".
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model; with WEIR_SOAK=1 it is killed in every state by every
+# signal. Closes with "N passed, M failed, K skipped".
 # Awaits a terminal: what is shown in time is tested.
 set -u
 weir=${WEIR:-./weir}
@@ -13,11 +13,11 @@ how=
 . "$(dirname "$0")/../lib/terminal.sh"
 
 hides() { ! shows "$1"; }
-# The terminal as it was, and nothing of the program left on it.
+# left_clean: the terminal is as before, and nothing of the program is left on it.
 left_clean() { all wait_for ended -- cmp -s "$dir/before" "$dir/after" -- hides 'F1 Help'; }
-# It has no end; something else has been asked of the program meanwhile.
+# answering: an answer without an end is running, and other keys can be tried meanwhile.
 answering() { wait_for shows ' answering '; }
-# Away from a pane, a search, or what runs.
+# escape: leave a pane or a search, or stop what runs.
 escape() { key Escape; wait_for at_rest; }
 
 # ---- typed before the screen is up ----
@@ -95,7 +95,7 @@ key Enter
 name="what is sent meanwhile waits and is seen to"; pass wait_for shows '^queued: typed meanwhile'
 key Up
 name="and can be taken back"; pass all wait_for shows '^> typed meanwhile' -- hides '^queued:'
-answering   # stopped before that, the question would be taken back
+answering   # if stopped earlier, the question would be taken back
 key C-c
 wait_for at_rest
 empty_line
@@ -110,7 +110,7 @@ for size in 40x10 20x6 10x3 1x1 200x50 120x40 80x24; do
 	mux resize-window -x "${size%x*}" -y "${size#*x}"
 	case $size in
 	*x[2-5][0-9]) wait_for busy ;;
-	*) sleep 0.1 ;;   # too small for the hints: nothing there could be waited for
+	*) sleep 0.1 ;;   # too small for hints, so there is nothing to wait for
 	esac
 done
 pass escape
@@ -190,11 +190,12 @@ name="leaving in the ordinary way leaves none"; pass all left_clean -- test ! -e
 
 listed() { XDG_DATA_HOME="$dir/data" "$weir" sessions ls | grep -q " $1 "; }
 not_listed() { ! listed "$1"; }
-# What can be undone for ten seconds is tested again, with another session, where the machine took longer for the steps between.
+# Deleting can be undone for ten seconds. If the machine takes longer for the steps between, the test is repeated with
+# another session.
 late() { [ $(($(now_ms) - from)) -gt 9000 ]; }
 or_late() { "$@" || late; }
 begin() { start -s first --temp 0 -n 8; wait_for at_rest; }
-# another NAME: a session to delete.
+# another NAME: make a session to delete.
 another() {
 	begin
 	ask "/fork $1"
@@ -275,7 +276,7 @@ name="Ctrl-G hands the draft to the editor"; pass all wait_for shows '  and from
 empty_line
 key C-l
 name="Ctrl-L draws everything anew"; pass wait_for at_rest
-# Within a second and a half: where the machine stood still between the two, once more.
+# Two keys must come within a second and a half. If the machine paused between them, try again.
 for _ in 1 2 3 4 5; do
 	key C-c C-c
 	soon ended || at_rest || wait_for ended
@@ -302,7 +303,7 @@ unset EDITOR
 
 # ---- signals ----
 
-# die STATE SIGNAL STATUS: the program in that state is killed; whatever it was, the terminal is as before.
+# die STATE SIGNAL STATUS: kill the program in that state and check that the terminal is as before.
 die() {
 	name="$2 $1: terminal as before"
 	case ${SANITIZE:-}:$2 in
@@ -319,7 +320,8 @@ die() {
 	'in the help') key F1; wait_for shows 'Keys everywhere' ;;
 	esac
 	kill "-$2" "$(program)"
-	if [ "$2" = INT ]; then   # as the key: it stops or closes something, or asks for another one; it does not end
+	# SIGINT acts like the key: it stops or closes something or asks for a second one, but does not end the program
+	if [ "$2" = INT ]; then
 		case $1 in
 		'at rest') soon shows 'Ctrl-C again quits' ;;   # for a second and a half
 		answering) wait_for at_rest ;;

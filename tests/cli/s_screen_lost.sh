@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/cli/s_screen_lost.sh - a mapped file is cut short while the full screen answers: the model's file, or the cache on disk.  One line
-# says so, the screen goes on, and nothing of the session is lost.
+# tests/cli/s_screen_lost.sh - a mapped file is cut short during an answer on the full screen: the model's file, or the
+# cache on disk.  One line reports it, the screen still works, and nothing of the session is lost.
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
 # Awaits a terminal: what is shown in time is tested.
@@ -15,7 +15,7 @@ how=
 left_clean() { all wait_for 20 ended -- cmp -s "$dir/before" "$dir/after" -- status_is 0; }
 lines_with() { [ "$(screen | grep -c -e "$2")" = "$1" ]; }
 
-# The file of the cache has no name any more: it is found by the descriptor that the program has of it.
+# The cache's file was unlinked, so it is found by the program's descriptor.
 cut_cache() {
 	for f in /proc/"$(program)"/fd/*; do
 		case $(readlink "$f") in "$dir"/cache/weir/*'(deleted)') truncate -s 0 "$f" && return ;; esac
@@ -27,10 +27,10 @@ cut_model() { truncate -s 100000 "$model"; }
 whole=$model columns=160
 model=$dir/model.gguf
 
-# set N: answers have at most so many tokens from now on.
+# set_n N: limit answers to N tokens from now on.
 set_n() { ask "/set n $1"; wait_for 20 shows "^\\[n $1\\]"; }
 
-# lost FILE SENTENCE OPTION...: the file is cut in the middle of an answer.
+# lost FILE SENTENCE OPTION...: cut the file in the middle of an answer and check for SENTENCE.
 lost() {
 	what=$1 says=$2
 	shift 2
@@ -61,7 +61,7 @@ lost() {
 }
 
 lost model '^file .*: changed while in use, or its disk failed: open the model anew'
-# That the cache is not saved either is a line of its own.
+# A second line says that the cache is not saved.
 lost cache '^the disk failed under the KV cache: open the session anew' -c 2000 --kv-memory 30M
 
 # The cache is cut before the question: no answer begins, and the question can be sent again.

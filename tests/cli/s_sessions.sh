@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/cli/s_sessions.sh - sessions as users meet them: going on where one was, to the token; lists, search, export; what happens
-# when a file is damaged or another weir has the session.
+# tests/cli/s_sessions.sh - sessions as users see them: resumed exactly, to the token; lists, search, export; damaged
+# files, and sessions that another weir has open.
 #
 # A tiny model with random weights and the default model.
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
@@ -21,7 +21,7 @@ unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_THREADS WEIR_DEVICE
 export WEIR_DEVICE=cpu
 store=$dir/data/weir
 
-# ask TEXT [ARGS]: one process, one answer as JSON in $dir/out.
+# ask TEXT [ARGS]: run one process that writes one answer as JSON to $dir/out.
 ask() {
 	text=$1
 	shift
@@ -36,7 +36,7 @@ equal() { cmp -s "$2" "$3" && ok "$1" || bad "$1" "$(head -c 300 "$2") against $
 
 # ---- variants ----
 
-# talk LINE ...: one process, a command or question a line.
+# talk LINE ...: run one process with a command or question in each line.
 talk() { printf '%s\n' "$@" | "$weir" -m "$tiny" --each-line -n 8 -s many >"$dir/out" 2>"$dir/err"; rc=$?; }
 answers() { "$weir" sessions export json many | sed 's/.*"messages"://' >"$dir/$1"; }
 talk 'one' 'two'
@@ -51,7 +51,7 @@ talk /variant
 answers third
 says "the next one" '\[variant 2 of 2'
 equal "and the other one" "$dir/second" "$dir/third"
-# What is asked behind a variant goes and comes with it; an edited question is a variant, too.
+# Turns after a variant disappear and return with it; an edited question is a variant, too.
 talk 'three' 'four'
 answers long
 talk '/undo 3' 'another two'
@@ -114,7 +114,7 @@ for kv in full auto sift:k=24 cascade:size=96,n=3,stride=32 refresh:k=24; do
 		n=0
 		for q in 'the first question' 'and a second one, which is longer' third; do
 			n=$((n + 1))
-			# A seed is set once: it goes on from there.
+			# The seed is given only once; later turns continue its sequence.
 			[ $n -gt 1 ] && seed=${how%%--seed*} || seed=$how
 			# shellcheck disable=SC2086
 			ask "$q" -s "$name" --kv "$kv" $seed
@@ -127,7 +127,7 @@ for kv in full auto sift:k=24 cascade:size=96,n=3,stride=32 refresh:k=24; do
 	done
 done
 
-# Another cache policy on the way: said why, and from there on it is the session's.
+# Another cache policy in a later turn: the reason for reading again is given, and the session keeps the new policy.
 ask 'a first question' -s policy --kv full --temp 0
 ask 'a second one' -s policy --kv sift:k=24
 says "another cache policy: says what is read again" "cache policy was 'full', is 'sift:k=24.*will be read again"
@@ -137,7 +137,8 @@ says "and it is the session's from then on" 'restored .* tokens, 0 recomputed'
 ask 'a fourth one' -s policy --kv sift:k=24
 says "a run without a question takes no snapshot away" 'restored .* tokens, 0 recomputed'
 
-# Other kernels on the way (a GPU, another instruction set) are no reason to read anything: it is said, and only where they change.
+# Other kernels in a later turn (a GPU, another instruction set) are no reason to read again. A message tells of the
+# change, only when it happens.
 if [ "$("$weir" doctor -m "$tiny" | sed -n 's/^cpu  *//p')" = "$(WEIR_CPU=c "$weir" doctor -m "$tiny" | sed -n 's/^cpu  *//p')" ]; then
 	skip "other kernels" "this processor has one level only"
 else
@@ -153,7 +154,7 @@ else
 	says "other kernels: another policy stays the reason" "cache policy was 'auto.*', is 'sift:k=24.*will be read again"
 fi
 
-# A session's own system prompt goes before the config file's, the command line's before both.
+# A session's system prompt overrides the one in the config file, and the command line overrides both.
 ask 'a question' -s prompt --system 'Of the session.'
 mkdir -p "$dir/config/weir"
 echo 'system = Of the file.' >"$dir/config/weir/config"
@@ -217,7 +218,7 @@ done
 
 # ---- sessions import ----
 
-# Another store; the export of what was imported is the file, but for the name.
+# Import into another store; its export is the same file except for the name.
 sessions export json towers
 cp "$dir/out" "$dir/towers.json"
 import() { XDG_DATA_HOME="$dir/other" "$weir" sessions import "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
@@ -238,14 +239,14 @@ printf '/source 1\n/undo\n' | XDG_DATA_HOME="$dir/other" "$weir" -m "$tiny" -c 2
 says "an imported session shows its sources" "brothers of the heron"
 other sessions export json towers
 [ "$(grep -o '"role"' "$dir/out" | wc -l)" = 2 ] && ok "and can be undone" || bad "and can be undone" "$(cat "$dir/out")"
-# The sampled ids are used again: the next answer has the tokens that it has in the first store.
+# The imported token ids are used, so the next answer has the same tokens as in the first store.
 other -m "$tiny" --temp 0 -n 8 -c 2000 --kv full --json -s copy -p 'And Tower3?'
 ids "$dir/out" >"$dir/b"
 printf '/fork third\nAnd Tower3?\n' | "$weir" -m "$tiny" --temp 0 -n 8 -c 2000 --kv full --json -s towers --each-line 2>"$dir/err" | tail -n 1 >"$dir/out"
 ids "$dir/out" >"$dir/a"
 [ -s "$dir/a" ] && equal "it goes on as the first one does" "$dir/a" "$dir/b" || bad "it goes on as the first one does" "$(cat "$dir/err")"
 
-# wrong NAME SED WORDS: the export, changed by sed, is refused with these words and leaves nothing.
+# wrong NAME SED WORDS: check that the export, changed by sed, is refused with these words and nothing is imported.
 other sessions ls
 cp "$dir/out" "$dir/before"
 wrong() {
@@ -302,7 +303,7 @@ says "what they name is there" "It looks over the marshes"
 grep -q "source \[1\]: 'towers.txt' is not among the documents any more" "$dir/err" && ok "and said to be gone when it is" || bad "and said to be gone when it is" "$(cat "$dir/err")"
 sessions show towers
 shows "its lines stay" '^\[1\] towers\.txt, line 17: "Tower9'
-# A session without a message is not kept, unless it has a document, here beside a question that was refused.
+# A session without a message is not kept, unless it has a document, as here after a refused question.
 printf '/set temp 0.2\n' | "$weir" -m "$tiny" -s silent --each-line >"$dir/said" 2>&1 &&
 	printf 'zebra quantum saxophone\n' | "$weir" -m "$tiny" -s refused --docs passages --each-line tests/screens/note.txt >>"$dir/said" 2>&1
 grep -q 'nothing in the documents' "$dir/said" && ok "a question is refused in a session of its own" || bad "a question is refused in a session of its own" "$(cat "$dir/said")"
@@ -360,7 +361,7 @@ printf '%s\n' 'one' 'two' '/undo' '/edit uno' |
 sessions export json edits
 shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\],"at":[0-9]*},{"role":"assistant"[^}]*}\]'
 
-# Going back in a talk that has outgrown its cache: the snapshot of that turn is there.
+# /undo in a conversation that has outgrown its cache: the snapshot of that turn exists.
 printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' /regen |
 	"$weir" -m "$tiny" --each-line -c 64 -n 40 --temp 0 --json -s outgrown >"$dir/out" 2>"$dir/err"
 reused=$(sed -n '4s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
@@ -474,7 +475,7 @@ for i in gc check; do
 	sessions $i
 	[ $rc = 0 ] && ok "sessions $i beside it" || bad "sessions $i beside it" "status $rc: $(cat "$dir/out" "$dir/err")"
 done
-# Ten turns each at the same time, about the same text.
+# Two processes with ten turns each at the same time, about the same text.
 echo 'The lamp was lit in 1874.' >"$dir/lamp.txt"
 for i in 1 2; do
 	seq -f "question %g of session $i" 10 | "$weir" -m "$tiny" --each-line -n 12 --temp 0 -s twin$i --kv full -c 2000 "$dir/lamp.txt" >"$dir/twin$i" 2>"$dir/twin$i.err" &
@@ -492,7 +493,7 @@ for i in 1 2; do
 done
 sessions check
 [ $rc = 0 ] && ok "everything is whole" || bad "everything is whole" "$(cat "$dir/out" "$dir/err")"
-# What a crash would leave, and then a disk spoils: what is lost with it is said, and the log is kept.
+# A log as left by a crash, which a bad disk then damages: the loss is reported, and the log is kept.
 mkdir -p "$dir/spoiled/weir"
 chmod 700 "$dir/spoiled/weir"
 cp "$store/chat.db" "$store/chat.db-wal" "$dir/spoiled/weir"
@@ -510,7 +511,7 @@ says "a log that was damaged is said to be" "chat.db-wal' was damaged on the dis
 # ---- a stopped answer ----
 
 if [ -r "$model" ]; then
-	# An answer without an end: what it has said becomes ever more likely.
+	# An answer without an end, because printed tokens become more and more likely.
 	answers() {
 		exec "$weir" -m "$model" --temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000 -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	}

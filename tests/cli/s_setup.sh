@@ -1,8 +1,8 @@
 #!/bin/sh
-# tests/cli/s_setup.sh - tests/package/setup.sh on machines that lack things: it says what, and installs nothing here.
+# tests/cli/s_setup.sh - tests/package/setup.sh on machines that lack things: it names them, and installs nothing here.
 #
-# The machine is made poor by a PATH of a few tools: no package manager, no python, no network.
-# Closes with "N passed, M failed, K skipped".
+# A PATH with a few tools imitates such a machine: no package manager, no python, no network. Closes with "N passed, M
+# failed, K skipped".
 # shellcheck disable=SC2015 # A && ok || bad: ok does not fail
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,7 +15,7 @@ for tool in sh id uname wc tr find grep cut sha256sum mkdir mktemp rm mv cat; do
 	ln -s "$(command -v $tool)" "$dir/bin/$tool"
 done
 
-# setup NAME RC PATTERN TARGET [VAR=VALUE ...]: runs with the poor PATH and an empty home.
+# setup NAME RC PATTERN TARGET [VAR=VALUE ...]: run with this PATH and an empty home.
 setup() {
 	name=$1 want=$2 pattern=$3 target=$4
 	shift 4
@@ -53,7 +53,8 @@ echo x >"$models/SmolLM2-135M-Instruct.Q4_1.gguf"
 setup "an incomplete model is noticed" 1 'incomplete' model
 rm "$models/SmolLM2-135M-Instruct.Q4_1.gguf"
 
-# The model is here, the encoder cannot be fetched: one line, no error, and a start of weir does not try again at once.
+# The model is here, but the encoder cannot be downloaded: one line, no error, and a start of weir does not try again at
+# once.
 dd if=/dev/null of="$models/SmolLM2-135M-Instruct.Q4_1.gguf" bs=1 seek=98362432 2>/dev/null
 rm "$dir/bin/sha256sum"
 printf '%s\n' '#!/bin/sh' "echo '$(sed -n 's/^model_sha256=//p' tests/package/setup.sh)  -'" >"$dir/bin/sha256sum"
@@ -74,7 +75,7 @@ rm -r "$dir/home/.cache"
 [ -z "$(ls -A "$dir/home")" ] && ok "nothing is left behind" || bad "nothing is left behind" "$(ls -A "$dir/home")"
 setup "a wrong word is usage" 2 'usage' something
 
-# A build names the libraries that this compiler does not find, before it compiles anything.
+# Before it compiles, a build names the libraries that the compiler does not find.
 cat >"$dir/cc" <<'EOT'
 #!/bin/sh
 # A compiler on a machine without md4c and xxHash.
@@ -121,7 +122,7 @@ for target in $(sed -n '/^\.PHONY: all/,/[^\]$/p' Makefile | sed 's/^\.PHONY: al
 done
 [ -z "$unknown" ] && ok "make help lists every target" || bad "make help lists every target" "not$unknown"
 
-# With everything here it is quick and says nothing.
+# If nothing is missing, it is quick and prints nothing.
 tests/package/setup.sh build </dev/null >"$dir/out" 2>&1
 rc=$?
 if [ $rc = 0 ] && [ ! -s "$dir/out" ]; then ok "a complete machine is left alone"; else bad "a complete machine is left alone" "status $rc: $(head -n 2 "$dir/out")"; fi

@@ -1,8 +1,8 @@
 #!/bin/sh
 # tests/cli/s_speed.sh - how soon the program answers: the whole command, from the model file to the first token.
 #
-# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
-# Runs alone: it measures time, of the processor: what the machine does besides is no fault.
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model. Closes with "N passed, M failed, K skipped".
+# Runs alone: it measures time; processor time decides, so that a busy machine is not a failure.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 weir=${WEIR:-./weir}
@@ -18,7 +18,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state" WEIR_MODEL="$model" WEIR_DEVICE=cpu
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
-# Milliseconds of processor time of the programs that have ended; not in a pipe, which is a shell of its own.
+# spent_ms: milliseconds of processor time of the programs that have ended. Not for use in a pipe, which is a subshell.
 spent_ms() {
 	times >"$dir/times"
 	awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] } printf "%d\n", 1000 * sum }' "$dir/times"
@@ -26,7 +26,7 @@ spent_ms() {
 
 best=100000 soonest=100000
 i=0
-while [ $soonest -ge 500 ] && [ $i -lt 10 ]; do   # what is told is the best of several tries, where the machine is busy
+while [ $soonest -ge 500 ] && [ $i -lt 10 ]; do   # on a busy machine the best of several tries is reported
 	i=$((i + 1))
 	start=$(now_ms)
 	spent_ms >"$dir/before"
@@ -37,7 +37,7 @@ while [ $soonest -ge 500 ] && [ $i -lt 10 ]; do   # what is told is the best of 
 	spent=$(($(cat "$dir/after") - $(cat "$dir/before")))
 	[ $spent -ge $best ] || best=$spent
 done
-# Half a second is what it should be; four times as much work is a fault.
+# It should be half a second; four times as much is a failure.
 if [ $best -lt 2000 ]; then ok "weir -p Hi -n 1 takes $soonest ms, $best ms of processor time"
 else bad "weir -p Hi -n 1 takes less than 2000 ms of processor time" "$best ms, in $soonest ms"; fi
 finish

@@ -14,7 +14,7 @@ trap 'exit 1' HUP INT TERM
 export HOME="$dir" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config"
 unset WEIR_MODEL
 
-# Hundredths of a second of processor time that a process has taken; nothing: it is gone.
+# cpu PID: hundredths of a second of processor time that a process has used; prints nothing if it has ended.
 cpu() {
 	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0
 	# shellcheck disable=SC2086 # words
@@ -23,7 +23,7 @@ cpu() {
 }
 
 begin() { exec "$weir" -m "$model" --private -n 1 -q -p 'zebra quagga' --docs passages "$1" </dev/null >/dev/null 2>&1; }
-# Half of the processor time that reading the file takes from the start of the program to its end.
+# half_of FILE: half of the processor time that a whole run with this file takes.
 half_of() {
 	begin "$1" &
 	pid=$! last=0
@@ -31,7 +31,8 @@ half_of() {
 	wait $pid
 	half=$((last / 2))
 }
-# stops NAME SIGNAL AFTER FILE: after so many hundredths of a second of processor time the signal ends it, and not the end of its work.
+# stops NAME SIGNAL AFTER FILE: check that the signal, sent after AFTER hundredths of a second of processor time, ends
+# the run before it is done.
 stops() {
 	begin "$4" &
 	pid=$! before=

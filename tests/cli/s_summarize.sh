@@ -1,7 +1,8 @@
 #!/bin/sh
 # tests/cli/s_summarize.sh - /summarize by pipe, in line mode and on the screen: the summary, Ctrl-C, and the same command again.
 #
-# WEIR is the program (default ./weir).  A tiny model: what it says makes no sense.  Closes with "N passed, M failed, K skipped".
+# WEIR is the program (default ./weir). It uses a tiny model whose answers make no sense. Closes with "N passed, M
+# failed, K skipped".
 # Awaits a terminal: what is shown in time is tested.
 # shellcheck disable=SC2086,SC2154 # $how is several words; dir comes from terminal.sh
 set -u
@@ -12,7 +13,7 @@ how='--chat-template chatml --kv full -c 300000 -n 8'
 . "$(dirname "$0")/../lib/count.sh"
 . "$(dirname "$0")/../lib/terminal.sh"
 
-# Words from a plain generator, always the same.
+# text BYTES: print words from a simple generator, always the same.
 text() {   # BYTES
 	awk -v most="$1" 'BEGIN {
 		split("water wheel miller stone river grain over under beside slowly turned carried went found", w, " ")
@@ -37,7 +38,7 @@ program_of() {
 
 text 5000 >"$dir/short.txt"
 text 200000 >"$dir/book.txt"
-text 2000000 >"$dir/long.txt"   # long enough to be stopped in, again and again
+text 2000000 >"$dir/long.txt"   # long enough to be stopped several times
 
 # ---- by pipe ----
 
@@ -58,7 +59,7 @@ echo '/summarize' | chats --private >"$dir/two" 2>"$dir/err"
 is "no document is usage" 2 $?
 says "and that is said" 'there is no document to summarize'
 
-# A script asks for it in words, or by the command.
+# A script can ask in words or by the command.
 for asked in 'Summarise this.' 'Give me a summary of the document, please' '/summarize'; do
 	XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how --docs passages --private -p "$asked" <"$dir/short.txt" >"$dir/two" 2>"$dir/err"
 	is "-p '$asked' summarizes standard input" 0 $?
@@ -70,7 +71,7 @@ says "and how far it is stands on standard error" 'summarizing: section [0-9]* o
 XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how -q --docs passages --private -p 'tl;dr' "$dir/short.txt" >"$dir/two" 2>"$dir/err"
 if [ -s "$dir/err" ]; then bad "-q says nothing of that" "$(cat "$dir/err")"; else ok "-q says nothing of that"; fi
 
-# Stopped, it goes on with the next section.
+# After a stop it continues with the next section.
 mkfifo "$dir/lines"
 (echo '/summarize 30'; exec sleep 3600) >"$dir/lines" &
 writer=$!

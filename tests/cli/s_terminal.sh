@@ -21,7 +21,7 @@ fi
 ok "a prompt comes up"
 
 send_line 'What is the capital of France?'
-# what a small model says depends on the last bits of the arithmetic; that it says something does not
+# the answer of a small model depends on the last bits of the arithmetic, so only check that there are words
 answered() { at_prompt && screen | awk '/^\[[0-9]+ tokens, / { exit !words } seen && /[a-z][a-z]/ { words = 1 } /^> What is/ { seen = 1 }'; }
 if wait_for shows '^\[[0-9][0-9]* tokens, ' && wait_for answered; then ok "a question is answered"
 else bad "a question is answered" "$(tail_of_screen)"; fi
@@ -44,7 +44,7 @@ wait_for shows '^\[[0-9][0-9]* tokens, '
 wait_for at_prompt
 screen | sed -n '/^> Describe/,/^\[/p' | grep -v '^[>[]' >"$dir/answer"
 full=$(awk 'length($0) == 80' "$dir/answer" | wc -l)
-# a line may be full by chance; three in one answer are none
+# one full line may be chance, but not three in one answer
 if [ "$(wc -l <"$dir/answer")" -ge 4 ] && [ "$full" -lt 3 ]; then ok "answers are wrapped between words"
 else bad "answers are wrapped between words" "$full lines are full to the border: $(tail_of_screen)"; fi
 send_line "/system $(seq -s ' ' 10 30)"
@@ -68,7 +68,7 @@ wait_for shows "dropped 'long.txt'"
 
 # ---- stop ----
 
-# An answer without an end; Ctrl-C is timed, and the time is a figure to look at.
+# An answer without an end. Ctrl-C is timed; the time is only reported.
 goes_on() {
 	for setting in 'temp 0.01' 'frequency-penalty -100' 'loops go' 'n 1000000'; do
 		send_line "/set $setting"
@@ -78,7 +78,7 @@ goes_on() {
 goes_on
 clear_screen
 send_line "$endless"
-# The answer has begun when something other than the progress of reading stands below the question, or has pushed it off the screen.
+# begun: something other than the progress of reading is below the question, or has pushed it off the screen.
 begun() { screen | awk '/ tokens  [0-9]+%/ { next } seen && /[a-zA-Z]/ { found = 1 } /^> .*(a a a a$|a mill and a weir)/ { seen = 1 } END { exit seen && !found }'; }
 if wait_for begun && ! at_prompt; then
 	before=$(now_ms)
@@ -98,7 +98,7 @@ send_line '/stats'
 if wait_for shows '^so far  *6 messages' && wait_for at_prompt; then ok "/stats works after a stop"
 else bad "/stats works after a stop" "$(tail_of_screen)"; fi
 
-# ten stops in a row leave a conversation that goes on
+# the conversation still works after ten stops in a row
 i=0
 while [ $i -lt 10 ]; do
 	i=$((i + 1))
@@ -111,7 +111,7 @@ done
 if [ $i = 10 ] && at_prompt; then ok "ten stops in a row"
 else bad "ten stops in a row" "number $i: $(tail_of_screen)"; fi
 
-# One Ctrl-C at any moment of a short turn, its very end included, never ends the program.
+# One Ctrl-C never ends the program, at any moment of a short turn, even at its very end.
 alive() { ! [ -e "$dir/status" ]; }
 if ! alive; then start --temp 0 --seed 1 -n 24 && wait_for at_prompt; fi
 clear_screen
@@ -144,7 +144,7 @@ else bad "the cleared draft is in the history" "$(tail_of_screen)"; fi
 key C-u
 wait_for at_prompt
 
-# A paste of several lines is one message, not several: the marks of a bracketed paste are understood.
+# A bracketed paste of several lines is one message.
 mux set-buffer -b paste "/system pasted one${nl}pasted two"
 mux paste-buffer -p -b paste
 if wait_for shows 'pasted two' && ! shows 'system prompt set'; then ok "a paste does not send itself"
@@ -164,7 +164,8 @@ type_text n
 key Enter
 if wait_for shows 'it stays' && wait_for at_prompt; then ok "and takes no for an answer"
 else bad "and takes no for an answer" "$(tail_of_screen)"; fi
-# Within ten seconds: where the machine took longer for the steps between, once more with another session.
+# Deleting can be undone for ten seconds. If the machine takes longer for the steps between, the test is repeated with
+# another session.
 late() { [ $(($(now_ms) - from)) -gt 9000 ]; }
 restored() { shows "'terminal' is there again" && shows 'restored' && at_prompt; }
 restored_or_late() { restored || { late && at_prompt; }; }
@@ -192,7 +193,7 @@ if restored; then ok "a deletion is undone"
 else bad "a deletion is undone" "$(tail_of_screen)"; fi
 clear_screen
 send_line '/edit'
-# The question is there to be changed.
+# edits: the question is in the input line, to be changed.
 edits() { case $(last_line) in '> '?*) ;; *) return 1 ;; esac; }
 if wait_for shows 'is undone to be asked differently' && wait_for edits; then ok "/edit puts the last question into the line"
 else bad "/edit puts the last question into the line" "$(tail_of_screen)"; fi
@@ -213,7 +214,7 @@ send_line '/help'
 if wait_for shows '^/undelete .*restore' && wait_for at_prompt; then ok "the prompt survives resizing down to 10x3"
 else bad "the prompt survives resizing down to 10x3" "$(tail_of_screen)"; fi
 
-# While an answer is written nobody reads the line, so that the next line asks for the width itself.
+# During an answer no input is read, so the next input line must read the width itself.
 goes_on
 clear_screen
 send_line "$endless"
@@ -258,7 +259,7 @@ unset EDITOR
 key C-d
 ends_well "Ctrl-D ends with status 0, terminal as before" 0
 
-# Within a second and a half: where the machine stood still between the two, the next one is the second.
+# The two keys must come within a second and a half. If the machine paused between them, another one follows.
 start --temp 0 -n 8
 wait_for at_prompt
 again_or_over() { ended || [ "$(screen | grep -c 'Ctrl-C again')" -ge "$i" ]; }
@@ -270,7 +271,7 @@ while [ $i -lt 10 ] && ! ended; do
 done
 ends_well "Ctrl-C twice at an empty prompt ends, terminal as before" 0
 
-# Another weir has the session open: it is read and nothing is saved, or waited for, or weir is left.  One key says which.
+# If another weir has the session open, one key chooses: read it without saving, wait, or quit.
 mkfifo "$dir/pipe"
 HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data" \
 	"$weir" -m "$model" --each-line -n 4 -s held <"$dir/pipe" >/dev/null 2>&1 &
@@ -342,12 +343,12 @@ ends_well "SIGTERM during an answer ends with 143, terminal as before" 143
 
 # ---- hostile text ----
 
-# A document, and its name, that try to colour, to clear the screen, to set the title and to fill the clipboard.
+# A document and a file name that try to set colours, clear the screen, set the title and fill the clipboard.
 evil="$dir/evil${esc}[31m${esc}]0;OWNED$(printf '\007').txt"
 if ! printf 'Say \033[31mRED\033[0m \033[2J\033]0;OWNED\007 \033]52;c;T1dORUQ=\007 \302\233\061m \342\200\256now\r\b\b\bthen \342\200\213hid\342\200\213den\n' >"$evil"; then
 	skip "hostile text" "the file system refuses such a name"
 else
-	harmless() {   # NAME: nothing of it reached the terminal
+	harmless() {   # NAME: check that nothing of it had an effect on the terminal
 		if mux capture-pane -p -e -S - | grep -q "$esc"; then
 			bad "$1" "escapes on the screen: $(mux capture-pane -p -e -S - | grep "$esc" | head -n 2 | tr "$esc" '^')"
 		elif [ "$(mux display-message -p '#{pane_title}')" = OWNED ]; then bad "$1" "it set the title"
@@ -357,7 +358,7 @@ else
 	start --temp 0 -n 24
 	wait_for at_prompt
 	mux set-option -g set-clipboard on
-	# completion does not offer a name with control characters: a pattern reads it
+	# completion does not offer a name with control characters, so a pattern is used to read it
 	type_text "/read $dir/evil"
 	key Tab
 	type_text '*'
@@ -372,7 +373,7 @@ else
 	else
 		bad "a hostile document does nothing to the terminal" "it was not read: $(tail_of_screen)"
 	fi
-	# text of the user comes back: typed with Ctrl-V
+	# control characters typed with Ctrl-V are shown again as text
 	type_text '/system be '
 	key C-v Escape
 	type_text '[31mred'

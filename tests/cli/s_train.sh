@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/cli/s_train.sh - weir train: refusals, a training that is stopped and goes on, what it writes.
+# tests/cli/s_train.sh - weir train: errors, a training that is stopped and resumed, and its output files.
 #
 # WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
 set -u
@@ -47,7 +47,7 @@ run "$dir/text" --out "$dir/full" $small --steps 4 --full --type f16 -q
 "$weir" -m "$dir/full" -p 'Once' -n 4 >"$dir/out" 2>"$dir/err"; rc=$?
 expect "the model that was trained loads" 0 .
 
-# Stopped after a while: what comes of it in the end is the same.
+# Stopped after a while and resumed: the result is the same.
 run "$dir/text" --out "$dir/whole" $small --steps 400 -q
 mkfifo "$dir/steps"
 "$weir" train -m "$model" "$dir/text" --out "$dir/parts" $small --steps 400 --resume "$dir/point" -q >"$dir/steps" 2>"$dir/err" &

@@ -1,7 +1,7 @@
 #!/bin/sh
-# tests/cli/s_valgrind.sh - answers under valgrind, on tiny models: load, tokenise, prefill, sample, print, close; and the same with guessed
-# tokens, a share of attention, and the cache on disk.
-# The AVX2 level, because valgrind does not know AVX-512.
+# tests/cli/s_valgrind.sh - answers under valgrind with tiny models: load, tokenise, prefill, sample, print, close; and
+# the same with drafted tokens, a share of attention, and the cache on disk. The AVX2 level, because valgrind does not
+# know AVX-512.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 weir=${WEIR:-./weir}
@@ -14,8 +14,8 @@ trap 'rm -rf "$dir"' EXIT
 [ "$(uname -m)" != x86_64 ] || export WEIR_CPU=avx2
 export XDG_CACHE_HOME="$dir/cache"
 
-# under NAME OPTION...: an answer without an error or a leak.  A new model file is read in the jail first, a program that valgrind cannot start:
-# the same answer without valgrind comes before.
+# under NAME OPTION...: check that an answer has no error or leak.  A new model file is first checked in the jail, by a
+# program that valgrind cannot start, so the same answer runs once without valgrind.
 under() {
 	name=$1
 	shift
@@ -29,7 +29,7 @@ under "an answer" -m tests/vectors/models/llama-block32.gguf -p Hello -n 3 -q
 model=tests/vectors/stories260K/stories260K-q8_0.gguf
 tale=
 for _ in 1 2 3 4 5 6 7 8 9 10; do tale="$tale Once upon a time there was a little girl named Lily. She liked to play in the park."; done
-# The tale repeats itself: guesses are right and wrong.
+# The tale repeats itself, so that some drafts are right and some wrong.
 under "guessed tokens" -m $model -p "$tale" -n 24 --speculate on -v
 under "a share of attention" -m $model -p "$tale $tale $tale" -c 1200 -n 4 --read-share 0.9
 under "the cache on disk" -m $model -p "$tale $tale" -c 1200 -n 4 --kv full --kv-memory 2M
