@@ -33,7 +33,7 @@ unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_DEVICE
 bad=0
 
 left() { echo $((limit - ($(date +%s) - start))); }
-# within SECONDS COMMAND...: and not beyond the time that there is.
+# within SECONDS COMMAND...: run for at most SECONDS, and not beyond the total time.
 within() {
   most=$1
   shift
@@ -41,18 +41,18 @@ within() {
   [ "$most" -gt 0 ] || most=1
   timeout -k 5 "$most" "$@"
 }
-# keep NAME FILE TITLE: a log for $OUT, one file for many.
+# keep NAME FILE TITLE: append a log to the file NAME in $OUT.
 keep() { [ -z "${OUT:-}" ] || { echo "==== $3"; cat "$2"; } >>"$OUT/$1"; }
 row() { printf '%s\n' "$*" | tee -a "$table"; }
 wants() { case " $steps " in *" $1 "*) return 0 ;; esac; return 1; }
-# room SECONDS WHAT: is there time for it?
+# room SECONDS WHAT: true if there is time for it; else the table says that it was left out.
 room() { [ "$(left)" -ge "$1" ] && return 0; row "left out for want of time: $2"; return 1; }
 failed() { bad=$((bad + 1)); row "FAILED: $*"; }
 
 # ---- build ----
 
 jobs=$(nproc)
-# make_all ARCH: the program, the plugin and the tests; the tests may fail to build.
+# make_all ARCH: build the program, the plugin and the tests; a failure to build the tests is only reported.
 make_all() {
   make -s -j"$jobs" CUDA=1 CUDA_ARCH="$1" BUILD="$build" PROGRAM="$build/weir" "$build/weir" "$build/weir-cuda.so" "$build/mkmodel" \
     "$build/weir-cuda-host.so" "$build/tests/measure/kv_host" >"$scratch/build" 2>&1 || { tail -n 30 "$scratch/build"; echo "gpu.sh: it does not build"; exit 1; }
@@ -69,7 +69,7 @@ if wants kit; then
   for f in weir weir-cuda.so weir-cuda-host.so mkmodel; do strip -o "$kit/$f" "$build/$f" || exit 1; done
   strip -o "$kit/tests/measure/kv_host" "$build/tests/measure/kv_host" || exit 1
   for f in $units; do [ ! -e "$f" ] || strip -o "$kit/tests/cuda/$(basename "$f")" "$f"; done
-  # Every library but the compiler's and the C library's, which are at least as new wherever there is a GPU.
+  # Copy every library except the compiler's and the C library's, which are at least as new on machines with a GPU.
   ldd "$kit/weir" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so/ { print $3 }' | while read -r f; do cp -L "$f" "$kit/lib/"; done
   cp tests/vectors/stories260K/stories260K-*.gguf "$kit/models/" 2>/dev/null
   git rev-parse --short HEAD >"$kit/commit" 2>/dev/null
@@ -83,7 +83,7 @@ WEIR_CUDA=$PWD/$build/weir-cuda.so
 case $build in /*) WEIR_CUDA=$build/weir-cuda.so ;; esac
 WEIR_CUDA=${GPU_PLUGIN:-$WEIR_CUDA}
 export WEIR_CUDA
-# Libraries of a kit; and cuBLAS where it came with something else than CUDA's own packages.
+# The libraries of a kit, and cuBLAS if it is not from CUDA's own packages.
 paths=${LD_LIBRARY_PATH:-}
 [ ! -d "$build/lib" ] || paths=$(cd "$build/lib" && pwd)${paths:+:$paths}
 [ -z "$paths" ] || export LD_LIBRARY_PATH="$paths"
@@ -102,7 +102,7 @@ row "built   in $(( $(date +%s) - start )) s"
 
 # ---- tests ----
 
-# parity MODEL TOKENS: logits and greedy tokens on the device against the CPU.
+# parity MODEL TOKENS: compare logits and greedy tokens of the device with those of the CPU.
 parity() {
   for d in cpu cuda; do
     within 60 "$weir" inspect logits -q -m "$1" --device $d --tokens "$2" --out "$scratch/logits.$d" 2>"$scratch/err" ||
@@ -116,14 +116,15 @@ parity() {
   same=$(awk -F, 'NR == FNR { for (i = 1; i <= NF; i++) v[i] = $i; next } { for (n = 0; n < NF && v[n + 1] == $(n + 1); n++); print n "/" NF }' \
     "$scratch/tokens.cpu" "$scratch/tokens.cuda")
   row "$(printf '%-22s NMSE %-9s greedy tokens alike %s' "$(basename "$1" .gguf)" "$nmse" "$same")"
-  # The CPU multiplies quantised weights by 8-bit activations: 2e-3 is its part.
+  # The CPU multiplies quantised weights by 8-bit activations, which causes an error of up to 2e-3.
   awk -v e="$nmse" 'BEGIN { exit !(e < 2e-3) }' || failed "$(basename "$1"): error $nmse"
-  # Where the weights are floats, both say the same.
+  # With float weights the tokens must be the same.
   awk -v e="$nmse" -v same="$same" 'BEGIN { split(same, s, "/"); exit e < 1e-5 && s[1] != s[2] }' || failed "$(basename "$1"): other tokens, $same"
 }
 
-# What compares results runs on the device; t_cuda_device (a runtime that is played) and t_cuda_host (the processor's device) as
-# everywhere, and of the others what only the processor's device can tell (launches, guards) is counted as skipped.
+# Tests that compare results run on the device. t_cuda_device (with a fake runtime) and t_cuda_host (with the emulated
+# device) run as everywhere. In the others, checks that only the emulated device can make (launches, guards) count as
+# skipped.
 if wants tests; then
   for f in tests/cuda/t_cuda_*.c; do
     name=$(basename "$f" .c)
@@ -147,7 +148,7 @@ fi
 
 # ---- memory, races, what is not initialised ----
 
-# sanitise CHECK NAME COMMAND...: an answer that the command itself finds wrong is none of the tool's.
+# sanitise CHECK NAME COMMAND...: run under compute-sanitizer. Only errors found by the tool count, not wrong results.
 sanitise() {
   check=$1 name=$2
   shift 2
@@ -174,7 +175,7 @@ if wants sanitizer; then
           --depth 40 --fill random --reps 1 --json
       done
     done
-    # The odd shapes.
+    # Unusual shapes.
     export WEIR_TEST_CUDA=device
     for check in memcheck racecheck; do
       for name in t_cuda_attn t_cuda_select_ops t_cuda_matmul t_cuda_ops; do
@@ -218,7 +219,8 @@ if wants speed; then
     "$build/mkmodel" llama-3.1-8b "$type" "$scratch/8b.gguf" || { failed "no model of $type could be made"; rm -f "$scratch/8b.gguf"; continue; }
     figures "$scratch/8b.gguf" "8B-$type" --kv full --kv refresh:k=1/8,qc=10 --kv sift:k=4096 --prefill 512 --depth 0,8192,32768,131072 \
       --decode 32 --reps 3
-    # Entries in the machine's memory, 8 GiB of them at the last depth: fetched ahead, fetched when they are selected, all on the device.
+    # KV entries in the machine's memory, 8 GiB at the last depth: fetched ahead, fetched when selected, and all on the
+    # device.
     [ "$type" != F16 ] || for depth in 16384 65536; do
       room 90 "entries in the machine's memory at depth $depth" || continue
       within 150 "$build/tests/measure/kv_host" "$scratch/8b.gguf" $depth 64 '' sift:k=1024 >"$scratch/kv_host" 2>"$scratch/err" ||
