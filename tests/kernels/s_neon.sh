@@ -1,15 +1,15 @@
 #!/bin/sh
-# tests/kernels/s_neon.sh - the kernels for 64-bit ARM, by a compiler for it and under emulation: what they compute, not how fast.
+# tests/kernels/s_neon.sh - the kernels for 64-bit ARM, cross-compiled and emulated: their results, not their speed.
 #
-# By default fewer rounds of the tests that ask most of each kernel, in a build that compiles quickly; with WEIR_SOAK all tests of
-# kernels/, and engine/ with its models, optimised as the program is.
+# By default it runs fewer rounds of the most demanding tests of each kernel, in a build that compiles quickly; with
+# WEIR_SOAK all tests of kernels/, and of engine/ with its models, optimised like the program.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/count.sh
 packages='gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user'
 cc=aarch64-linux-gnu-gcc
 run='qemu-aarch64 -L /usr/aarch64-linux-gnu'
-# The limit of one program in seconds, about ten times what it takes.
+# The limit of one program in seconds, about ten times the usual time.
 limit=${WEIR_SOAK:+7200} limit=${limit:-400}
 
 if [ -n "${SANITIZE:-}" ]; then skip "kernels for ARM" "the build carries a sanitizer"; finish; fi
@@ -34,7 +34,7 @@ else
 	export WEIR_TEST_FEWER=16
 fi
 mkdir -p "$build"
-# build_all: the programs of $tests in $folder.
+# build_all: build the programs of $tests in $folder.
 build_all() {
 	programs=
 	for t in $tests; do programs="$programs $build/tests/$folder/$t"; done
@@ -42,13 +42,14 @@ build_all() {
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j2 CC=$cc AR=aarch64-linux-gnu-ar CFLAGS= BUILD="$build" LIBRARIES= PKG_CONFIG=false CUDA=0 DEV=1 $optimise \
 		$programs >"$build.log" 2>&1
 }
-# emulated PROGRAM [NAME...]: the program's tests whose names contain one of these words.
+# emulated PROGRAM [NAME...]: run the program's tests whose names contain one of these words.
 emulated() {
 	t=$1
 	shift
 	[ -z "${WEIR_SOAK:-}" ] || set --
-	# What it counts is added to the count here; its lines are shown as they are. The emulator itself may hang while a program
-	# starts and ends thousands of threads: a program at its limit runs once more, and this is told.
+	# Its counts are added to those of this script, and its lines are printed unchanged. The emulator may hang when
+	# a program starts and ends thousands of threads, so a program that reaches its limit runs once more, with a
+	# note.
 	timeout -k 10 $limit $run "$build/tests/$folder/$t" "$@" >"$build.out" 2>&1
 	status=$?
 	if [ $status = 124 ]; then
