@@ -1,4 +1,4 @@
-# tests/lib/count.sh - counts the results of a test script, and waits for conditions; sourced by tests/FOLDER/s_NAME.sh.
+# tests/lib/count.sh - counts the results of a test script and waits for conditions; sourced by tests/FOLDER/s_NAME.sh.
 # shellcheck shell=sh
 
 passed=0 failed=0 skipped=0
@@ -9,14 +9,14 @@ count_clock() {
 }
 count_clock
 count_last=$count_now
-# A test that took half a second or longer says so: tests/run.sh lists the slowest.
+# A test that took half a second or longer prints its time; tests/run.sh lists the slowest.
 ok() {
 	count_clock
 	count_took=$((count_now - count_last)) count_last=$count_now
 	if [ "$count_took" -lt 50 ]; then echo "  ok    $1"; else echo "  ok    $1 ($((count_took / 100)).$((count_took % 100 / 10)) s)"; fi
 	passed=$((passed + 1))
 }
-# What explains a failure is printed before it: lines with four blanks in front.
+# explain: print lines that explain a failure, before it and after four blanks.
 explain() { :; }
 bad() {
 	explain
@@ -26,7 +26,7 @@ bad() {
 	count_last=$count_now
 }
 skip() { echo "  skip  $1: $2"; skipped=$((skipped + 1)); }
-# The line that tests/run.sh adds up; ends the script.
+# Print the line that tests/run.sh adds up, and end the script.
 finish() {
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" = 0 ]
@@ -35,11 +35,11 @@ finish() {
 
 # ---- waiting ----
 
-explained=                  # set: what the last wait was in vain for has been shown already
-slow=${WEIR_TEST_SLOW:-1}   # factor on every time limit
+explained=                  # set: the screen was already shown when the last wait failed
+slow=${WEIR_TEST_SLOW:-1}   # factor for every time limit
 [ -z "${SANITIZE:-}" ] || slow=$((slow * 3))
-# wait_for [SECONDS] COMMAND...: until the command succeeds.  The limit only says when a test gives up: it is never shorter than two minutes,
-# counted in looks, so that a machine that stands still is waited for; behind a failure the next ones need not take as long.
+# wait_for [SECONDS] COMMAND...: wait until the command succeeds.  The limit only tells when to give up: it is at least
+# two minutes, counted in tries, so that pauses of the machine do not count; after a failure it is shorter.
 wait_for() {
 	left=1200
 	case $1 in
@@ -56,13 +56,13 @@ wait_for() {
 		if [ "$left" -le 0 ]; then
 			echo "    in vain it was waited for: $*"
 			explain
-			explained=1   # who fails because of it need not say so again
+			explained=1   # the failed test need not show the screen again
 			return 1
 		fi
 		sleep 0.1
 	done
 }
-# soon COMMAND...: whether it succeeds within some seconds, where either is right.
+# soon COMMAND...: true if it succeeds within some seconds, for cases where both outcomes are right.
 soon() {
 	looks=30
 	until "$@"; do

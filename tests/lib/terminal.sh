@@ -3,8 +3,8 @@
 #
 # Every terminal is a private tmux server that ends with the script.
 #
-# The machine may stop the program, tmux or the script for seconds at any time.  So:
-#   - a step waits for the result of the step before; no result depends on a pause;
+# The machine may pause the program, tmux or the script for seconds at any time.  So:
+#   - a step waits for the result of the previous step; no result depends on a pause;
 #   - the text that a step waits for must not be on the screen already;
 #   - a key after Escape is sent only when the screen shows what Escape did, because Escape and the key together are Alt with the key;
 #   - an answer during which something is to happen has no end ($endless).
@@ -30,8 +30,8 @@ esc=$(printf '\033')
 nl='
 '
 
-# What runs in the terminal: state before, the program, its status, state after.  History and settings go to an
-# empty home.  The program knows of tmux where $dir/in_tmux is there.
+# The script that runs in the terminal: saves its state, runs the program, saves the status and the state again.  The
+# home is empty.  The program is told of tmux only if $dir/in_tmux exists.
 cat >"$dir/run" <<'EOF'
 unset WEIR_MODEL DISPLAY WAYLAND_DISPLAY
 [ -e "$dir/in_tmux" ] || unset TMUX
@@ -46,11 +46,12 @@ echo "=== over ==="
 exec cat
 EOF
 
-# A fresh terminal of $columns x $rows running weir with these arguments, once there is no file $dir/hold.
+# start [ARGS]: open a new terminal of $columns x $rows that runs weir with these arguments, as soon as there is no file
+# $dir/hold.
 columns=80 rows=24
 start() {
 	mux kill-server
-	turn=$((turn + 1))   # a server that is going down still owns its socket for a moment
+	turn=$((turn + 1))   # a server that is ending still has its socket for a moment
 	socket=${socket%-*}-$turn
 	rm -f "$dir/status" "$dir/before" "$dir/after"
 	args=
@@ -61,7 +62,7 @@ screen() { mux capture-pane -p; }
 last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
 type_text() { mux send-keys -l -- "$1"; }
 key() { mux send-keys "$@"; }
-# ends_like ROW TEXT: the row ends as the text does, which may be wrapped.
+# ends_like ROW TEXT: true if the row ends like the text, which may be wrapped.
 ends_like() {
 	end=$2
 	case $end in ????*) end=${end#"${end%???}"} ;; esac
@@ -70,47 +71,47 @@ ends_like() {
 
 # ---- the full screen ----
 
-# The input line, or its last row: the one above the hints.
+# input_row: the last row of the input line, above the hints.
 input_row() { screen | tail -n 2 | head -n 1; }
 written() { ends_like "$(input_row)" "$1"; }
-# An empty input line: the program took the text, and from the same picture on its hints say whether it is at work.
+# taken: the input line is empty, so the program has taken the text; from now on the hints tell whether it is working.
 taken() { case $(input_row) in '>' | '> ') ;; *) return 1 ;; esac; }
-# A text into the input line; the text, and Enter behind it.
+# write TEXT: type it into the input line.  ask TEXT: also press Enter.
 write() { type_text "$1"; wait_for written "$1"; }
 ask() { write "$1"; key Enter; wait_for taken; }
-# Ctrl-C empties the input line.
+# empty_line: Ctrl-C empties the input line.
 empty_line() { key C-c; wait_for taken; }
-# answered QUESTION: the line with the figures stands below it, and nothing runs.
+# answered QUESTION: the line of figures is below it, and nothing runs.
 answered() {
 	at_rest && screen | awk -v asked="> $1" 'index($0, asked) == 1 { seen = 1; done = 0 } seen && /^\[[0-9]+ tokens, / { done = 1 } END { exit !done }'
 }
-# What the hints say.
+# The state that the hints show.
 at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
 busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
-# leave KEY: by this key, from rest.
+# leave KEY: quit with this key, at rest.
 leave() { wait_for at_rest; key "$1"; wait_for ended; }
 
 # ---- line mode ----
 
 at_prompt() { [ "$(last_line)" = ">" ]; }
 typed() { ! at_prompt && ends_like "$(last_line)" "$1"; }
-# Type a line, see it, send it.  From then on a prompt is the one behind what comes of it.
+# send_line TEXT: type it, wait until it is shown, press Enter.  The next prompt then comes after the output.
 send_line() {
 	type_text "$1"
 	wait_for typed "$1" || return 1
 	key Enter
 }
-# Ctrl-L leaves nothing that could be taken for what comes next.
+# clear_screen: with Ctrl-L, so that no old text is taken for the next output.
 clear_screen() { key C-l; wait_for only_a_prompt; }
 only_a_prompt() { case $(screen | grep -v '^ *$') in '>' | '> ') ;; *) return 1 ;; esac; }
 
 # ---- both ----
 
-# What the default model answers without an end, with these options: its first token becomes so likely that no other follows.
+# With these options the default model's answer has no end: its first token becomes so likely that no other follows.
 endless='Repeat the letter a forever: a a a a a a a a a a a a a a a a'
 without_end='--temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000'
 
-# The first child of a process, by /proc: not every machine has pgrep.
+# child_of PID: its first child, from /proc, because not every machine has pgrep.
 child_of() {
 	for stat in /proc/[0-9]*/stat; do
 		{ read -r line <"$stat"; } 2>/dev/null || continue
@@ -123,7 +124,7 @@ child_of() {
 	done
 }
 
-# What the screen shows, for who cannot look at it: with the blanks in front that tests/run.sh prints with a failure.
+# explain: print the screen, after the blanks by which tests/run.sh knows explanations of a failure.
 explain() {
 	[ -z "$explained" ] || { explained=; return 0; }
 	screen | grep -v '^ *$' | tail -n 30 | sed 's/^/    | /'
