@@ -1,14 +1,14 @@
 #!/bin/sh
-# tests/measure/bench.sh - `make bench`: prefill and decode in one table, the machine's own ceilings beside them.
+# tests/measure/bench.sh - `make bench`: prefill and decode in one table, beside the limits of the machine.
 #
 # Models: the default one, and files of random weights made on the spot (build/bench/): the default model's shape in
-# other types, a shape that the K types fit, and Llama 3.2 1B's.  Every round measures the machine's read bandwidth and
-# arithmetic, weir, and every peer, one after the other, so that all columns saw the same machine; the table shows medians
-# over the rounds.  Decode stands beside the bandwidth, prefill beside the arithmetic.  Prompts are read from an empty
-# cache, and the first one at every depth, too.
+# other types, a shape that the K types fit, and Llama 3.2 1B's. Every round measures the machine's read bandwidth and
+# arithmetic, weir, and every peer, one after the other, so that all are measured under the same conditions; the table
+# shows medians over the rounds.  Decode is compared with the bandwidth, prefill with the arithmetic.  Prompts are read
+# with an empty cache, the first one also at every depth.
 #
-# Without peers a round takes about four minutes on two cores with AVX-512, and the files of random weights 3 GB.  Less:
-# fewer rounds, or fewer models.
+# Without peers a round takes about four minutes on two cores with AVX-512, and the files of random weights 3 GB. Fewer
+# rounds or models need less.
 #
 #   WEIR_BENCH_MODELS="default Q8_0 Q4_0 Q4_K F16 1b-Q4_K 1b-Q8_0"    or paths of GGUF files
 #   WEIR_BENCH_ROUNDS=3  WEIR_BENCH_THREADS=2  WEIR_BENCH_PREFILL=512,7680  WEIR_BENCH_DEPTHS=0,2048,7680
@@ -38,7 +38,7 @@ model_path() {
   echo "build/bench/$1.gguf"
 }
 
-# One line a figure: TEST DEPTH WHO TPS COST, the bytes (decode) or multiply-adds (prefill) of a token
+# Prints a line for each figure: TEST DEPTH WHO TPS COST; COST: bytes (decode) or multiply-adds (prefill) of a token
 weir_figures() {
   "$weir" bench -m "$1" -t "$threads" --prefill "$prefill" --decode $steps --depth "$depths" --reps 1 --json |
     awk '{ n = split("n depth tps gbps bytes_per_token gmacs macs_per_token", key, " ")
@@ -49,7 +49,8 @@ weir_figures() {
            if (/"test":"prefill"/) print "prefill_" v["n"], v["depth"], "weir", v["tps"], v["macs_per_token"]
            if (/"test":"decode"/) print "decode", v["depth"], "weir", v["tps"], v["bytes_per_token"] }'
 }
-# Older peers have no depth option: they are asked for prompt + generation instead, and the prompt's own time is taken off.
+# Older peers have no option for the depth: they run prompt + generation, and the time of the prompt alone is
+# subtracted.
 peer_figures() {
   first=${prefill%%,*} more=${prefill#"$first"}
   filled=$(echo "$depths" | tr ',' '\n' | awk '$1 > 0' | paste -sd, -)
@@ -61,7 +62,8 @@ peer_figures() {
     # shellcheck disable=SC2086
     peer_run "$1" "$2" -p "$prefill" -n $steps $gp
   fi | awk -F'"?,"?' -v who="$3" '{ gsub(/^"|"$/, "") }
-    function get(name) { return name in col ? $(NF - col[name]) + 0 : 0 }   # from the end: a value before may hold commas
+    # counted from the end, because an earlier value may contain commas
+    function get(name) { return name in col ? $(NF - col[name]) + 0 : 0 }
     /n_prompt/ { for (i = 1; i <= NF; i++) col[$i] = NF - i; next }
     { p = get("n_prompt"); g = get("n_gen"); ts = get("avg_ts"); d = get("n_depth")
       if (p > 0 && g > 0) print "decode", p, who, ts, 0

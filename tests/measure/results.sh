@@ -1,18 +1,20 @@
 #!/bin/sh
-# tests/measure/results.sh - measures the cache policies and writes tests/results/DATE-tables.md: what they lose, and what they cost.
+# tests/measure/results.sh - measures the losses and costs of the cache policies and writes
+# tests/results/DATE-tables.md.
 #
 #   tests/measure/results.sh [PART ...]      PART: stream cascade last recovery ruler pools passkey needle speed (all when none is given)
 #
-# Every command's JSON lines are kept in $WEIR_RESULTS_RAW (build/results), one file a part; what is there is not run again, so
-# that a run that was stopped goes on where it was.  Remove a file to measure its part anew.  The page is written from all
-# files that are there.
+# The JSON lines of every command are kept in $WEIR_RESULTS_RAW (build/results), one file for each part.  Results in it
+# are not measured again, so a stopped run can be continued.  Remove a file to measure its part again.  The page is
+# written from all files there.
 #
-# WEIR (./weir), WEIR_TEST_MODEL, WEIR_SHARED (../shared: data/books, data/ruler), WEIR_RESULTS_OUT (tests/results/DATE-tables.md), and
-# the size: WEIR_RESULTS_BOOKS (4), WEIR_RESULTS_TOKENS (32768, of each book for `stream`; half of it for `cascade`), WEIR_RESULTS_WINDOWS (3 a book, for
-# `last` and `recovery`), WEIR_RESULTS_SAMPLES (10: `ruler` and `pools` take twice as many), WEIR_RESULTS_KEYS (5, for `passkey`).
-# The rows of its tables that are newer and better go to tests/results.md by hand.
-# With these sizes the parts take about 2, 1, 1.5, 1, 3, 0.7, 1, 0.3 and 0.1 hours on two idle cores.
-# WEIR_RESULTS_SMOKE=1: seconds instead of hours, to see that all of it works; the figures say nothing.
+# WEIR (./weir), WEIR_TEST_MODEL, WEIR_SHARED (../shared: data/books, data/ruler), WEIR_RESULTS_OUT
+# (tests/results/DATE-tables.md), and the size: WEIR_RESULTS_BOOKS (4), WEIR_RESULTS_TOKENS (32768, of each book for
+# `stream`; half of it for `cascade`), WEIR_RESULTS_WINDOWS (3 a book, for `last` and `recovery`), WEIR_RESULTS_SAMPLES
+# (10: `ruler` and `pools` take twice as many), WEIR_RESULTS_KEYS (5, for `passkey`). The rows of its tables that are
+# newer and better go to tests/results.md by hand. With these sizes the parts take about 2, 1, 1.5, 1, 3, 0.7, 1, 0.3
+# and 0.1 hours on two idle cores. WEIR_RESULTS_SMOKE=1: seconds instead of hours, to check that everything works; the
+# figures mean nothing.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 weir=${WEIR:-./weir}
@@ -37,7 +39,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# Treasure Island first: methods are known on it.
+# Treasure Island comes first, because results of other methods on it are known.
 shelf="stevenson-treasure-island kipling-kim melville-moby-dick conrad-nostromo hardy-tess collins-woman-in-white"
 list=
 n=0
@@ -50,7 +52,7 @@ second=${first#* }
 first=${first%% *} second=${second%% *}
 book() { echo "$shared/data/books/$1.txt"; }
 
-# measure PART ID ARGS...: run weir, keep its lines with "unit":ID in front.
+# measure PART ID ARGS...: run weir and keep its lines, with "unit":ID added in front.
 measure() {
 	part=$1 id=$2
 	shift 2
@@ -67,7 +69,7 @@ measure() {
 	awk -v head="{\"unit\":\"$id\",\"took\":$took,\"at\":$started," '{ print head substr($0, 2) }' "$work/lines" >>"$raw/$part.jsonl"
 }
 
-# kvs POLICY ...: as options.
+# kvs POLICY ...: print them as options.
 kvs() { for p in "$@"; do printf ' --kv %s' "$p"; done; }
 
 # ---- what is measured ----
@@ -83,18 +85,18 @@ stream() {
 				measure stream "$b/$w/$s/$tokens/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$tokens" --curve "$s" --kv "$kv"
 			done
 		done
-		# How many rings: the newest one must stay long enough to hold what is near.
+		# Different numbers of rings: the newest ring must be long enough for the nearest tokens.
 		for w in $w1 $w2; do
 			for kv in "cascade:size=$w,n=2,stride=$s" "cascade:size=$w,n=2,stride=$s,select=0"; do
 				measure stream "$b/$w/$s/$tokens/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$tokens" --curve "$s" --kv "$kv"
 			done
 		done
-		# As many rows as auto, the default of a talk, gives its rings: fewer tokens, two books.
+		# As many rows as the rings of auto, the default, have; with fewer tokens and two books.
 		for kv in "sink:size=$w3,stride=$s" "cascade:size=$w3,n=4,stride=$s" "cascade:size=$w3,n=2,stride=$s"; do
 			[ "$b" = "$first" ] || [ "$b" = "$second" ] || continue
 			measure stream "$b/$w3/$s/$long/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$long" --curve "$s" --kv "$kv"
 		done
-		# How the gain depends on the stride: fewer tokens, one size; one at a time in the first book only.
+		# The gain by stride: fewer tokens, one size; a stride of 1 in the first book only.
 		for t in 32 1; do
 			some=$short
 			[ "$t" = 1 ] && some=$one
@@ -116,7 +118,8 @@ stream() {
 	done
 }
 
-# The cascade as published: tokens one by one, a layer decides for all its heads by their mean, two books of 16K tokens; and how far it reaches.
+# The cascade as published: tokens one by one, one decision for all heads of a layer by their mean, two books of 16K
+# tokens; and how far back it reaches.
 cascade() {
 	size=2048 half=$((tokens / 2)) curve=512 reach=12288
 	[ "$smoke" = 1 ] && size=128 curve=64 reach=320
@@ -134,7 +137,8 @@ cascade() {
 		$(kvs "sink:size=$size,stride=64" "cascade:size=$size,n=2,stride=64" "cascade:size=$size,n=4,stride=64" "cascade:size=$size,n=2,f=4,stride=64")
 }
 
-# Policies for K entries: h2o first, which must read all anew, so that the others have its reading.
+# policies K: options for policies with K entries.  h2o comes first: it must read everything again, and the others can
+# use its reading.
 policies() {
 	k=$1
 	if [ "$smoke" = 1 ]; then
@@ -154,7 +158,7 @@ last() {
 	for b in $list; do
 		for l in $lengths; do
 			for i in $(seq "$windows"); do
-				# Windows begin at 20,000 tokens (the first is that of the simulation), then every 20,000.
+				# Windows begin at 20,000 tokens (as in the simulation), then every 20,000.
 				offset=$((20000 * i))
 				[ "$smoke" = 1 ] && offset=$((600 * i))
 				for k in $((l / 8)) $((l / 4)); do
@@ -181,8 +185,8 @@ recovery() {
 	done
 }
 
-# A sample is read once for all policies but h2o, which observes its reading.  What the model cannot do with everything in sight says nothing
-# about caches: half as many samples decide.
+# A sample is read once for all policies except h2o, which observes the reading.  Tasks that the model cannot do with
+# the full context tell nothing about caches; half as many samples decide that.
 ruler() {
 	lengths="2048 4096" from="$shared/data/ruler" few=$((samples / 2)) many=$((2 * samples))
 	[ "$smoke" = 1 ] && lengths=512 from='' few=1 many=1
@@ -203,8 +207,8 @@ ruler() {
 	done
 }
 
-# How wide a reused set is pooled, and how long answers get: the same samples under all policies.  A task takes long: one that was
-# stopped goes on with the samples that are missing, and more samples may be asked for later.
+# The pool width of a reused set, and long answers: the same samples under all policies.  A task takes long; a stopped
+# one continues with the missing samples, and more samples may be added later.
 pools() {
 	l=2048 from="$shared/data/ruler" tasks="niah_single_2 niah_multiquery niah_multivalue list_numbers copy_rows"
 	[ "$smoke" = 1 ] && l=512 from= tasks=niah_single_1
@@ -222,7 +226,7 @@ passkey() {
 	[ "$smoke" = 1 ] && lengths=700 size=128,stride=64
 	for l in $lengths; do
 		for kv in full "sink:size=$size" "cascade:size=$size,n=4" "cascade:size=$size,n=4,score=surprise"; do
-			# What the model can do with everything in sight, as far as its context reaches.
+			# With the full context only as far as the model's context reaches.
 			[ "$kv" = full ] && [ "$l" -gt 7000 ] && continue
 			[ "${kv#*surprise}" != "$kv" ] && [ "$l" -gt 40000 ] && continue
 			measure passkey "$l/$kv" eval passkey --len "$l" --samples "$keys" --kv "$kv"

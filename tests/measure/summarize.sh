@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/measure/summarize.sh BOOK [SECONDS] - does /summarize of a whole book end, and does kill -9 lose what was done?
+# tests/measure/summarize.sh BOOK [SECONDS] - checks that /summarize of a whole book ends, and that kill -9 loses no
+# finished work.
 #
 # Summarizes BOOK with WEIR (default ./weir) once without a break, and once in a session that is killed after SECONDS (default 20) and summarized
 # again until it ends.  Prints the seconds and the processor's seconds of each run, the results that the session keeps (one a section, and
@@ -10,7 +11,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 export XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config"
 
-# one NAME DATA [SECONDS]: summarize in the session of that directory; killed after so many seconds where they are given
+# one NAME DATA [SECONDS]: summarize in the session of directory DATA; killed after SECONDS if given
 one() {
 	XDG_DATA_HOME=$dir/$2 /usr/bin/time -f '%e %U %S' -o "$dir/time" sh -c '
 		if [ -n "$3" ]; then timeout -s KILL "$3" "$1" "$2" --each-line -s book --temp 0 >"$4" 2>"$5"
