@@ -22,7 +22,7 @@ keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
 die() { printf 'package: %s\n' "$*" >&2; exit 1; }
 
-# build WHAT FOLDER COMMAND: quietly, with a log of its own.
+# build WHAT FOLDER COMMAND: run the command quietly, with a log of its own.
 build() {
 	printf 'package: %s\n' "$1" >&2
 	(cd "$2" && eval "$3") >"$w/$1.log" 2>&1 || { tail -n 5 "$w/$1.log" >&2; die "$1 was not built (see $w/$1.log)"; }
@@ -53,14 +53,14 @@ APT::Sandbox::User "root";
 END
 static='libsqlite3-dev libreadline-dev libncurses-dev libssl-dev libxxhash-dev zlib1g-dev libseccomp-dev libgumbo-dev libutf8proc-dev'
 shared='libmd4c-dev libmd4c0'
-licences='libreadline8 libtinfo6'   # stand in these for the packages that are linked to
+licences='libreadline8 libtinfo6'   # have the licences of the packages that are linked statically
 system='libc6/bullseye libc6-dev/bullseye libcrypt-dev/bullseye linux-libc-dev'
 build download "$w/get" "export APT_CONFIG=$w/apt/conf; apt-get -q update && apt-get -q download $static $shared $licences $system &&
   for s in libxml2 libarchive curl; do apt-get -q source --download-only \$s || exit 1; done"
 
 # ---- what the program is linked to ----
 
-# unpack PACKAGE...: into the root.
+# unpack PACKAGE...: unpack them into the root.
 unpack() {
 	for p in "$@"; do
 		dpkg-deb -x "$w/get/${p%/*}"_*.deb "$root"
@@ -72,7 +72,7 @@ unpack() {
 	find "$root" -name '*.so' -delete
 	unpack $shared $system
 }
-# Links that begin with / mean this root.
+# Absolute links must point into this root.
 find "$root" -type l -lname '/*' | while read -r l; do
 	ln -sfn "$root$(readlink "$l")" "$l"
 done
@@ -80,7 +80,8 @@ cc="${CC:-gcc} --sysroot=$root -B$lib -L$lib -L$root/lib/$triple"
 jobs=-j$(getconf _NPROCESSORS_ONLN)
 harden='-D_FORTIFY_SOURCE=2 -fstack-protector-strong'
 
-# source NAME [PATCHES]: unpacked, with Debian's patches but for the last PATCHES.  All files of one age: what came generated is up to date.
+# source_of NAME [PATCHES]: unpack the source with Debian's patches except the last PATCHES.  All files get the same
+# time, so that generated ones count as up to date.
 source_of() {
 	dpkg-source --skip-patches -x "$w/get/$1"_*.dsc "$w/$1" >"$w/source.log" 2>&1 || die "cannot unpack the source of $1 (see $w/source.log)"
 	sed '/^#/d; /^$/d' "$w/$1/debian/patches/series" | head -n "-${2:-0}" | while read -r p _; do
@@ -96,7 +97,7 @@ source_of libarchive
 build libarchive "$w/libarchive" "./configure -q CC='$cc' CFLAGS='-O2 $harden' --prefix=/usr --libdir=/usr/lib/$triple --disable-shared --without-xml2 --without-expat \
   --without-nettle --without-openssl --without-bz2lib --without-lzma --without-zstd --without-lz4 --without-libb2 --disable-acl --disable-xattr \
   --disable-bsdtar --disable-bsdcpio --disable-bsdcat && make -s $jobs && make -s install DESTDIR=$root"
-# Debian's last two patches rename the library.  Where certificates are is weir's matter (sessions/fetch/http.c).
+# Debian's last two patches rename the library.  weir itself finds the certificates (sessions/fetch/http.c).
 source_of curl 2
 build libcurl "$w/curl" "./configure -q CC='$cc' CFLAGS='-O2 $harden' LIBS='-lpthread -ldl' PKG_CONFIG=false --disable-static --with-openssl --without-ca-bundle \
   --without-ca-path --without-zlib --without-brotli --without-zstd --without-libpsl --without-nghttp2 --without-libidn2 --without-librtmp \

