@@ -1,9 +1,9 @@
 #!/bin/sh
-# tests/circles.sh - files that need each other in a circle; run by `make check` after the build.
+# tests/circles.sh - finds files that need each other in a circle; run by `make check` after the build.
 #
-# A file needs another one when its object refers to a symbol that the other one's object defines (nm).  Files in a circle can be
-# understood and tested only together.  So there is no circle among files of different folders, and none of more than three files
-# inside one folder.
+# A file needs another one when its object refers to a symbol that the other one's object defines (nm). Files in a
+# circle can be understood and tested only together.  So circles between folders are not allowed, and within a folder a
+# circle has at most three files.
 #
 # BUILD is the folder of objects.  Prints each offence as FILE FILE ...: WHY and exits 1, or prints "circles: ok".
 set -u
@@ -16,7 +16,7 @@ find kernels engine sessions ui app -name '*.c' | sort | while read -r source; d
   [ -f "$object" ] && nm "$object" | awk -v file="$source" '$(NF - 1) ~ /^[TDBRVWCU]$/ { print file, $(NF - 1), $NF }'
 done | awk '
   function folder_of(file) { sub(/\/[^\/]*$/, "", file); return file }
-  # Tarjan: visit everything that this file needs; what comes back to it is a circle.
+  # The algorithm of Tarjan: visit everything that this file needs; a path back to it is a circle.
   function visit(v,    n, i, w, list, size, members, folder, mixed) {
     order[v] = low[v] = ++visited
     stack[++top] = v

@@ -1,11 +1,11 @@
 #!/bin/sh
-# tests/format.sh - every C, C++ and CUDA file is laid out as .clang-format says; run by `make check`.
+# tests/format.sh - checks that every C, C++ and CUDA file has the layout of .clang-format; run by `make check`.
 #
 #   tests/format.sh          print the first files that differ and exit 1, or print "format: ok"
 #   tests/format.sh --write  lay them out
 #
-# Versions of clang-format differ in details: only version 14, Debian 12's, is asked.  Generated tables stay as their
-# generators write them; a table whose columns mean something stands between "clang-format off" and "clang-format on".
+# Versions of clang-format differ in details, so only version 14, Debian 12's, is used.  Generated tables keep their
+# layout; a table with meaningful columns is put between "clang-format off" and "clang-format on".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 format=$(command -v clang-format-14 || command -v clang-format)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# tests/headers.sh - every header must compile alone, and every fuzz target, which `make test` does not build; run by `make check-headers` and `make check`.
+# tests/headers.sh - checks that every header compiles alone, and every fuzz target, which `make test` does not build;
+# run by `make check-headers` and `make check`.
 #
-# CC and FLAGS come from the Makefile; the defaults serve a run by hand.  Prints each offender with what the compiler
-# said and exits 1, or prints "headers: ok".
+# CC and FLAGS come from the Makefile; the defaults are for a run by hand.  Prints each offender with the compiler's
+# message and exits 1, or prints "headers: ok".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 CC=${CC:-cc}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/layers.sh - keeps the house in order; run by `make check-layers` and `make check`.
+# tests/layers.sh - checks the structure of the source tree; run by `make check-layers` and `make check`.
 #
 #   kernels <- engine <- sessions <- ui <- app       who may include what (tests may include anything)
 #   in a house a room includes headers of its own and of the rooms before it:
@@ -22,7 +22,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-# What git knows, and what it would add.  Without git (a source archive), all but build products.
+# Files that git knows or would add.  Without git (a source archive), all files except build products.
 list_files() {
   if [ -e .git ] && git ls-files --cached --others --exclude-standard 2>/dev/null; then
     return
@@ -41,12 +41,12 @@ check_top() {
 }
 
 check_sources() {
-  # The program is awk's, not the shell's.
+  # The program is awk, not shell.
   # shellcheck disable=SC2016
   list_files | grep -E '\.(c|h|cu|cuh|sh|py|md)$|(^|/)Makefile$' | while read -r name; do
     [ -f "$name" ] && echo "$name"
   done | xargs awk '
-    # The line without its comments, strings emptied.
+    # Returns the line without comments and with empty strings.
     function code_of(s,    out, start) {
       out = ""
       while (s != "") {
@@ -95,7 +95,7 @@ check_sources() {
       }
       if (!(folder in open_to))
         return
-      # <...> is for the system: a project header found through -I. would slip past the rule.
+      # <...> is for system headers only: a project header found through -I. would escape the rules.
       if (!quoted) {
         if (path ~ /^(app|engine|kernels|sessions|ui|tests)\//)
           offence("project header in <>: " path)
@@ -114,12 +114,13 @@ check_sources() {
       if ((!ok && !((folder " " path) in known)) || path ~ /\.\./)
         offence(folder " may not include " path)
     }
-    # ROOM/ROOM.h
+    # A door has the path ROOM/ROOM.h.
     function is_door(path,    part, n) {
       n = split(path, part, "/")
       return n == 3 && part[3] == part[2] ".h"
     }
-    # The rooms of a house from the ground up; { and } around rooms that stand beside each other.  What all of them may include.
+    # The rooms of a house from the ground up, with { and } around rooms on the same level; `all`: what all of them may
+    # include.
     function rooms(house, list, all,    room, n, i, floor, beside) {
       n = split(list, room, " ")
       open_to[house] = all
@@ -140,7 +141,7 @@ check_sources() {
       rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h engine/encoder.h engine/engine.h engine/engine_view.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h engine/engine_snapshot.h "
       rooms("sessions", "fetch import store snap", " engine/encoder.h engine/engine.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
-      open_to["sessions/import"] = open_to["sessions/import"] "engine/base/json.h " # notebooks
+      open_to["sessions/import"] = open_to["sessions/import"] "engine/base/json.h " # for notebooks
       open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
       below = " engine/encoder.h engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "
@@ -148,7 +149,7 @@ check_sources() {
       for (i = 1; i <= n_app; i++) {
         open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")
         below = below "app/" app[i] "/" app[i] ".h "
-        # A conversation knows nothing of what is stored of it.
+        # A conversation does not know how it is stored.
         if (app[i] == "conversation")
           below = below "sessions/fetch/fetch.h sessions/import/import.h sessions/store/store.h sessions/snap/snap.h sessions/sessions.h "
         if (app[i] == "reader") {
@@ -160,8 +161,8 @@ check_sources() {
       open_to["app"] = below "app/line/line.h app/tui/tui.h app/tools/tools.h "
       open_to["app/retrieval"] = open_to["app/retrieval"] "app/conversation/companion.h "
       open_to["app/reader"] = open_to["app/reader"] "app/conversation/companion.h "
-      # Against the order.  A snapshot is in a database beside that of the store, opened by the same means; a document from the web is
-      # fetched with settings of its own.
+      # Known includes against the order.  The database of snapshots is beside that of the store and is opened by the
+      # same functions; a document from the web is fetched with settings of its own.
       split("sessions/snap sessions/store/store_private.h|sessions/import sessions/fetch/curl.h", list, "|")
       for (i in list)
         known[list[i]] = 1

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/run.sh - runs the suites, as many at once as there are processors, and adds up what they say; called by `make check`.
+# tests/run.sh - runs the suites, as many at once as there are processors, and adds up their counts; called by `make
+# check`.
 #
 #   BUILD=build WEIR=./weir SANITIZE= CC=cc JOBS=2 tests/run.sh [NAME ...]      NAME: a suite (t_kv, s_cli, layers) or a folder (engine, cli)
 #
@@ -8,10 +9,11 @@
 # "  FAIL  NAME: WHY" and "  skip  NAME: WHY", and close with "N passed, M failed, K skipped".  A suite that crashes, hangs, or
 # ends in any other way than its counts say is one more failure.
 #
-# A suite whose first lines say "Awaits a terminal:" comes after the others, beside its like: what is shown in time is tested, and nearly
-# all of it is waiting.  One that says "Runs alone:" and why (it measures time) comes last, with the machine to itself.  Blocks are printed in the order of the list, whichever suite ends first; below them come
-# the slowest tests, the skipped and the failed ones.  Logs stay in $BUILD/tests/log.  V=1 shows the lines of passed tests too;
-# TEST_TIMEOUT is the limit for one suite in seconds, JOBS the number of suites at once.
+# A suite whose first lines say "Awaits a terminal:" runs after the others, together with its like: it tests what is
+# shown in time, and mostly waits. One that says "Runs alone:" and why (it measures time) runs last and alone.  Results
+# are printed in the order of the list, whichever suite ends first, then the slowest, the skipped and the failed tests.
+# Logs stay in $BUILD/tests/log. V=1 shows the lines of passed tests too; TEST_TIMEOUT is the limit for one suite in
+# seconds, JOBS the number of suites at once.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -28,7 +30,7 @@ logs=$BUILD/tests/log
 
 now() { date +%s.%N; }
 
-# suite_of tests/FOLDER/NAME.c: NAME.
+# suite_of tests/FOLDER/NAME.c: set $suite to NAME.
 suite_of() {
   suite=${1##*/}
   suite=${suite%.*}
@@ -36,13 +38,13 @@ suite_of() {
 
 # ---- one suite: tests/run.sh --suite SOURCE, for the pool below ----
 
-# fail WHY: a failure that the suite itself did not report.
+# fail WHY: count a failure that the suite itself did not report.
 fail() {
   failed=$((failed + 1))
   echo "  FAIL  $1" >> "$log"
 }
 
-# A script that says only good or bad is one test.
+# run_check: a script whose only result is its status counts as one test.
 run_check() {
   if "$1" > "$out" 2>&1 < /dev/null; then
     passed=1
@@ -53,10 +55,10 @@ run_check() {
   fi
 }
 
-# A unit test or a script test.
+# run_tests: run a unit test or a script test.
 run_tests() {
   status=0
-  # timeout leads a process group of its own: who stops the run finds it by the number of its process.
+  # timeout leads its own process group; stop() finds it by its process number.
   # shellcheck disable=SC2016 # expanded by the inner shell
   sh -c 'echo $$ > "$0"; exec "$@"' "$RUN_WORK/$suite.pid" timeout -k 10 "$limit" "$1" > "$log" 2>&1 < /dev/null || status=$?
   rm -f "$RUN_WORK/$suite.pid"
@@ -66,7 +68,7 @@ run_tests() {
     failed=${closing#*passed, } failed=${failed%% failed*}
     skipped=${closing#*failed, } skipped=${skipped%% skipped*}
   else
-    # A run that was cut off still counts what it did.
+    # Of a suite that was cut off, count the tests that ran.
     passed=$(grep -ac '^  ok  ' "$log")
     failed=$(grep -ac '^  FAIL  ' "$log")
     skipped=$(grep -ac '^  skip  ' "$log")
@@ -84,12 +86,14 @@ run_tests() {
   fi
 }
 
-# Leaves the log, and "PASSED FAILED SKIPPED SECONDS" in $RUN_WORK/SUITE; prints the suite's name when both are there.
+# run_suite: writes the log, and "PASSED FAILED SKIPPED SECONDS" to $RUN_WORK/SUITE; prints the suite's name when both
+# exist.
 run_suite() {
   suite_of "$1"
   log=$logs/$suite.log out=$RUN_WORK/$suite.out
   started=$(now) passed=0 failed=0 skipped=0
-  # No test may read or write the user's own sessions and settings, nor another suite's.  The cache stays: the model lies there.
+  # No test may read or write the user's sessions and settings, or another suite's.  The cache directory is the user's,
+  # because the model is in it.
   export XDG_DATA_HOME="$RUN_WORK/$suite.home/data" XDG_STATE_HOME="$RUN_WORK/$suite.home/state" XDG_CONFIG_HOME="$RUN_WORK/$suite.home/config"
   case $1 in
   tests/cuda/t_*)
@@ -106,7 +110,7 @@ run_suite() {
   esac
   rm -rf "$RUN_WORK/$suite.home"
   now | awk -v from="$started" -v counts="$passed $failed $skipped" '{ printf "%s %.1f\n", counts, $1 - from }' > "$out"
-  mv "$out" "$RUN_WORK/$suite"   # whole, or not there
+  mv "$out" "$RUN_WORK/$suite"   # complete, or not there
   echo "$suite"
 }
 
@@ -126,7 +130,7 @@ for name; do
   exit 2
 done
 
-# wanted SOURCE NAME...: whether its suite or its folder is among the names, or there are none.
+# wanted SOURCE NAME...: true if its suite or its folder is among the names, or if there are none.
 wanted() {
   source=$1
   suite_of "$source"
@@ -157,7 +161,7 @@ done
 RUN_WORK=$(mktemp -d) || exit 1
 export BUILD WEIR SANITIZE CC RUN_WORK
 unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_CUDA
-# What is compared bit for bit is computed where that holds; tests of a GPU name it.
+# Tests compare bit for bit, so they run on the CPU; tests of a GPU name it.
 export WEIR_DEVICE=cpu WEIR_ENCODER=off
 case $SANITIZE in *address*) export ASAN_OPTIONS="detect_leaks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}" ;; esac
 case $SANITIZE in *thread*) export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1${TSAN_OPTIONS:+ $TSAN_OPTIONS}" ;; esac
@@ -186,7 +190,7 @@ else
   red='' plain=''
 fi
 
-# report SUITE: one line of figures, then what is worth reading in the log.
+# report SUITE: print one line of figures, then the important lines of the log.
 report() {
   log=$logs/$1.log
   read -r passed failed skipped seconds < "$RUN_WORK/$1"
@@ -201,7 +205,7 @@ report() {
   fi
   sed -n "s/^  skip  /  $1: /p" "$log" >> "$RUN_WORK/.skipped"
   sed -n "s|^  ok    \(.*\) (\([0-9.]*\) s)\$|\2 $1: \1|p" "$log" >> "$RUN_WORK/.slow"
-  # Each failure again, with the lines that explain it: they stand before it in the log.
+  # Each failure again, with the lines before it in the log that explain it.
   awk -v suite="$1" '
     /^  (ok|skip)  / { n = 0; next }
     /^  FAIL  / { sub(/^  FAIL  /, ""); print "  " suite ": " $0; for (i = 0; i < n; i++) print line[i]; n = 0; next }
@@ -212,14 +216,14 @@ report() {
   total_skipped=$((total_skipped + skipped))
 }
 
-# pool JOBS SOURCE...: runs the suites and prints the name of each that has ended.
+# pool JOBS SOURCE...: run the suites and print the name of each that has ended.
 pool() {
   jobs=$1
   shift
   [ $# = 0 ] || printf '%s\n' "$@" | xargs -n 1 -P "$jobs" tests/run.sh --suite
 }
 
-# report_all SOURCE...: reads such names, and reports every suite of the list as soon as all before it are reported.
+# report_all SOURCE...: read such names, and report every suite of the list as soon as all before it are reported.
 report_all() {
   while read -r _; do
     while [ $# -gt 0 ] && suite_of "$1" && [ -f "$RUN_WORK/$suite" ]; do
@@ -227,7 +231,7 @@ report_all() {
       shift
     done
   done
-  # Who stopped the pool has not let these begin or end.
+  # The pool was stopped before these began or ended.
   for source; do
     suite_of "$source"
     echo "0 1 0 0" > "$RUN_WORK/$suite"
@@ -251,7 +255,7 @@ report_all() {
   [ "$total_failed" = 0 ]
 }
 
-# The lists are words.
+# The lists consist of words.
 JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
 # shellcheck disable=SC2086
 { pool "$JOBS" $together; pool "$JOBS" $awaiting; pool 1 $alone; } | report_all $together $awaiting $alone

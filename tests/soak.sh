@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/soak.sh [MINUTES] - `make soak`: what takes too long for every test run.  Sanitizer builds of all unit tests, one flow
-# under valgrind, every fuzz target for its share of the minutes (default 30).  Prints its figures and closes with
+# tests/soak.sh [MINUTES] - `make soak`: tests that take too long for every run. Sanitizer builds of all unit tests, one
+# flow under valgrind, every fuzz target for its share of the minutes (default 30). Prints its figures and closes with
 # "N passed, M failed, K skipped".
 set -u
 minutes=${1:-30}
@@ -23,8 +23,8 @@ elif WEIR_CPU=$([ "$(uname -m)" != x86_64 ] || echo avx2) valgrind -q --error-ex
   --temp 0 -q >/dev/null 2>valgrind.log; then ok "one answer under valgrind: no error, no leak"; rm -f valgrind.log
 else bad "one answer under valgrind (see valgrind.log)"; fi
 
-# Saved sequences, chat.db and kv.db, keys and pictures: what is random there, many times as long.  10,000 kills of each
-# file, 6,000 power failures.
+# The random parts of saved sequences, chat.db and kv.db, keys and pictures run many times as long.  10,000 kills of
+# each file, 6,000 power failures.
 for run in t_snapshot:7 t_families:1 t_rollback:65 t_reference:1 t_token:1 t_snaps:1 t_killed_step:40 t_cache_view:20 t_store_harm:46 t_snaps_damage:84 t_store_power:20 t_keys:50 t_display:20 t_ui_random:20 t_markdown:30 t_transcript:50 t_input:10 t_input_vi:10 \
            t_panes_random:30 t_filter_pty:500 t_store:10 t_lag:1 t_endless:1 t_kv_memory:1 \
            t_patterns_import:1 t_patterns_screen:1 t_patterns_answers:1; do
@@ -35,7 +35,7 @@ for run in t_snapshot:7 t_families:1 t_rollback:65 t_reference:1 t_token:1 t_sna
   else bad "$t (see $log)"; fi
 done
 
-# Documents made to harm, at their whole size.
+# Hostile documents in full size.
 dir=$(mktemp -d)
 if nice python3 tests/cli/hostile.py "$dir" ./weir all >"$dir.log" 2>&1 && ! grep -q '^bad ' "$dir.log"
 then ok "hostile documents: $(sed -n '$s/^note //p' "$dir.log")"; rm -f "$dir.log"
@@ -74,7 +74,7 @@ if ! command -v clang >/dev/null; then skip "fuzzing: clang is not installed"
 elif ! nice make --no-print-directory fuzz >/dev/null || ! nice make --no-print-directory fuzz FUZZ_COMPARE=0 >/dev/null
 then bad "fuzz targets do not build"
 else
-  # Half of the time for finding inputs that reach something new, half for many runs on what was found.
+  # Half of the time is for finding inputs that reach new code, half for many runs on what was found.
   n=$(echo "$targets" | wc -w)
   seconds=$((minutes * 30 / (n > 0 ? n : 1)))
   for t in $targets; do

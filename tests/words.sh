@@ -1,12 +1,14 @@
 #!/bin/sh
-# tests/words.sh - one word per thing, in comments, messages and pages; run by `make check-words` and `make check`.
+# tests/words.sh - checks that each thing has one name in comments, messages and pages; run by `make check-words` and
+# `make check`.
 #
 #   tests/words.sh             names each line that says a thing by a word that is not its own, where there are more than allowed
 #   tests/words.sh --lower     writes tests/words.txt anew where there are fewer by now; it never allows more
 #
-# `words` below has a line for each: a name, what to say, and the wrong words as a regular expression (in small letters, a word's end
-# at both ends).  They are phrases that can hardly be plain English: "talk" after an article, not "talk to".  Names in code are no
-# words.  tests/words.txt says how many lines a folder may still have; a folder and a word without a line may have none.
+# `words` below has a line for each thing: a name, what to say, and the wrong words as a regular expression (in lower
+# case, with word ends at both ends).  They are phrases that are hardly plain English: "talk" after an article, not
+# "talk to".  Names in code do not count.  tests/words.txt tells how many such lines a folder may still have; without an
+# entry it may have none.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -35,7 +37,7 @@ list_files() {
   find . -type f ! -path './.git/*' ! -path './build*' | sed 's|^\./||'
 }
 
-# "FOLDER WORD FILE:LINE: what to say" for each line.  A file at the top level is a folder of its own.
+# "FOLDER WORD FILE:LINE: what to say" for each line. A file at the top level counts as a folder of its own.
 # shellcheck disable=SC2016 # the program is awk's
 find_words() {
   list_files | grep -E '\.(c|h|cc|cu|cuh|sh|md|1|5|7)$|^Makefile$' | grep -vxE 'tests/words\.sh|tests/cli/s_house\.sh|LICENSE' |
@@ -51,7 +53,7 @@ find_words() {
           wrong[n_word] = "(^|[^a-z0-9_])(" substr(line[i], length(part[1]) + length(part[2]) + 3) ")([^a-z0-9_]|$)"
         }
     }
-    # The comments and strings of a line of C; code becomes a bar, which parts them.
+    # Returns the comments and strings of a line of C, separated by a bar for code between them.
     function prose_of(s,    out) {
       out = ""
       while (s != "") {
