@@ -66,8 +66,8 @@ struct front {
 	/* Show the numbered sources of the last answer, once before the answer and again below it. NULL: the front
 	 * end shows them as lines of text only. */
 	void (*sources)(struct chat *, const struct answer_sources *);
-	/* Mark the numbers and names of the last answer that its sources do not have. words: a newline behind each. NULL:
-	 * the front end only lists them below the answer. */
+	/* Mark the numbers and names of the last answer that its sources do not have. words: a newline after each.
+	 * NULL: the front end only lists them below the answer. */
 	void (*unsupported)(struct chat *, const char *words);
 	/* Ask whether to stop long work: reading a growing file, or a summary. 0 = go on; 1 = another job waits:
 	 * chat_stream() returns, a summary goes on; 2 = the user wants to stop. NULL: go on always. */

@@ -187,8 +187,8 @@ static size_t format_named(const char *arg, enum export_format *format)
 	return 0;
 }
 
-/* Append "weir-NAME.ENDING". NAME is the session's title, with "-" for each run of characters that are no ASCII
- * letters or digits. */
+/* Append "weir-NAME.ENDING". NAME is the session's title, with "-" for each run of characters other than ASCII letters
+ * and digits. */
 static void default_name(struct chat *c, const char *ending, struct str *out)
 {
 	struct str title = { 0 };

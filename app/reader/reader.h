@@ -51,7 +51,7 @@ int conversation_return(struct conversation *);
 /* Return where to cut the text p[from .. n): at the last place between two words. If there is no such place, return
  * `from` (wait for more text). A long text is then cut before a punctuation mark, or after any whole character. */
 size_t text_cut(const char *p, size_t from, size_t n);
-/* Tokenize a text as it would be tokenized behind a letter, and append the tokens. Returns 0 or -1. */
+/* Tokenize a text as it would be tokenized after a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */

@@ -160,7 +160,7 @@ struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- unsupported.c: numbers and names of an answer that the model was not given ---- */
 
-/* Return the numbers and names of the last answer that the model was not given, with a newline behind each; valid until
+/* Return the numbers and names of the last answer that the model was not given, with a newline after each; valid until
  * the next turn. */
 const char *unsupported_words(const struct conversation *);
 /* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. */

@@ -93,7 +93,7 @@ struct source candidate_source(const struct candidates *, size_t i);
 
 /* What is compared with the passages: text[0] is the question; text[1] is the user's last message and the question, if
  * the question refers to earlier messages ("he", "that"), else empty. Many questions with a pronoun can be understood
- * alone, others only behind that message: the mean of the two vectors stands for both. */
+ * alone, others only after that message: the mean of the two vectors stands for both. */
 struct asked {
 	struct str text[2];
 };

@@ -97,7 +97,7 @@ static void key_add(struct word w, struct str *out)
 /* ---- the words that the model was given ---- */
 
 struct given {
-	struct str keys;  /* keys of all words, each with a NUL behind it */
+	struct str keys;  /* keys of all words, each followed by a NUL */
 	const char **key; /* [n] the keys, sorted */
 	size_t n;
 };

@@ -49,7 +49,7 @@ enum event_what {
 	EV_SAY,
 	/* source[n_source]: sources of the answer to question number `at`; SIZE_MAX = the last question */
 	EV_SOURCES,
-	EV_UNSUPPORTED, /* text: words of the last answer that its sources do not have, a newline behind each */
+	EV_UNSUPPORTED, /* text: words of the last answer that its sources do not have, a newline after each */
 	EV_SESSIONS,    /* the list of sessions has changed */
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */
