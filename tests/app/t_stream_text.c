@@ -642,7 +642,7 @@ TEST(a_document_that_is_added_beside_the_text)
 	reader_close(&a);
 }
 
-/* ---- where it comes from ---- */
+/* ---- sources of the text ---- */
 
 static int stream_all(const char *path, struct str *out, struct err *e)
 {
@@ -812,7 +812,7 @@ TEST(a_pipe_that_waits)
 	unlink(path);
 	CHECK(mkfifo(path, 0600) == 0);
 	CHECK(text_source_open(&s, path, &e) == 0);
-	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER); /* nobody writes yet */
+	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER); /* no process writes yet */
 	w = open(path, O_WRONLY);
 	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER);
 	CHECK(write(w, "one line\n", 9) == 9);

@@ -6,7 +6,7 @@
 #include "app/retrieval/retrieval_private.h"
 #include "tests/lib/scene.h"
 
-/* Check the list for an answer; entries have a newline behind them. */
+/* Check the list for an answer; entries are followed by a newline. */
 static void check_list(struct scene *s, const char *answer, const char *want)
 {
 	struct str out = { 0 };

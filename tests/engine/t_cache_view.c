@@ -73,7 +73,7 @@ static struct selector *selector(struct timeline *tl)
 	return tl->cache.selecting ? &tl->cache.sel : NULL;
 }
 
-/* ---- what must always hold ---- */
+/* ---- what must always be true ---- */
 
 static int part(int32_t n, int32_t of)
 {
@@ -811,7 +811,7 @@ TEST(how_much_is_read)
 	}
 }
 
-/* ---- every policy, whatever happens ---- */
+/* ---- every policy with random steps ---- */
 
 /* clang-format off */
 static const char *const every[] = {

@@ -281,7 +281,7 @@ TEST(measuring_changes_nothing)
 	int32_t plain[40], timed[40];
 	struct timeline *tl = open_kv(e, "sift:k=8", 100);
 
-	CHECK(measured(tl, plain) == 0); /* nobody asked */
+	CHECK(measured(tl, plain) == 0); /* timeline_measure() was not called */
 	timeline_close(tl);
 	tl = open_kv(e, "sift:k=8", 100);
 	timeline_measure(tl, 1);

@@ -43,7 +43,7 @@ struct recipe {
 	int32_t n_layer, n_embd, n_head, n_kv, head_dim, n_ff;
 	int bias, norms, tied;
 	int32_t factors;    /* values of rope_freqs.weight; 0 = none */
-	float factor;       /* what they hold */
+	float factor;       /* the value of all of them */
 	struct shape shape; /* one tensor that has another shape or type, or is dropped or added */
 	struct change change[4];
 };

@@ -401,7 +401,7 @@ TEST(rotation_holds_after_a_million_tokens)
 	}
 }
 
-/* ---- who stays ---- */
+/* ---- which tokens are kept ---- */
 
 struct judge {
 	int32_t tok[RINGS_MOST][256], cnt[RINGS_MOST], n, w, f, sinks, t;

@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-/* ---- a pseudo terminal with somebody who reads ---- */
+/* ---- a pseudo terminal and a thread that reads its output ---- */
 
 static const char mark[] = "\1here\1";
 

@@ -137,7 +137,7 @@ TEST(gitignore)
 	CHECK(!mkdir("../.git", 0700));
 	finds(".", "./b/x.c");
 	CHECK(!chdir(".."));
-	/* a link is no file of patterns */
+	/* a .gitignore that is a link is not used */
 	CHECK(!rename(".gitignore", "a/ignore") && !symlink("a/ignore", ".gitignore"));
 	finds(".", "./a/b/x.c ./a/ignore ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
 	CHECK(!chdir(".."));

@@ -120,7 +120,7 @@ TEST(lists)
 	     "a) 1\nb) 2\na) 1\n\n-\n\nc) 3\n\n-\n\nd) 4\n\n-\n\ne) 5\n\n-\n\nf) 6");
 	TEXT(LIST("L1", I(P("1" NOTE(LIST("L1", I(P("in")) I(P("a note")))))) I(P("2"))),
 	     "a) 1[1]\nb) 2\n\n[1] a) in\nb) a note");
-	/* Letters behind z. */
+	/* Labels after z. */
 	TEXT(LIST("L1", "<text:list-item text:start-value='26'>" P("z") "</text:list-item>" I(
 				P("27")) "<text:list-item text:start-value='703'>" P("703") "</text:list-item>"),
 	     "z) z\naa) 27\naaa) 703");

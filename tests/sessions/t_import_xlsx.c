@@ -27,7 +27,7 @@ static const char styles[] =
 static const char two_sheets[] = SHEETS("<sheet name='Sales &amp; more' sheetId='1' r:id='r1'/>"
                                         "<sheet name='Old' state='hidden' sheetId='2' r:id='r2'/>");
 
-/* Convert a workbook of two sheets; second NULL: it is missing. */
+/* Convert a workbook of two sheets. second: NULL = the second sheet is missing. */
 static int convert(const char *workbook, const char *first, const char *second, struct doc *d, struct err *e)
 {
 	struct part parts[] = {
@@ -118,13 +118,13 @@ TEST(days_from_1904)
 
 TEST(places)
 {
-	/* columns without cells are left out, rows without cells part blocks */
+	/* columns without cells are left out, rows without cells separate blocks */
 	becomes(ROWS("<row r='3'>" C("C3", "1") C("E3", "2") "</row><row r='4'>" C(
 			"E4", "3") "<c r='F4'/><c r='G4'><v> </v></c></row>"
 	                           "<row r='9'>" C("C9", "4")
 	                                   C("XFD9", "5") "</row><row r='1048576'>" C("XFD1048576", "6") "</row>"),
 	        HEAD "1 | 2\n | 3\n\n4 |  | 5\n\n |  | 6", "");
-	/* without places, or with impossible ones, cells follow each other */
+	/* cells without positions, or with impossible ones, are put one after the other */
 	becomes(ROWS("<row><c><v>1</v></c><c><v>2</v></c></row><row r='0'><c r='XFE2'><v>3</v></c><c r='7'><v>4</v></c></row>"),
 	        HEAD "1 | 2\n3 | 4", "");
 	becomes(ROWS("<row r='1' hidden='1'>" T("A1", "a\nb  c") T("B1", "x &lt; y") "</row>"), HEAD "a b c | x < y",
@@ -143,7 +143,7 @@ TEST(sheets)
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, d.text.n)->text, "Old");
 	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 0)->text, "Sales & more");
 	doc_free(&d);
-	/* A sheet counts once, a missing one is said, a damaged one is read as far as it goes. */
+	/* A sheet is read only once, a missing one is reported, a damaged one is read up to the damage. */
 	CHECK(!convert(SHEETS("<sheet name='A' r:id='r1'/><sheet name='B' r:id='r1'/><sheet name='C' r:id='r2'/>"),
 	               "<worksheet><sheetData><row>" C("A1", "1") "</row><row", NULL, &d, &e));
 	CHECK_STR(str_text(&d.text), "A\n\n1");

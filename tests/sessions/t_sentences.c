@@ -42,7 +42,7 @@ TEST(sentences_of_all_texts_are_found_with_their_words)
 	CHECK(!f.n);
 	free(f.at);
 	a = add(x, first);
-	CHECK(add(x, " \n") > a); /* nothing is said */
+	CHECK(add(x, " \n") > a); /* a text without words gets a number, too */
 	b = add(x, second);
 	CHECK(a > 0 && b > a);
 	CHECK_INT(add(x, first), a); /* once */

@@ -861,7 +861,7 @@ TEST(an_engine_that_fails)
 	box_close(&b);
 }
 
-/* ---- what is there ---- */
+/* ---- lists of snapshots ---- */
 
 struct infos {
 	struct snap_info at[8];

@@ -165,7 +165,7 @@ TEST(hostile_documents)
 	CHECK_MSG(most < 3 * test_patience(), "%.0f ms with number %zu", most * 1e3, slowest);
 }
 
-/* ---- whatever comes ---- */
+/* ---- random keys, sizes and data ---- */
 
 /* Fill out with hostile pieces of text: at most n bytes, no NUL. */
 static void hostile(char *out, size_t n)

@@ -460,7 +460,7 @@ TEST(lens)
 	add(t, UI_NOTICE, "not counted");
 	add(t, UI_ASSISTANT, text);
 	transcript_lens(t, 0, span, LEN(span));
-	transcript_lens(t, 7, span, 1); /* there is none */
+	transcript_lens(t, 7, span, 1); /* there is no such message */
 	CHECK_STR(
 		drawn(t, 40, 3, 1),
 		"not counted\nnnnnnnnnnnn\n\nThe quick brown fox^[ jumps\n    gggggAAAAAAA      ggggg\nn = notice\ng = evicted\nA = text+faint\n");
