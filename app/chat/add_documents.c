@@ -119,27 +119,65 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
+/* Show which page is being recognised: by the front end, or before there is one, on the progress line of the import. */
+static void on_page(int32_t page, int32_t pages, double left, void *ud)
+{
+	struct chat *c = ud;
+
+	str_clear(&c->recognising);
+	recognition_text(page, pages, left, &c->recognising);
+	if (c->front)
+		c->front->progress(c, c->recognising.p, 0, 0);
+	else if (c->importing.on)
+		progress_now(&c->importing, c->recognising.p);
+	else
+		progress_line(&c->importing, c->recognising.p);
+}
+
+void document_recognition(struct chat *c)
+{
+	recognition_begin(&c->o, on_page, c);
+}
+
+static void import_begin(struct chat *c)
+{
+	progress_begin(&c->importing, c->o.quiet, "importing the document");
+	progress_slow(&c->importing, c->o.quiet);
+	document_recognition(c);
+	signals_work(1);
+}
+
+static void import_end(struct chat *c)
+{
+	signals_work(0);
+	progress_clear(&c->importing);
+	if (c->recognising.n && c->front)
+		c->front->progress(c, "reading", -1, 0);
+	str_free(&c->recognising);
+	if (c->interactive)
+		signals_take_int(); /* this Ctrl-C has stopped the import: hide it from the prompt */
+}
+
 static int path_add(struct chat *c, const char *path_or_dash, struct err *e)
 {
-	struct progress progress;
 	struct doc doc = { 0 };
 	int rc;
 
-	progress_begin(&progress, c->o.quiet, "importing the document");
-	signals_work(1);
+	import_begin(c);
 	rc = doc_read(path_or_dash, &doc, e);
-	signals_work(0);
-	progress_clear(&progress);
-	if (c->interactive)
-		signals_take_int(); /* this Ctrl-C has stopped the import: hide it from the prompt */
+	import_end(c);
 	return rc < 0 ? -1 : document_add(c, &doc, e);
 }
 
 int chat_document_bytes(struct chat *c, const char *name, const char *bytes, size_t n, struct err *e)
 {
 	struct doc doc = { 0 };
+	int rc;
 
-	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : document_add(c, &doc, e);
+	import_begin(c);
+	rc = doc_decode(name, bytes, n, &doc, e);
+	import_end(c);
+	return rc < 0 ? -1 : document_add(c, &doc, e);
 }
 
 /* Tell the user the token count of a document that was added together with others. */

@@ -136,6 +136,7 @@ void chat_close(struct chat *c, struct options *o)
 	session_log_close(c->log);
 	conversation_close(&c->conv);
 	reasoning_free(&c->think);
+	str_free(&c->recognising);
 	str_free(&c->shown);
 	str_free(&c->not_found);
 	str_free(&c->proposed);

@@ -79,8 +79,10 @@ struct front {
 struct chat {
 	struct options o; /* copy of the options, which /set changes */
 	struct conversation conv;
-	struct progress opening; /* progress line while the KV cache is allocated */
-	struct session_log *log; /* NULL: the conversation is not stored */
+	struct progress opening;   /* progress line while the KV cache is allocated */
+	struct progress importing; /* progress line while a document is imported */
+	struct str recognising;    /* text of the progress while pages are recognised; "" = none are */
+	struct session_log *log;   /* NULL: the conversation is not stored */
 	/* The search index of the documents; NULL until the first search. index_kept: 1 = it is in the session's store,
 	 * 0 = in memory. index_from: bytes at the beginning of growing texts that were no longer searched when the
 	 * index was opened. */

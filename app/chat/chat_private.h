@@ -32,6 +32,8 @@ size_t word_end(const char *text, size_t n, size_t at);
 
 /* Add a document, and free doc. A document of the same file is replaced; with equal text it stays. Returns 0 or -1. */
 int document_add(struct chat *, struct doc *, struct err *);
+/* Let the imports that follow recognise scanned pages as the options say, and show how far they are. */
+void document_recognition(struct chat *);
 /* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing if questions
  * come from a pipe: then the first question prefills them. */
 void documents_prefill(struct chat *, size_t from);

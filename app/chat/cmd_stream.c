@@ -151,6 +151,7 @@ void chat_stream(struct chat *c)
 	s->reading.left = -1;
 	timeline_resume(c->conv.tl);
 	signals_watch(c->conv.tl);
+	document_recognition(c);
 	while ((rc = read_piece(c, &piece, &e)) == 1)
 		;
 	signals_watch(NULL);

@@ -32,6 +32,7 @@ struct undone; /* an entry of the redo stack: conversation_private.h */
  * has copies of all that is displayed. */
 struct answer_source {
 	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
+	int recognised;             /* as in struct document_place */
 	size_t line, last_line;     /* first and last line of the passage, from 1; 0 for a document with pages */
 	size_t from, to;            /* byte range of the passage in the document's body */
 	/* byte range of the quote: the best sentence of the passage if found is 1, else the passage's beginning */
@@ -96,6 +97,7 @@ struct document {
 /* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document; NULL = none. */
 struct document_place {
 	const char *page, *heading;
+	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
 };
 
 enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND, STOP_LOOP };
@@ -278,6 +280,12 @@ int conversation_restore_document(struct conversation *, const struct doc *, siz
 /* Find the page and the heading above the first byte of [from, to) that is not blank; byte offsets count from the
  * document's body. If no heading is above this byte, take the first heading within the range. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
+typedef void recognition_fn(int32_t page, int32_t pages, double left, void *ud);
+/* Let the import recognise scanned pages and pictures as the options say, and call progress (may be NULL) before each
+ * page. Call it before each import: the options may have changed. In recognition.c. */
+void recognition_begin(const struct options *, recognition_fn *progress, void *ud);
+/* Append "recognising page 3 of 22, 40 s left". left: seconds, < 0 = unknown. */
+void recognition_text(int32_t page, int32_t pages, double left, struct str *out);
 /* Return the index of the document that was imported from file `path`, or SIZE_MAX. */
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */

@@ -69,12 +69,15 @@ void document_place(const struct document *d, size_t from, size_t to, struct doc
 		if (d->mark[i].kind == MARK_HEADING)
 			heading = &d->mark[i];
 	*out = (struct document_place){ .page = page && *page->text ? page->text : NULL,
-		                        .heading = heading && *heading->text ? heading->text : NULL };
+		                        .heading = heading && *heading->text ? heading->text : NULL,
+		                        .recognised = page && page->level == PAGE_RECOGNISED };
 }
 
 void document_place_json(const struct document_place *place, struct str *out)
 {
 	json_page(out, "page", place->page);
+	if (place->recognised)
+		json_bool(out, "recognised", 1);
 	if (place->heading)
 		json_string(out, "heading", place->heading);
 	else

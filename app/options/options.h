@@ -145,6 +145,7 @@ struct options {
 	const char *theme;     /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
+	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
 	/* most passages that are sent with a question; -1 = chosen by the model's size */
 	int32_t passages;

@@ -134,6 +134,8 @@ const struct option_def option_defs[] = {
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), -1, 50},
 	{"encoder", 'e', OPT_TEXT, "auto|off|FILE", "WEIR_ENCODER", "search documents also by meaning, with a text encoder: a GGUF file, or a name of 'weir models' (auto: the one of 'make model', if it is there)",
 		CHAT | CMD_DOCTOR | CMD_MODELS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(encoder), 0, 0},
+	{"ocr-lang", 0, OPT_TEXT, "auto|LANG", NULL, "languages of scanned pages and pictures, as tesseract names them: eng, deu+eng (auto: the document's, else English)",
+		CHAT | CMD_INSPECT_DOCUMENT | CMD_EVAL_ASK, OPT_CONFIG | OPT_SET, AT(ocr_lang), 0, 0},
 	{"sources", 0, OPT_CHOICE, "on|off", NULL, "number and show the passages that answer a question, and which the answer attended to",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 
@@ -242,6 +244,7 @@ void options_default(struct options *o)
 		.docs = "auto",
 		.sources = "on",
 		.encoder = "auto",
+		.ocr_lang = "auto",
 		.theme = "auto",
 		.mouse = "on",
 		.panel = "off",

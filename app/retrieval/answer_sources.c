@@ -64,6 +64,7 @@ static struct answer_source *source_add(const struct conversation *conv, size_t 
 	new->doc = text_copy(d->name);
 	new->page = text_copy(at.page);
 	new->heading = text_copy(at.heading);
+	new->recognised = at.recognised;
 	if (!at.page && d->type <= DOC_SOURCE) {
 		new->line = d->lines + 1 + lines_in(body, body + from);
 		new->last_line = new->line + lines_in(body + from, body + to);

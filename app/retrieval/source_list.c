@@ -16,7 +16,7 @@ void answer_source_place(const struct answer_source *s, struct str *out)
 {
 	str_adds(out, s->doc);
 	if (s->page)
-		str_addf(out, ", page %s", s->page);
+		str_addf(out, ", page %s%s", s->page, s->recognised ? " (recognised)" : "");
 	if (s->heading)
 		str_addf(out, ", \"%s\"", s->heading);
 	if (s->line && s->last_line > s->line)
@@ -115,7 +115,10 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 
 		json_open(out, NULL, '{');
 		json_string(out, "doc", s->doc);
-		document_place_json(&(struct document_place){ .page = s->page, .heading = s->heading }, out);
+		document_place_json(&(struct document_place){ .page = s->page,
+		                                              .heading = s->heading,
+		                                              .recognised = s->recognised },
+		                    out);
 		if (s->line)
 			range_json("lines", s->line, s->last_line, out);
 		range_json("bytes", s->from, s->to, out);
@@ -166,11 +169,12 @@ void answer_sources_read(struct jv list, struct answer_sources *out)
 
 	*out = (struct answer_sources){ 0 };
 	while (out->n < ANSWER_SOURCES_MOST && list.p && *list.p == '[' && jv_next(list, &it, NULL)) {
-		struct jv sent = jv_get(it, "sent");
+		struct jv sent = jv_get(it, "sent"), recognised = jv_get(it, "recognised");
 		struct answer_source s = {
 			.doc = read_text(jv_get(it, "doc")),
 			.page = read_text(jv_get(it, "page")),
 			.heading = read_text(jv_get(it, "heading")),
+			.recognised = recognised.p && *recognised.p == 't',
 			.text = read_text(jv_get(it, "text")),
 			.sent = sent.p && *sent.p == 't',
 			.share = -1,

@@ -133,6 +133,21 @@ static void doctor_jail(struct str *s)
 	str_free(&jail);
 }
 
+/* Append which program reads scanned pages and pictures. */
+static void doctor_scans(struct str *s)
+{
+	struct str program = { 0 };
+	struct err e = { 0 };
+
+	line_head(s, "scans");
+	if (doc_recogniser(&program, &e) < 0)
+		str_adds(s, e.msg);
+	else
+		clean_line(program.p, program.n, s);
+	str_adds(s, "\n");
+	str_free(&program);
+}
+
 static void doctor_model(const struct options *o, struct str *s)
 {
 	struct str path = { 0 };
@@ -405,6 +420,7 @@ int cmd_doctor(const struct options *o)
 	doctor_libraries(&s);
 	doctor_terminal(&s);
 	doctor_jail(&s);
+	doctor_scans(&s);
 	if (model_server(o))
 		doctor_server(o, &s);
 	else

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/conversation/conversation.h"
 #include "app/tools/tools.h"
 #include "ui/text/text.h"
 #include "engine/base/json.h"
@@ -36,6 +37,8 @@ static void add_marks(const struct doc *d, struct str *s)
 		json_string(s, "text", m->text);
 		if (m->kind == MARK_HEADING)
 			json_int(s, "level", m->level);
+		else if (m->level == PAGE_RECOGNISED)
+			json_bool(s, "recognised", 1);
 		json_close(s, '}');
 	}
 	json_close(s, ']');
@@ -126,12 +129,33 @@ static void say_outline(const struct doc *d)
 			say("%10s", "byte");
 		str_clear(&s);
 		if (m->kind == MARK_PAGE)
-			str_addf(&s, "page %s", m->text);
+			str_addf(&s, "page %s%s", m->text, m->level == PAGE_RECOGNISED ? " (recognised)" : "");
 		else
 			str_addf(&s, "%*s%s", 2 * m->level, "", m->text);
 		say("%10zu  %s", m->at, s.p);
 	}
 	str_free(&s);
+}
+
+static void on_page(int32_t page, int32_t pages, double left, void *ud)
+{
+	struct str s = { 0 };
+
+	recognition_text(page, pages, left, &s);
+	progress_now(ud, s.p);
+	str_free(&s);
+}
+
+static int read_file(const struct options *o, struct doc *d, struct err *e)
+{
+	struct progress progress;
+	int rc;
+
+	progress_init(&progress, o->quiet, o->verbose, "", "");
+	recognition_begin(o, on_page, &progress);
+	rc = doc_read(o->file[0], d, e);
+	progress_clear(&progress);
+	return rc;
 }
 
 int cmd_inspect_document(const struct options *o)
@@ -145,7 +169,7 @@ int cmd_inspect_document(const struct options *o)
 		err_set(&e, ERR_USAGE, "'weir inspect document' wants one FILE, an address, or '-'");
 		return fail(&e);
 	}
-	if (doc_read(o->file[0], &d, &e) < 0)
+	if (read_file(o, &d, &e) < 0)
 		return fail(&e);
 	if (o->json)
 		document_json(o, &d, &s);

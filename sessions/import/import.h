@@ -25,16 +25,24 @@ enum doc_type {
 	DOC_SUBTITLES,
 	DOC_MAIL,
 	DOC_XLSX,
+	DOC_PICTURE, /* PNG, JPEG, TIFF: its text is recognised */
 	DOC_TYPES
 };
 /* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf",
- * "notebook", "subtitles", "mail", "xlsx" */
+ * "notebook", "subtitles", "mail", "xlsx", "picture" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
+/* How the text of a page was found. Only PAGE_TEXT and PAGE_RECOGNISED are stored in chat.db. */
+enum page_state {
+	PAGE_TEXT,       /* it stands in the file */
+	PAGE_RECOGNISED, /* it was recognised in a picture of the page, and may hold errors */
+	PAGE_EMPTY,      /* the page has none */
+	PAGE_UNREADABLE, /* the page's fonts do not say which characters its glyphs stand for */
+};
 struct mark {
 	enum mark_kind kind;
-	int level; /* headings: 1 to 6 */
+	int level; /* headings: 1 to 6; pages: enum page_state */
 	/* offset in the text of the first byte of the page, heading or paragraph. A page or section ends where the next
 	 * one begins */
 	size_t at;
@@ -88,6 +96,20 @@ int doc_address(const char *said, struct str *url, struct str *shown, struct err
 /* Set the function that every import of this process polls, twenty times a second and from any thread. If it returns
  * nonzero, the import ends with ERR_CANCELLED. NULL removes it. */
 void doc_stop_when(int (*stopped)(void));
+/* How the text of pictures is recognised: of documents that are pictures, and of pages of a PDF without readable text.
+ * tesseract does it, if it is installed. Strings are not copied. */
+struct doc_recognition {
+	const char *languages; /* as tesseract names them: "deu+eng". NULL: the document's language, else English */
+	const char *kept; /* folder where recognised pages are kept, so that no page is recognised twice. NULL: none */
+	/* Called before a page is recognised, from the thread of the import. page, from 1, counts the pages to
+	 * recognise; left: seconds that they will take, < 0 = unknown. May be NULL. */
+	void (*progress)(int32_t page, int32_t pages, double left, void *ud);
+	void *ud;
+};
+/* Set it for all imports of this process. NULL: the defaults, all 0. */
+void doc_recognise_by(const struct doc_recognition *);
+/* Append which program recognises text, and its languages. -1 if there is none; *e says what to install. */
+int doc_recogniser(struct str *out, struct err *e);
 void doc_free(struct doc *);
 /* Find the page or heading that contains byte `at` of the text; NULL: none. */
 const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);

@@ -18,7 +18,10 @@
  *     man.c: source of manual pages;
  *     marks.c: marks: offsets of pages, headings and paragraphs; marks_text.c: finds those of a text, by
  *     marks_plain.c, marks_markup.c and marks_tex.c, which know one kind of text each;
- *     helper.c: starts the jailed process; jailed.c: its main function; jail.c: confines it;
+ *     helper.c: parses in the jailed process; child.c: starts it; records.c: reads what it prints; jailed.c: its main
+ *     function; jail.c: confines it;
+ *     ocr.c, ocr_*.c: recognise the text of pictures with tesseract; picture.c: pictures; pdf_convert.c, pdf_scan.c: PDF,
+ *     and its pages without text;
  *     model.c: checks model files in the jail;
  *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
  *
@@ -221,7 +224,9 @@ int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = 
 /* These two get text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
-int pdf_import(const char *p, size_t n, struct doc *, struct err *); /* input: see pdf_feed() */
+/* Input: see pdf_feed(). Page marks have the level PAGE_EMPTY or PAGE_UNREADABLE where no text is, so that the parent
+ * has these pages recognised; the document may have no text at all. */
+int pdf_import(const char *p, size_t n, struct doc *, struct err *);
 
 /* ---- zip.c ---- */
 
@@ -369,17 +374,18 @@ enum jail_kind {
 struct jail_level {
 	int root, landlock;
 };
-/* Confine this process for good. path: absolute path of the program (JAIL_EXEC) or the model file (JAIL_MODEL). -1:
- * not confined; the caller must not parse anything. */
-int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
+/* Confine this process for good. path: absolute path of the program (JAIL_EXEC) or the model file (JAIL_MODEL). data:
+ * absolute path of a folder that the program may read, too; NULL or "" = none. -1: not confined; the caller must not
+ * parse anything. */
+int jail_enter(enum jail_kind, const char *path, const char *data, struct jail_level *, struct err *);
 
 /* ---- jailed.c ---- */
 
-/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name, or helper_model_type. argv[3]
- * for a model: its path. argv[3] for a PDF: path of pdftotext or pdftohtml, to execute it; without argv[3] the process
- * parses what these two printed, from standard input. */
-extern const char helper_argument[], helper_model_type[];
-/* Exit status of the jailed process if jail_enter() failed. pdftotext never exits with it. */
+/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name, helper_model_type or
+ * helper_program_type. argv[3] for a model: its path. argv[3] and the following for a program: its path, a
+ * folder that it may read (or ""), its arguments. For a PDF the process parses what pdftohtml and pdftotext printed. */
+extern const char helper_argument[], helper_model_type[], helper_program_type[];
+/* Exit status of the jailed process if jail_enter() failed. No program that it executes exits with it. */
 enum { EXIT_NO_JAIL = 125 };
 
 /* ---- helper.c ---- */

@@ -1,6 +1,7 @@
 /* sessions/import/jail.c - confines a process that parses a document or a model file. The process may compute,
  * read open files and write to its pipe. Nothing that it does or executes can undo this.
  *
+ *     parent: it ends when its parent does;
  *     no_new_privs: set-user-ID programs that it executes give no rights;
  *     rlimits: limits of memory, processor time, files and processes; no file can be written;
  *     own root directory: other files do not exist, not even their names (if users may create namespaces);
@@ -82,7 +83,7 @@ static int set_limits(enum jail_kind kind)
 
 /* ---- paths ---- */
 
-/* What pdftotext reads: libraries and their cache, fonts, poppler's tables for Chinese, Japanese and Korean text. */
+/* What a program reads: libraries and their cache, fonts, poppler's tables for Chinese, Japanese and Korean text. */
 static const char *const folders[] = {
 	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL
 };
@@ -179,7 +180,7 @@ static int bind_path(const struct bound *b)
 
 /* Change the root to a directory that contains only the needed paths. 1 = done; 0 = this machine does not let users
  * do that, and the root is unchanged. */
-static int set_root(enum jail_kind kind, const char *path)
+static int set_root(enum jail_kind kind, const char *path, const char *data)
 {
 	uid_t user = geteuid();
 	gid_t group = getegid();
@@ -198,6 +199,8 @@ static int set_root(enum jail_kind kind, const char *path)
 			add_path(b, &n, tables[i]);
 		add_path(b, &n, library_cache);
 		add_path(b, &n, path);
+		if (data && *data)
+			add_path(b, &n, data);
 	} else if (kind == JAIL_MODEL) {
 		model_paths(path, model);
 		add_path(b, &n, model);
@@ -252,7 +255,7 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
 	return rc;
 }
 
-static int allow_program(int ruleset, const char *program)
+static int allow_program(int ruleset, const char *program, const char *data)
 {
 	uint64_t run = FS_READ_FILE | FS_EXECUTE;
 
@@ -262,6 +265,8 @@ static int allow_program(int ruleset, const char *program)
 	for (size_t i = 0; tables[i]; i++)
 		if (allow_path(ruleset, tables[i], FS_READ_FILE | FS_READ_DIR))
 			return -1;
+	if (data && *data && allow_path(ruleset, data, FS_READ_FILE | FS_READ_DIR))
+		return -1;
 	return allow_path(ruleset, program, run) || allow_path(ruleset, library_cache, FS_READ_FILE) ? -1 : 0;
 }
 
@@ -273,7 +278,7 @@ static int allow_model(int ruleset, const char *path)
 	return allow_path(ruleset, model, FS_READ_FILE);
 }
 
-static int set_landlock(enum jail_kind kind, const char *path, int *abi)
+static int set_landlock(enum jail_kind kind, const char *path, const char *data, int *abi)
 {
 	struct ruleset all = { 0 };
 	int fd, rc;
@@ -289,7 +294,7 @@ static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
 		return -1;
-	rc = kind == JAIL_EXEC ? allow_program(fd, path) : kind == JAIL_MODEL ? allow_model(fd, path) : 0;
+	rc = kind == JAIL_EXEC ? allow_program(fd, path, data) : kind == JAIL_MODEL ? allow_model(fd, path) : 0;
 	if (!rc)
 		rc = (int)syscall(SYS_RESTRICT_SELF, fd, 0);
 	close(fd);
@@ -419,14 +424,15 @@ static int set_seccomp(enum jail_kind kind)
 	return rc ? -1 : 0;
 }
 
-int jail_enter(enum jail_kind kind, const char *path, struct jail_level *level, struct err *e)
+int jail_enter(enum jail_kind kind, const char *path, const char *data, struct jail_level *level, struct err *e)
 {
-	level->root = set_root(kind, path);
+	level->root = set_root(kind, path, data);
 	errno = 0;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* here, because a new namespace clears it */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return jail_failed(e, "no_new_privs");
 	/* Landlock needs descriptors, so it comes before the limits. */
-	if (set_landlock(kind, path, &level->landlock))
+	if (set_landlock(kind, path, data, &level->landlock))
 		return jail_failed(e, "Landlock");
 	if (set_limits(kind))
 		return jail_failed(e, "limits");

@@ -1,7 +1,7 @@
-/* sessions/import/jailed.c - the jailed process: converts a document and writes records to its parent (helper.c), or
- * reads a model file, or executes pdftotext or pdftohtml.
+/* sessions/import/jailed.c - the jailed process: converts a document and writes records to its parent (records.c), or
+ * reads a model file, or executes another program, such as pdftotext.
  *
- * helper.c starts this program a second time; main() calls doc_helper() first. A model file is read by the program's
+ * child.c starts this program a second time; main() calls doc_helper() first. A model file is read by the program's
  * own reader: header, keys, tensors, vocabulary, chat template. A file that crashes the reader or takes too long ends
  * only this process. */
 #include "sessions/import/pdf.h"
@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,9 +18,8 @@
 
 #include "engine/engine.h"
 
-#define PAGES_MAX "20000"
-
-const char helper_argument[] = "--parse-document-in-jail", helper_model_type[] = "model";
+const char helper_argument[] = "--parse-document-in-jail", helper_model_type[] = "model",
+	   helper_program_type[] = "program";
 
 static int send_all(const void *bytes, size_t n)
 {
@@ -119,7 +117,7 @@ static int convert_words(void)
 
 static int convert(enum doc_type type)
 {
-	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
+	static int (*const by_type[DOC_TYPES])(const char *, size_t, struct doc *, struct err *) = {
 		[DOC_HTML] = html_import,         [DOC_EPUB] = epub_import,
 		[DOC_DOCX] = docx_import,         [DOC_GZIP] = gzip_import,
 		[DOC_ODF] = odf_import,           [DOC_RTF] = rtf_import,
@@ -133,7 +131,7 @@ static int convert(enum doc_type type)
 
 	if (type == DOC_PDF)
 		return convert_words();
-	if (!(p = take_document(&n)))
+	if (!by_type[type] || !(p = take_document(&n)))
 		return 1;
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
@@ -173,16 +171,14 @@ static void close_inherited(void)
 		close((int)fd);
 }
 
-/* Execute pdftotext, which prints the words, or pdftohtml, which prints the outline. pdftohtml is asked for page 1
- * only, because it prints the whole outline in any case. */
-static int execute(const char *program)
+/* Execute a program: argv[0] is its path, and its arguments follow argv[1], the folder that it may read. tesseract computes in one thread, because the jail has no others. */
+static int execute(char **argv)
 {
-	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", NULL };
-	const char *const words[] = { "pdftotext", "-bbox-layout", "-enc", "UTF-8", "-eol", "unix",
-		                      "-l",        PAGES_MAX,      "-",    "-",     NULL };
-	const char *const outline[] = { "pdftohtml", "-xml", "-i", "-q", "-stdout", "-l", "1", "-", NULL };
+	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", (char *)(uintptr_t) "OMP_THREAD_LIMIT=1",
+		                     NULL };
 
-	execve(program, (char *const *)(uintptr_t)(strstr(program, outline[0]) ? outline : words), env);
+	argv[1] = argv[0];
+	execve(argv[0], argv + 1, env);
 	return 127;
 }
 
@@ -197,17 +193,19 @@ int doc_helper(int argc, char **argv)
 	close_inherited();
 	type = parse_type(argv[2]);
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
-	program = argc > 3 && type == DOC_PDF;
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	program = argc > 4 && !strcmp(argv[2], helper_program_type);
 	/* These documents contain text in several encodings: load iconv's conversions, which the jail will hide. */
 	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX || type == DOC_MAIL)
 		charset_load();
 	setlocale(LC_CTYPE, "C.UTF-8"); /* libarchive converts names of entries to the locale's encoding */
-	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
+	if (jail_enter(program ? JAIL_EXEC
+	               : model ? JAIL_MODEL
+	                       : JAIL_PARSE,
+	               argc > 3 ? argv[3] : NULL, program ? argv[4] : NULL, &level, &e)) {
 		/* Standard output of a program goes to the parser, so the error goes to standard error. */
 		rc = (program ? write(STDERR_FILENO, e.msg, strlen(e.msg)) < 0 : send_error(&e)) ? 1 : EXIT_NO_JAIL;
 	} else if (program) {
-		rc = execute(argv[3]);
+		rc = execute(argv + 3);
 	} else if (model) {
 		rc = read_model(argv[3]);
 	} else if (type < 0) {

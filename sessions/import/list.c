@@ -145,7 +145,7 @@ static int add_pattern(struct doc_paths *list, const char *pattern, struct err *
 		/* Skip folders that match. */
 		if (n && path[n - 1] == '/')
 			continue;
-		if (is_other(path))
+		if (is_other(path) && !is_other(pattern)) /* "*.png" names pictures */
 			leave_out(list, path);
 		else
 			rc = add_path(list, path, NULL, e);

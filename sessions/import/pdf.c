@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGES_NAMED  12 /* most pages without text listed in the notice */
-#define PART_LETTERS 4  /* least letters of a word that is part of an unknown compound */
+#define PART_LETTERS 4 /* least letters of a word that is part of an unknown compound */
 
 /* ---- words divided at the end of a line ---- */
 
@@ -252,24 +251,29 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 	}
 }
 
-/* Add the notice "14 of 311 pages hold no text (scanned?): 3, 17, ...". */
-static void note_empty_pages(const struct pdf *f, struct doc *d)
+/* 1 for a character of no common text: Latin Extended-B, private use, U+FFFD. In a font that does not say which
+ * characters its glyphs stand for, glyphs often come out as such. */
+static int is_rare(int32_t cp)
 {
-	struct str list = { 0 };
-	size_t empty = 0;
+	return (cp >= 0x180 && cp < 0x250) || (cp >= 0xe000 && cp < 0xf900) || cp == 0xfffd || cp >= 0xf0000;
+}
 
-	for (size_t i = 0; i < f->n_page; i++) {
-		if (f->page[i].n_line)
-			continue;
-		if (++empty <= PAGES_NAMED)
-			str_addf(&list, "%s%zu", empty > 1 ? ", " : "", i + 1);
-		else if (empty == PAGES_NAMED + 1)
-			str_adds(&list, ", ...");
+/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters. A page of any language that uses
+ * them has fewer. */
+static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
+{
+	size_t letters = 0, rare = 0;
+
+	for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
+		const char *p = f->text.p + f->line[i].at;
+		for (size_t at = 0; at < f->line[i].n;) {
+			int32_t cp;
+			at += (size_t)utf8_decode(p + at, f->line[i].n - at, &cp);
+			letters += cp >= 0x80 || byte_is_letter((char)cp);
+			rare += is_rare(cp);
+		}
 	}
-	if (empty)
-		doc_note(d, "%zu of %zu pages hold%s no text (scanned?): %s", empty, f->n_page, empty == 1 ? "s" : "",
-		         list.p);
-	str_free(&list);
+	return !pg->n_line ? PAGE_EMPTY : rare >= 3 && rare * 3 > letters ? PAGE_UNREADABLE : PAGE_TEXT;
 }
 
 /* 1 for a dynamic form (XFA): its pages only say that another program must show the form. */
@@ -288,7 +292,8 @@ static void write_pages(struct pdf *f, struct doc *d)
 	w.headings = pdf_headings_begin(f);
 	for (size_t i = 0; i < f->n_page; i++) {
 		size_t from = d->text.n, m = d->n_mark;
-		doc_mark(d, MARK_PAGE, 0, from, label, (size_t)snprintf(label, sizeof label, "%zu", i + 1));
+		doc_mark(d, MARK_PAGE, page_state(f, &f->page[i]), from, label,
+		         (size_t)snprintf(label, sizeof label, "%zu", i + 1));
 		write_lines(&w, &f->page[i]);
 		/* The page mark belongs to its first text, after the gap. */
 		while (from < d->text.n && d->text.p[from] == '\n')
@@ -303,7 +308,6 @@ static void write_pages(struct pdf *f, struct doc *d)
 	if (is_dynamic_form(d))
 		doc_note(d,
 		         "this is a dynamic form (XFA): its text is not in the pages; print it to a PDF and read that");
-	note_empty_pages(f, d);
 	if (f->replaced)
 		doc_note(d, "%zu byte sequence%s cannot be decoded: replaced by U+FFFD", f->replaced,
 		         f->replaced == 1 ? " that" : "s that");
@@ -330,11 +334,8 @@ int pdf_end(struct pdf *f, struct doc *d, struct err *e)
 	pdf_read_rest(f);
 	if (f->text.n > DOC_BYTES_MAX) {
 		rc = err_set(e, ERR_DOCUMENT, "holds more than %u MiB of text", DOC_BYTES_MAX >> 20);
-	} else if (!f->n_line) {
-		rc = err_set(
-			e, ERR_DOCUMENT,
-			"holds no text on its %zu page%s: they are pictures (scanned?); ocrmypdf makes text of them",
-			f->n_page, f->n_page == 1 ? "" : "s");
+	} else if (!f->n_page) {
+		rc = err_set(e, ERR_DOCUMENT, "holds no pages");
 	} else {
 		f->body = usual_size(f);
 		pdf_leave_out_margins(f);

@@ -60,8 +60,6 @@ static const struct magic magics[] = {
 	      0, "is compressed (xz): unpack it first"),
 	MAGIC("\x28\xb5\x2f\xfd", 0, "is compressed (zstd): unpack it first"),
 	MAGIC("7z\xbc\xaf\x27\x1c", 0, "is a 7z archive: unpack it first"),
-	MAGIC("\x89PNG\r\n\x1a\n", 0, "is an image (PNG), not a text"),
-	MAGIC("\xff\xd8\xff", 0, "is an image (JPEG), not a text"),
 	MAGIC("GIF8", 0, "is an image (GIF), not a text"),
 	MAGIC("\0\0\xfe\xff", 0, "is UTF-32 text, which is not supported: convert it with iconv -f UTF-32 -t UTF-8"),
 	MAGIC("\xff\xfe\0\0", 0, "is UTF-32 text, which is not supported: convert it with iconv -f UTF-32 -t UTF-8"),

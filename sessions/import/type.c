@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = { "text", "markdown", "source", "html",     "epub",      "docx", "pdf",
-	                              "gzip", "odf",      "rtf",    "notebook", "subtitles", "mail", "xlsx" };
+const char *const doc_type_name[] = { "text", "markdown", "source",   "html",      "epub", "docx", "pdf",    "gzip",
+	                              "odf",  "rtf",      "notebook", "subtitles", "mail", "xlsx", "picture" };
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -229,6 +229,13 @@ static int is_mail(const char *name, const char *p, size_t n)
 	        has_field(p, head, "Received"));
 }
 
+/* 1 for PNG, JPEG and TIFF. */
+static int is_picture(const char *p, size_t n)
+{
+	return (n >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8)) || (n >= 3 && !memcmp(p, "\xff\xd8\xff", 3)) ||
+	       (n >= 4 && (!memcmp(p, "II*\0", 4) || !memcmp(p, "MM\0*", 4)));
+}
+
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n)
 {
 	char ascii[2048];
@@ -237,6 +244,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 
 	if (is_pdf(name, p, n))
 		return DOC_PDF;
+	if (is_picture(p, n))
+		return DOC_PICTURE;
 	if (n >= 2 && !memcmp(p, "\x1f\x8b", 2))
 		return DOC_GZIP;
 	if (n >= 4 && !memcmp(p, "PK\3\4", 4))

@@ -142,7 +142,7 @@ static void add_marks(const struct stored_document *d, struct str *out)
 		str_addf(out, "%s{\"kind\":\"%s\",\"at\":%zu,\"text\":", i ? "," : "",
 		         m->kind == MARK_PAGE ? "page" : "heading", m->at);
 		str_add_json(out, m->text ? m->text : "", m->text ? strlen(m->text) : 0);
-		if (m->kind == MARK_HEADING)
+		if (m->kind == MARK_HEADING || m->level == PAGE_RECOGNISED)
 			str_addf(out, ",\"level\":%d", m->level);
 		str_adds(out, "}");
 	}

@@ -1,7 +1,7 @@
 /* sessions/store/outlines.c - stores the marks of documents: offsets and labels of pages and headings.
  *
- * A mark is stored as one line: 'p' for a page or a digit for a heading's level, byte offset in the text, blank,
- * label. If several documents have the same text, the marks that were stored first are kept. If a row is damaged,
+ * A mark is stored as one line: 'p' for a page, 'r' for a recognised page, or a digit for a heading's level; byte offset
+ * in the text; blank; label. If several documents have the same text, the marks that were stored first are kept. If a row is damaged,
  * the caller finds the marks in the text again. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
@@ -34,7 +34,11 @@ static void write_marks(const struct stored_document *d, struct str *out)
 
 		if (m->kind == MARK_PARAGRAPH)
 			continue;
-		str_addf(out, "%c%zu ", m->kind == MARK_PAGE ? 'p' : '0' + level, m->at);
+		if (m->kind == MARK_PAGE)
+			str_adds(out, m->level == PAGE_RECOGNISED ? "r" : "p");
+		else
+			str_addf(out, "%d", level);
+		str_addf(out, "%zu ", m->at);
 		str_add(out, text, strcspn(text, "\n"));
 		str_adds(out, "\n");
 	}
@@ -65,9 +69,11 @@ static int read_mark(const char *p, size_t n, struct mark *m, size_t *text)
 {
 	size_t i = 1;
 
-	if (n < 3 || (*p != 'p' && (*p < '1' || *p > '6')))
+	if (n < 3 || (*p != 'p' && *p != 'r' && (*p < '1' || *p > '6')))
 		return 0;
-	*m = (struct mark){ .kind = *p == 'p' ? MARK_PAGE : MARK_HEADING, .level = *p == 'p' ? 0 : *p - '0' };
+	*m = (struct mark){ .kind = MARK_HEADING, .level = *p - '0' };
+	if (*p == 'p' || *p == 'r')
+		*m = (struct mark){ .kind = MARK_PAGE, .level = *p == 'r' ? PAGE_RECOGNISED : PAGE_TEXT };
 	for (; i < n && byte_is_digit(p[i]) && m->at < (size_t)1 << 40; i++)
 		m->at = m->at * 10 + (size_t)(p[i] - '0');
 	*text = i + 1;

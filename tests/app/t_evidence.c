@@ -93,7 +93,7 @@ TEST(places_are_those_of_the_first_word)
 	static const char text[] = "Preface.\n\nOne.\n\nTwo.\n\nThree.\n";
 	struct mark mark[] = {
 		{ .kind = MARK_PAGE, .at = 0, .text = (char[]){ "xii" } },
-		{ .kind = MARK_PAGE, .at = 10, .text = (char[]){ "1" } },
+		{ .kind = MARK_PAGE, .level = PAGE_RECOGNISED, .at = 10, .text = (char[]){ "1" } },
 		{ .kind = MARK_HEADING, .level = 1, .at = 10, .text = (char[]){ "First" } },
 		{ .kind = MARK_PARAGRAPH, .at = 16 },
 		{ .kind = MARK_PAGE, .at = 22, .text = (char[]){ "" } },
@@ -112,11 +112,11 @@ TEST(places_are_those_of_the_first_word)
 	          e.msg);
 	CHECK_INT(t.doc[0].n_mark, 4);
 	document_place(&t.doc[0], 0, 5, &at);
-	CHECK(at.page && !strcmp(at.page, "xii") && !at.heading);
+	CHECK(at.page && !strcmp(at.page, "xii") && !at.heading && !at.recognised);
 	document_place(&t.doc[0], 0, 14, &at); /* no heading is above the passage: take the heading within it */
 	CHECK(at.heading && !strcmp(at.heading, "First"));
 	document_place(&t.doc[0], 8, 14, &at); /* the range begins with the blank lines before the page */
-	CHECK(at.page && !strcmp(at.page, "1"));
+	CHECK(at.page && !strcmp(at.page, "1") && at.recognised);
 	document_place(&t.doc[0], 22, 28, &at); /* a page without a label */
 	CHECK(!at.page && at.heading && !strcmp(at.heading, "First"));
 	conversation_close(&t);

@@ -640,7 +640,7 @@ TEST(stored_sources_are_read_with_care)
 	for (int i = 0; i < 1000; i++)
 		str_addf(
 			&many,
-			"%s{\"doc\":\"a\",\"text\":\"x\",\"bytes\":[-1,1e300],\"quote\":[9,4],\"share\":\"no\",\"sent\":true,\"page\":7}",
+			"%s{\"doc\":\"a\",\"text\":\"x\",\"bytes\":[-1,1e300],\"quote\":[9,4],\"share\":\"no\",\"sent\":true,\"page\":7,\"recognised\":true}",
 			i ? "," : "");
 	str_adds(&many, "]");
 	answer_sources_read(jv_parse(many.p, many.n), &list);
@@ -650,6 +650,9 @@ TEST(stored_sources_are_read_with_care)
 	CHECK(answer_source_document(&t, &list.at[0]) == SIZE_MAX);
 	answer_sources_json(&list, &out);
 	CHECK(json_valid(out.p + strlen("\"sources\":"), out.n - strlen("\"sources\":")));
+	str_clear(&out);
+	answer_source_place(&list.at[0], &out);
+	CHECK_STR(out.p, "a, page 7 (recognised)");
 	answer_sources_free(&list);
 	str_free(&many);
 	str_free(&out);

@@ -5,7 +5,7 @@ Prints "ok NAME" or "bad NAME: WHY" a line.  A document is read within 60 second
 one line; no file appears, no connection is made to the address that the documents name, and the secret file that they name stays secret.
 Called by tests/cli/s_import.sh with an eighth of the size where size is the harm, and by tests/soak.sh whole ("all").
 """
-import gzip, io, os, random, resource, socket, struct, subprocess, sys, threading, time, zipfile, zlib
+import gzip, io, os, re, random, resource, socket, struct, subprocess, sys, threading, time, zipfile, zlib
 
 top, weir, whole = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:] == ["all"]
 files, secret = os.path.join(top, "files"), os.path.join(top, "secret.txt")
@@ -375,6 +375,8 @@ names += ["socket.md", "terminal.txt", "memory.html", "kernel.txt", "fifo.pdf", 
 def listing():
     found = []
     for folder, _, inside in os.walk(top):
+        if folder.endswith("/.cache/weir/recognised"):  # recognised pages are kept there, by their hash
+            inside = [n for n in inside if not re.fullmatch("[0-9a-f]{64}", n)]
         found += [os.path.join(folder, n) for n in inside]
     return sorted(found)
 

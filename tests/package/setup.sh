@@ -248,6 +248,7 @@ build() {
 	missing=$(missing_build)
 	if [ -z "$missing" ]; then
 		have pdftotext || install poppler || say "without pdftotext weir reads no PDF documents"
+		have tesseract || say "optional: with tesseract (Debian: tesseract-ocr) weir reads scanned pages and pictures"
 		return 0
 	fi
 	# Without a compiler libraries cannot be found, so count them all as missing.

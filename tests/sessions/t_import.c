@@ -231,8 +231,8 @@ TEST(formats_by_magic)
 	        "program");
 	REFUSED("\x1f\x8b\x08\0", "is damaged");
 	REFUSED("PK\3\4 and so on", "zip archive");
-	REFUSED("\x89PNG\r\n\x1a\n", "PNG");
-	REFUSED("\xff\xd8\xff\xe0", "JPEG");
+	REFUSED("\x89PNG\r\n\x1a\n", "is a picture");
+	REFUSED("\xff\xd8\xff\xe0", "is a picture");
 	REFUSED("SQLite format 3\0", "SQLite");
 	REFUSED("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "catdoc");
 	REFUSED("\0\0\xfe\xff\0\0\0a", "UTF-32");

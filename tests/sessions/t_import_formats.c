@@ -435,8 +435,9 @@ TEST(pdf_pages_heads_and_feet)
 	    &d);
 	CHECK_STR(d.text.p, "one\n\ntwo\n\nthree\n\nReport\nfour");
 	CHECK_INT(d.pages, 5);
-	CHECK_STR(d.notices.p, "8 lines of running heads, feet and page numbers left out\n"
-	                       "1 of 5 pages holds no text (scanned?): 3\n");
+	CHECK_STR(d.notices.p, "8 lines of running heads, feet and page numbers left out\n");
+	for (int page = 0; page < 5; page++) /* page 3 has no text */
+		CHECK_INT(d.mark[page].level, page == 2 ? PAGE_EMPTY : PAGE_TEXT);
 	CHECK_STR(d.left_out.p, "1\tReport\n1\t- 1 -\n2\tReport\n2\t- 2 -\n4\tReport\n4\t- 4 -\n5\tReport\n5\t- 5 -\n");
 	doc_mark_paragraphs(&d);
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 6)->text, "2");
@@ -696,7 +697,7 @@ TEST(pdf_in_pieces)
 	for (size_t cut = 0; cut < n; cut++) {
 		struct doc d = { 0 };
 		struct err e = { 0 };
-		CHECK(!pdf_import(printed, cut, &d, &e) == (d.text.n > 0));
+		CHECK(!pdf_import(printed, cut, &d, &e) == (d.pages > 0));
 		doc_free(&d);
 	}
 	free(printed);
@@ -709,9 +710,11 @@ TEST(pdf_without_text)
 
 	static const char pages[] = "<page width=\"1\" height=\"1\"></page><page></page><page>";
 
-	CHECK(pdf_import(pages, sizeof pages - 1, &d, &e) < 0);
-	CHECK_STR(e.msg, "holds no text on its 3 pages: they are pictures (scanned?); ocrmypdf makes text of them");
+	CHECK(!pdf_import(pages, sizeof pages - 1, &d, &e) && !d.text.n && d.pages == 3);
+	CHECK_INT(d.mark[2].level, PAGE_EMPTY);
 	doc_free(&d);
+	CHECK(pdf_import("", 0, &d, &e) < 0);
+	CHECK_STR(e.msg, "holds no pages");
 }
 
 /* ---- plain text ---- */
@@ -869,7 +872,7 @@ TEST(types)
 		{"a.txt", NULL, "about %PDF-1.4", DOC_TEXT}, {"a", NULL, "about %PDF-1.4\n1 0 objects", DOC_TEXT}, {"a.md", NULL, "x\n%PDF-1.4\n1 0 obj", DOC_MARKDOWN},
 		{"a", NULL, "@PJL JOB\n%PDF-1.4\n%x\n1 0 obj <<", DOC_PDF}, {"a.PDF", NULL, "x%PDF-", DOC_PDF}, {"a", NULL, "\x1f\x8b\x08", DOC_GZIP}, {"a.PY", NULL, "x", DOC_SOURCE}, {"a", NULL, "PK\3\4", DOC_TEXT},
 		{"a.ipynb", NULL, "{}", DOC_NOTEBOOK}, {"a", NULL, "{\"cells\": [{\"cell_type\": 1}], \"nbformat\": 4}", DOC_NOTEBOOK}, {"a.json", NULL, "{\"cells\": []}", DOC_SOURCE},
-		{"a.vtt", NULL, "x", DOC_SUBTITLES}, {"a", NULL, "WEBVTT\n", DOC_SUBTITLES}, {"a.eml", NULL, "x", DOC_MAIL},
+		{"a.vtt", NULL, "x", DOC_SUBTITLES}, {"a", NULL, "WEBVTT\n", DOC_SUBTITLES}, {"a.txt", NULL, "\x89PNG\r\n\x1a\n", DOC_PICTURE}, {"a", NULL, "\xff\xd8\xff", DOC_PICTURE}, {"a.eml", NULL, "x", DOC_MAIL},
 		{"a", NULL, "Subject: x\nFrom: a\nMIME-Version: 1.0\n\n", DOC_MAIL}, {"a.txt", NULL, "Subject: x\nFrom: a\nMIME-Version: 1.0\n\n", DOC_TEXT},
 	};
 	/* clang-format on */

@@ -37,7 +37,7 @@ static int in_jail(enum jail_kind kind, int try(void))
 	if (!pid) {
 		struct jail_level level = { 0 };
 		struct err e = { 0 };
-		if (jail_enter(kind, "/bin/true", &level, &e))
+		if (jail_enter(kind, "/bin/true", NULL, &level, &e))
 			_exit(99);
 		_exit(try());
 	}
@@ -370,7 +370,7 @@ TEST(the_jail_of_a_program)
 	int status, landlock;
 
 	if (!pid)
-		_exit(jail_enter(JAIL_PARSE, NULL, &level, &e) ? 99 : level.landlock);
+		_exit(jail_enter(JAIL_PARSE, NULL, NULL, &level, &e) ? 99 : level.landlock);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 99);
 	landlock = WEXITSTATUS(status);
 	CHECK_INT(in_jail(JAIL_EXEC, do_exec), 0);
@@ -399,7 +399,7 @@ TEST(files_cannot_be_asked_for)
 	int status;
 
 	if (!pid)
-		_exit(jail_enter(JAIL_PARSE, NULL, &level, &e) ? 99 : level.root);
+		_exit(jail_enter(JAIL_PARSE, NULL, NULL, &level, &e) ? 99 : level.root);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 99);
 	for (size_t i = 0; i < LEN(kinds); i++) {
 		CHECK_INT(in_jail(kinds[i], do_stat), 1);

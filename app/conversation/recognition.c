@@ -1,0 +1,34 @@
+/* app/conversation/recognition.c - how the import recognises scanned pages and pictures: the options, and where
+ * recognised pages are kept. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/conversation/conversation.h"
+
+void recognition_begin(const struct options *o, recognition_fn *progress, void *ud)
+{
+	static char kept[PATH_MAX]; /* the import does not copy it */
+	struct str folder = { 0 };
+
+	*kept = 0;
+	if (!o->private_talk && !user_path(&folder, DIR_CACHE, "recognised", NULL) && !make_parents(folder.p) &&
+	    folder.n < sizeof kept)
+		snprintf(kept, sizeof kept, "%s", folder.p);
+	str_free(&folder);
+	doc_recognise_by(&(struct doc_recognition){
+		.languages = strcmp(o->ocr_lang, "auto") != 0 ? o->ocr_lang : NULL,
+		.kept = *kept ? kept : NULL,
+		.progress = progress,
+		.ud = ud,
+	});
+}
+
+void recognition_text(int32_t page, int32_t pages, double left, struct str *out)
+{
+	str_addf(out, "recognising page %d of %d", page, pages);
+	if (left >= 90)
+		str_addf(out, ", %d min %d s left", (int)(left / 60), (int)left % 60);
+	else if (left >= 1)
+		str_addf(out, ", %.0f s left", left);
+}

@@ -1,0 +1,83 @@
+/* sessions/import/ocr.h - recognises the text of pictures (OCR) with tesseract, in jailed children, page by page.
+ *
+ * Pages are pictures in a file, or pages of a PDF, which pdftoppm draws. Both programs read bytes that may be hostile:
+ * each page has a time limit, and after OCR_LATE_MAX pages that exceeded it the others are left out. Recognised pages
+ * are kept in a folder (ocr_kept.c). */
+#ifndef WEIR_IMPORT_OCR_H
+#define WEIR_IMPORT_OCR_H
+
+#include "sessions/import/import_private.h"
+
+#define OCR_LATE_MAX 3
+
+/* ---- ocr_language.c ---- */
+
+enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of "deu+eng", with NUL */
+/* Find the folder with tesseract's languages: $TESSDATA_PREFIX, or where packages put it. The caller frees it; NULL:
+ * there is none. */
+char *ocr_data_folder(void);
+/* Choose the languages to recognise. said: the user's choice, "deu+eng", or NULL. document: the language that the
+ * document names, as "de-AT", or "". If it is not installed, *note says which package has it. -1: no language, or none
+ * of the chosen ones; *e says what to install. */
+int ocr_languages(const char *folder, const char *said, const char *document, char out[OCR_LANGUAGES_MAX],
+                  struct str *note, struct err *e);
+void ocr_languages_installed(const char *folder, struct str *out); /* append their names, with blanks between them */
+/* Find the language that the catalog of a PDF names, as "de-AT", if the catalog is not compressed; "" if not. */
+void ocr_pdf_language(const char *p, size_t n, char out[16]);
+
+/* ---- ocr_kept.c: recognised pages, kept in a file for each document and way of recognising it ---- */
+
+struct ocr_kept {
+	char *folder, *path; /* NULL: nothing is kept */
+	struct str pages;    /* content of the file: records of pages */
+};
+/* Read the pages that are kept under this key. folder may be NULL. */
+void ocr_kept_open(struct ocr_kept *, const char *folder, const uint8_t key[32]);
+/* 1 = the page is kept, and its text is appended to *out. */
+int ocr_kept_get(const struct ocr_kept *, int32_t page, struct str *out);
+/* Keep a page, at once and for good; errors are ignored. */
+void ocr_kept_put(struct ocr_kept *, int32_t page, const struct str *text);
+void ocr_kept_close(struct ocr_kept *);
+
+/* ---- ocr.c ---- */
+
+struct ocr {
+	char *tesseract, *pdftoppm, *folder; /* pdftoppm: NULL if the document is a picture */
+	char languages[OCR_LANGUAGES_MAX];
+	int file; /* the document's bytes */
+	struct ocr_kept kept;
+	int32_t pages, page; /* pages to recognise, and how many of them are done */
+	int32_t n_late;      /* pages that took too long or printed too much */
+	int32_t failed;      /* the first page that could not be recognised; 0 = none */
+	char why[160];       /* and why not, as a clause */
+	double seconds;      /* time that the recognised pages took, without those that were kept */
+	int32_t n_timed;
+};
+/* Prepare to recognise pages of a document. is_pdf: 0 = a picture. pages: how many will be asked for. *note: notices
+ * for the user. -1: it cannot be done; e->msg is a clause that says what to install. */
+int ocr_open(struct ocr *, const char *p, size_t n, int is_pdf, int32_t pages, struct str *note, struct err *e);
+/* Append the text of a page, numbered from 1. 0 = done, or the page could not be recognised, which o->failed tells.
+ * -1 = the user has stopped the import; *e says so. */
+int ocr_page(struct ocr *o, const char *name, int32_t page, struct str *out, struct err *e);
+/* Add a notice about pages that could not be recognised. */
+void ocr_note(const struct ocr *, struct doc *);
+void ocr_close(struct ocr *);
+
+/* ---- ocr_margins.c ---- */
+
+/* Leave running heads, feet and page numbers out of the texts page[n]; an empty text is a page that was not recognised.
+ * Each line is appended to *left_out as in struct doc. Returns how many there are. */
+size_t ocr_leave_out_margins(struct str *page, size_t n, struct str *left_out);
+
+/* ---- pdf_scan.c ---- */
+
+/* Recognise the pages of a PDF whose marks have the level PAGE_EMPTY or PAGE_UNREADABLE, and put their text into the
+ * document. Notices tell what was done, or what to install. -1: stopped, or the document has no text. */
+int pdf_recognise(const char *name, const char *p, size_t n, struct doc *, struct err *);
+
+/* ---- picture.c ---- */
+
+/* Recognise a picture. The caller frees *d, also after -1. */
+int picture_convert(const char *name, const char *p, size_t n, struct doc *d, struct err *e);
+
+#endif
