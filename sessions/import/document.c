@@ -153,6 +153,8 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 	case DOC_MAIL:
 	case DOC_XLSX:
 	case DOC_PICTURE:
+	case DOC_PPTX:
+	case DOC_FB2:
 	case DOC_PDF: rc = helper_convert(type, doc_shown(name), p, n, out, e); break;
 	default: rc = import_text(type, name, p, n, out, e);
 	}

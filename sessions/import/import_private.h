@@ -8,7 +8,7 @@
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
  *     docx.c, docx_*.c: DOCX; form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
- *     xlsx.c, xlsx_*.c: Excel workbooks; opc.c: parts of DOCX, XLSX and PPTX;
+ *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c: PowerPoint presentations; opc.c: parts of DOCX, XLSX and PPTX; fb2.c: FictionBook;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
@@ -219,6 +219,8 @@ int docx_import(const char *p, size_t n, struct doc *, struct err *);
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int xlsx_import(const char *p, size_t n, struct doc *, struct err *);
+int pptx_import(const char *p, size_t n, struct doc *, struct err *);
+int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* one XML file, or a zip archive that holds it */
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
 /* These two get text that text_decode() has decoded. */

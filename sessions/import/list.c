@@ -38,14 +38,17 @@ static void leave_out(struct doc_paths *list, const char *path)
 static int is_other(const char *name)
 {
 	static const char *const endings[] = {
-		"jpg", "jpeg",   "png", "gif",   "svg",  "webp",  "bmp",  "ico",  "tif",         "tiff",
-		"mp3", "mp4",    "m4a", "ogg",   "wav",  "flac",  "avi",  "mkv",  "mov",         "webm",
-		"zip", "tar",    "tgz", "bz2",   "xz",   "zst",   "7z",   "rar",  "o",           "a",
-		"so",  "exe",    "dll", "class", "pyc",  "jar",   "wasm", "gguf", "safetensors", "bin",
-		"db",  "sqlite", "ttf", "otf",   "woff", "woff2", "iso",  "img",  "deb",         "rpm",
+		"jpg",  "jpeg", "png",         "gif",  "svg", "webp",   "bmp", "ico",  "tif",  "tiff",  "mp3",  "mp4",
+		"m4a",  "ogg",  "wav",         "flac", "avi", "mkv",    "mov", "webm", "zip",  "tar",   "tgz",  "bz2",
+		"xz",   "zst",  "7z",          "rar",  "o",   "a",      "so",  "exe",  "dll",  "class", "pyc",  "jar",
+		"wasm", "gguf", "safetensors", "bin",  "db",  "sqlite", "ttf", "otf",  "woff", "woff2", "iso",  "img",
+		"deb",  "rpm",  "opus",        "aac",  "wma", "m4v",    "mpg", "mpeg", "wmv",  "flv",   "heic", "avif",
 	};
 	const char *dot = strrchr(name, '.');
+	size_t n = strlen(name);
 
+	if (n > 8 && !strcasecmp(name + n - 8, ".fb2.zip")) /* a book */
+		return 0;
 	for (size_t i = 0; dot && i < LEN(endings); i++)
 		if (!strcasecmp(dot + 1, endings[i]))
 			return 1;

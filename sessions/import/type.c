@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = { "text", "markdown", "source",   "html",      "epub", "docx", "pdf",    "gzip",
-	                              "odf",  "rtf",      "notebook", "subtitles", "mail", "xlsx", "picture" };
+const char *const doc_type_name[] = { "text", "markdown", "source",    "html", "epub", "docx",    "pdf",  "gzip", "odf",
+	                              "rtf",  "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2" };
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -114,7 +114,9 @@ static enum doc_type office_type(const char *p, size_t n)
 	static const struct {
 		const char *name;
 		enum doc_type type;
-	} parts[] = { { "word/document", DOC_DOCX }, { "xl/workbook.xml", DOC_XLSX } };
+	} parts[] = { { "word/document", DOC_DOCX },
+		      { "xl/workbook.xml", DOC_XLSX },
+		      { "ppt/presentation.xml", DOC_PPTX } };
 	const char *first = NULL;
 	enum doc_type type = DOC_TEXT;
 
@@ -125,6 +127,27 @@ static enum doc_type office_type(const char *p, size_t n)
 			first = at, type = parts[i].type;
 	}
 	return type;
+}
+
+/* 1 for a FictionBook, by its name or its root element. */
+static int is_fb2(const char *name, const char *p, size_t n)
+{
+	static const char *const endings[] = { "fb2", NULL };
+
+	return ends_in(name, endings) ||
+	       (n > 5 && !memcmp(p, "<?xml", 5) && memmem(p, MIN(n, 1024), "<FictionBook", 12));
+}
+
+/* 1 for an archive whose first entry is a FictionBook, by its name. */
+static int is_packed_fb2(const char *p, size_t n)
+{
+	static const char *const endings[] = { "fb2", NULL };
+	char name[256] = "";
+
+	if (n <= 30)
+		return 0;
+	memcpy(name, p + 30, MIN((unsigned char)p[26], n - 30));
+	return ends_in(name, endings);
 }
 
 static enum doc_type zip_type(const char *p, size_t n)
@@ -142,6 +165,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 		return DOC_EPUB;
 	if (kind)
 		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
+	if (is_packed_fb2(p, n))
+		return DOC_FB2;
 	if ((type = office_type(p, n)) != DOC_TEXT)
 		return type;
 	/* The usual sign is missing: the ZIP entry with the media type is compressed, or is not the first entry. So search
@@ -254,6 +279,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_ODF;
 	if (n >= 5 && !memcmp(p, "{\\rtf", 5))
 		return DOC_RTF;
+	if (is_fb2(name, p, n))
+		return DOC_FB2;
 	if (is_notebook(name, p, n))
 		return DOC_NOTEBOOK;
 	if (ends_in(name, markdown_endings))

@@ -2,7 +2,8 @@
  *
  * The first byte chooses the input: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, output of
  * pdftotext, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF, mail, a notebook,
- * subtitles, the sheet, texts and styles of an XLSX, or its workbook and relationships. Seeds are in
+ * subtitles, the sheet, texts and styles of an XLSX, or its workbook and relationships, a
+ * slide of a PPTX with its notes, or the presentation and its relationships, FictionBook. Seeds are in
  * tests/fuzz/documents. */
 #include "sessions/import/import_private.h"
 
@@ -82,9 +83,11 @@ static const char content[] =
 	"<frame><object href='./O'/></frame></p></list-item></list><table style-name='T'><table-row><table-cell><p>z</p></table-cell></table-row></table></text></body></d>";
 static const char relation[] =
 	"<R><Relationship Id='1' Type='/x' Target='s.xml'/><Relationship Id='2' Type='/styles' Target='t.xml'/>"
-	"<Relationship Id='3' Type='/sharedStrings' Target='t.xml'/></R>";
+	"<Relationship Id='3' Type='/sharedStrings' Target='t.xml'/><Relationship Id='4' Type='/notesSlide' Target='t.xml'/></R>";
 static const char workbook[] = "<w><sheet name='A' id='1'/></w>";
 static const char sheet[] = "<w><row><c><v>1</v></c></row></w>";
+static const char presentation[] = "<p><sldId id='1'/></p>";
+static const char slide[] = "<s><sp><p><r><t>x</t></r></p></sp></s>";
 static const char document[] = "<d><p><r><t>x</t><footnoteReference id='1'/></r></p></d>";
 
 static int convert(int how, const char *p, size_t n, struct doc *d, struct err *e)
@@ -108,6 +111,14 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	struct part book[] = { { "xl/workbook.xml", p, n },
 		               { "xl/_rels/workbook.xml.rels", p, n },
 		               { "xl/s.xml", TEXT(sheet) } };
+	struct part pptx[] = { { "ppt/presentation.xml", TEXT(presentation) },
+		               { "ppt/_rels/presentation.xml.rels", TEXT(relation) },
+		               { "ppt/s.xml", p, n },
+		               { "ppt/_rels/s.xml.rels", TEXT(relation) },
+		               { "ppt/t.xml", p, n } };
+	struct part show[] = { { "ppt/presentation.xml", p, n },
+		               { "ppt/_rels/presentation.xml.rels", p, n },
+		               { "ppt/s.xml", TEXT(slide) } };
 	struct str s = { 0 };
 	int rc;
 
@@ -128,12 +139,16 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 14: return subtitles_import(p, n, d, e);
 	case 15: zip(&s, xlsx, 4); break;
 	case 16: zip(&s, book, 3); break;
+	case 17: zip(&s, pptx, 5); break;
+	case 18: zip(&s, show, 3); break;
+	case 19: return fb2_import(p, n, d, e);
 	default: zip(&s, odf, 3); break;
 	}
 	rc = how <= 6    ? docx_import(s.p, s.n, d, e)
 	     : how <= 8  ? epub_import(s.p, s.n, d, e)
 	     : how <= 10 ? odf_import(s.p, s.n, d, e)
-	                 : xlsx_import(s.p, s.n, d, e);
+	     : how <= 16 ? xlsx_import(s.p, s.n, d, e)
+	                 : pptx_import(s.p, s.n, d, e);
 	str_free(&s);
 	return rc;
 }
@@ -143,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct doc d = { 0 };
 	struct err e = { 0 };
-	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 8 : data[0] % 9, rc;
+	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 11 : data[0] % 9, rc;
 	char *copy;
 
 	if (!size)

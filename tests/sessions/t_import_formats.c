@@ -872,6 +872,8 @@ TEST(types)
 		{"a.txt", NULL, "about %PDF-1.4", DOC_TEXT}, {"a", NULL, "about %PDF-1.4\n1 0 objects", DOC_TEXT}, {"a.md", NULL, "x\n%PDF-1.4\n1 0 obj", DOC_MARKDOWN},
 		{"a", NULL, "@PJL JOB\n%PDF-1.4\n%x\n1 0 obj <<", DOC_PDF}, {"a.PDF", NULL, "x%PDF-", DOC_PDF}, {"a", NULL, "\x1f\x8b\x08", DOC_GZIP}, {"a.PY", NULL, "x", DOC_SOURCE}, {"a", NULL, "PK\3\4", DOC_TEXT},
 		{"a.ipynb", NULL, "{}", DOC_NOTEBOOK}, {"a", NULL, "{\"cells\": [{\"cell_type\": 1}], \"nbformat\": 4}", DOC_NOTEBOOK}, {"a.json", NULL, "{\"cells\": []}", DOC_SOURCE},
+		{"a.fb2", NULL, "x", DOC_FB2}, {"a", NULL, "<?xml version='1.0'?><FictionBook>", DOC_FB2}, {"a", NULL, "PK\3\4 xl/workbook.xml word/document", DOC_XLSX},
+		{"a.docx", NULL, "PK\3\4 ppt/presentation.xml xl/workbook.xml", DOC_PPTX}, {"a", NULL, "PK\3\4 word/document.xml xl/workbook.xml", DOC_DOCX},
 		{"a.vtt", NULL, "x", DOC_SUBTITLES}, {"a", NULL, "WEBVTT\n", DOC_SUBTITLES}, {"a.txt", NULL, "\x89PNG\r\n\x1a\n", DOC_PICTURE}, {"a", NULL, "\xff\xd8\xff", DOC_PICTURE}, {"a.eml", NULL, "x", DOC_MAIL},
 		{"a", NULL, "Subject: x\nFrom: a\nMIME-Version: 1.0\n\n", DOC_MAIL}, {"a.txt", NULL, "Subject: x\nFrom: a\nMIME-Version: 1.0\n\n", DOC_TEXT},
 	};

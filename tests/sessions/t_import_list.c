@@ -45,14 +45,16 @@ TEST(folders_and_patterns)
 	put("f/a.md");
 	put("f/sub/c.pdf");
 	put("f/sub/p.PNG");
+	put("f/sub/d.fb2.zip");
+	put("f/sub/e.zip");
 	put("f/.hidden");
 	put("f/.git/config");
 	put("x[1].md");
 	CHECK(!symlink("f/a.md", "f/link.md") && !symlink("..", "f/sub/up"));
 
-	finds("f", "f/a.md f/b.txt f/sub/c.pdf");
+	finds("f", "f/a.md f/b.txt f/sub/c.pdf f/sub/d.fb2.zip");
 	CHECK(!symlink("f", "linked"));
-	finds("linked", "linked/a.md linked/b.txt linked/sub/c.pdf");
+	finds("linked", "linked/a.md linked/b.txt linked/sub/c.pdf linked/sub/d.fb2.zip");
 	finds("f/*.md", "f/a.md f/link.md");
 	finds("?.none", "no file is named like '?.none'");
 	finds("*.md", "x[1].md");

@@ -201,6 +201,30 @@ static int xlsx_of(const char *p, size_t n, int escape, struct doc *d, struct er
 	return xlsx_import(file.p, file.n, d, e);
 }
 
+static int pptx_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
+{
+	static const char presentation[] = "<w><sldId id='1'/></w>";
+	static const char relations[] = "<r><Relationship Id='1' Target='s.xml'/></r>";
+	static struct str body, file;
+
+	wrap(&body, escape ? "<s><sp><p><r><t>" : "<s><sp>", p, n, escape,
+	     escape ? "</t></r></p></sp></s>" : "</sp></s>");
+	zip_parts(&file,
+	          (struct zipped[]){ { "ppt/presentation.xml", presentation, sizeof presentation - 1 },
+	                             { "ppt/_rels/presentation.xml.rels", relations, sizeof relations - 1 },
+	                             { "ppt/s.xml", body.p, body.n } },
+	          3);
+	return pptx_import(file.p, file.n, d, e);
+}
+
+static int fb2_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
+{
+	static struct str body;
+
+	wrap(&body, escape ? "<F><body><p>" : "<F><body>", p, n, escape, escape ? "</p></body></F>" : "</body></F>");
+	return fb2_import(body.p, body.n, d, e);
+}
+
 static int docx_text(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	return docx_of(p, n, 1, d, e);
@@ -227,6 +251,24 @@ static int xlsx_elements(const char *p, size_t n, struct doc *d, struct err *e)
 	return xlsx_of(p, n, 0, d, e);
 }
 
+static int pptx_text(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return pptx_of(p, n, 1, d, e);
+}
+static int pptx_elements(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return pptx_of(p, n, 0, d, e);
+}
+
+static int fb2_text(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return fb2_of(p, n, 1, d, e);
+}
+static int fb2_elements(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return fb2_of(p, n, 0, d, e);
+}
+
 static void pass_docx_text(const char *p, size_t n)
 {
 	import(docx_text, p, n);
@@ -250,6 +292,22 @@ static void pass_xlsx_text(const char *p, size_t n)
 static void pass_xlsx_elements(const char *p, size_t n)
 {
 	import(xlsx_elements, p, n);
+}
+static void pass_pptx_text(const char *p, size_t n)
+{
+	import(pptx_text, p, n);
+}
+static void pass_pptx_elements(const char *p, size_t n)
+{
+	import(pptx_elements, p, n);
+}
+static void pass_fb2_text(const char *p, size_t n)
+{
+	import(fb2_text, p, n);
+}
+static void pass_fb2_elements(const char *p, size_t n)
+{
+	import(fb2_elements, p, n);
 }
 static void pass_pdf(const char *p, size_t n)
 {
@@ -411,6 +469,10 @@ static const struct pass passes[] = {
 	{ "import of OpenDocument: elements", pass_odf_elements, 2 },
 	{ "import of XLSX: text", pass_xlsx_text, 2 },
 	{ "import of XLSX: elements", pass_xlsx_elements, 2 },
+	{ "import of PPTX: text", pass_pptx_text, 2 },
+	{ "import of PPTX: elements", pass_pptx_elements, 2 },
+	{ "import of FictionBook: text", pass_fb2_text, 2 },
+	{ "import of FictionBook: elements", pass_fb2_elements, 2 },
 	{ "import of EPUB", pass_epub, 4 },
 	{ "text of a PDF", pass_pdf, 2 },
 	{ "pages of a PDF", pass_pdf_pages, 2 },
@@ -438,6 +500,14 @@ TEST(the_documents_are_read)
 	CHECK_MSG(!xlsx_of(words, 13, 1, &d, &e) && strstr(d.text.p, words), "%s", e.msg);
 	doc_free(&d);
 	CHECK_MSG(!xlsx_of("<c><v>12</v></c>", 16, 0, &d, &e) && strstr(d.text.p, "12"), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!pptx_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!pptx_of("<p><t>a</t></p>", 15, 0, &d, &e) && !strcmp(d.text.p, "a"), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!fb2_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!fb2_of("<p>a</p>", 8, 0, &d, &e) && !strcmp(d.text.p, "a"), "%s", e.msg);
 	doc_free(&d);
 	CHECK_MSG(!epub_of(words, 13, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
 	doc_free(&d);
