@@ -300,7 +300,7 @@ TEST(broken_json_does_no_harm)
 		char *part = malloc(cut ? cut : 1);
 		memcpy(part, text, cut);
 		CHECK(walk(jv_parse(part, cut), 0) < 1000);
-		for (size_t k = 0; cut && k < sizeof bytes; k++) { /* the NUL, too */
+		for (size_t k = 0; cut && k < sizeof bytes; k++) { /* also the final NUL */
 			char was = part[cut - 1];
 			part[cut - 1] = bytes[k];
 			CHECK(walk(jv_parse(part, cut), 0) < 1000);

@@ -282,7 +282,7 @@ TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 		{"</think>\n\nAnswer", 10}, {"\n\n</think>\n\nAnswer", 12}, {"I wonder[/THINK]\n\nAnswer", 18}, {"I wonder</thinking>\nAnswer", 20},
 		{"I will say \"Hello!\"</think>\n\nHello!", 29}, {"Use `x`.\n</think>\n\n`y` is better.", 19}, {"```\ncode\n```\n</think>\n\nDone.", 23},
 		{"我想想。</think>\n\n答案", 22}, {"我想想</think>答案", 17}, {"I wonder.</think>**4**", 17}, {"I wonder.</think>\n1. one\n2. two", 18},
-		/* mentions */
+		/* text that only mentions the mark */
 		{"plain words", 0}, {"The `</think>` tag ends it.\n\nIt is said.", 0}, {"The tag </think> ends it.", 0}, {"It ends with </think>", 0}, {"It ends with </think>\n\nSo do I.", 0},
 		{"It is called \"</think>\".\n", 0}, {"Look:\n\n```\nI wonder\n</think>\n\nAnswer\n```\n", 0}, {"Look:\n\n    </think>\n\nSo.", 0}, {"The model writes:\n\n</think>\n\nThen it goes on.", 0},
 		{"It ends with the tag\n</think>\nand then the answer comes.", 0}, {"- <think> opens\n- </think> closes", 0}, {"Wonder</think>\n\nThis was <think> without its beginning.", 0},

@@ -334,7 +334,7 @@ TEST(the_title_is_asked_for_when_it_changes)
 	many = asked;
 	str_free(&question);
 	test_note("the title is asked for %d times in a short turn, %d times in one of 5000 words", few, many);
-	CHECK(few > 0); /* otherwise the hook does not count */
+	CHECK(few > 0); /* 0 would mean that the hook does not count */
 	CHECK_INT(many, few);
 	enter(t, "/rename renamed");
 	CHECK(shows(t, "renamed  "));

@@ -265,7 +265,7 @@ TEST(cuda_fetch_refuses)
 
 	CHECK_MSG(test_cuda_open(&be, err) == 0, "%s", err);
 	f = set_open(be, s, p, p);
-	wrong[0].rows++; /* than there are */
+	wrong[0].rows++; /* more rows than there are */
 	wrong[1].cap++;
 	wrong[2].heads++;
 	for (int i = 0; i < 3; i++) {

@@ -165,7 +165,7 @@ TEST(cuda_write_and_read)
 	unsigned char *x = must_alloc(n), *y = must_alloc(n);
 
 	be->ops->read(be, &t, 0, y, n);
-	CHECK(!memcmp(x, y, n)); /* zeroed */
+	CHECK(!memcmp(x, y, n)); /* a new tensor is zero */
 	for (int i = 0; i < 200; i++) {
 		size_t off = test_rand() % n, m = test_rand() % (i % 8 ? 100 : n) % (n - off + 1);
 

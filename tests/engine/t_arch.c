@@ -841,7 +841,7 @@ TEST(layers_compute_what_their_specs_say)
 		struct recipe r = { .arch = *a, .whole_norms = !strncmp(a->name, "olmo", 4) };
 
 		if (a->states || a->differ)
-			continue; /* t_models */
+			continue; /* tested in t_models */
 
 		if (a->required & T(ROUTER)) {
 			r.n_expert = 5;

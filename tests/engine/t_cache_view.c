@@ -368,7 +368,7 @@ TEST(lists_are_what_was_read)
 		CHECK_INT(v.refreshed, -1);
 		for (int l = 0; l < LAYERS; l++) {
 			CHECK_INT(rows_of(&v, l), 2 * 16);
-			CHECK_INT(heads_of(&v, l, v.n_tokens - 1), 2); /* its own */
+			CHECK_INT(heads_of(&v, l, v.n_tokens - 1), 2); /* the token reads its own entry */
 			same += l && !memcmp(v.heat[l], v.heat[l - 1], VIEW_COLS);
 		}
 	}

@@ -542,7 +542,7 @@ TEST(names)
 	CHECK(chat_find(&t, NULL, "no-such\033", &e) == -1);
 	CHECK_INT(e.code, ERR_USAGE);
 	CHECK(strstr(e.msg, "chatml") && !strchr(e.msg, '\033'));
-	/* files */
+	/* template files */
 	e = (struct err){ 0 };
 	CHECK(chat_find(&t, NULL, "/nowhere/x.jinja", &e) == -1 && e.code == ERR_USAGE);
 	fd = mkstemps(path, 6);

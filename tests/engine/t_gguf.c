@@ -268,7 +268,7 @@ TEST(unusual_but_good_files)
 	struct str f = { 0 };
 	char *big = calloc(1, 65536);
 
-	put_header(&f, 3, 0, 0); /* nothing in it */
+	put_header(&f, 3, 0, 0); /* no keys and no tensors */
 	accepted(&f);
 	put_header(&f, 2, 0, 0); /* version 2 has the same layout */
 	accepted(&f);
@@ -471,7 +471,7 @@ TEST(row_09_duplicate_keys)
 	put_key(&f, "same", GGUF_U8);
 	put_u8(&f, 1);
 	refused(&f, "'same' is a duplicate");
-	put_header(&f, 3, 0, 202); /* far apart, different types */
+	put_header(&f, 3, 0, 202); /* the same key twice, far apart, with different types */
 	put_key(&f, "general.architecture", GGUF_STRING);
 	put_string(&f, "llama");
 	for (int i = 0; i < 200; i++) {
@@ -780,10 +780,10 @@ TEST(row_27_overlap_and_order)
 	two_tensors(a, b, 4096, "out of order");
 	a.offset = 32;
 	b.offset = 0;
-	two_tensors(a, b, 4096, "out of order"); /* and overlapping */
+	two_tensors(a, b, 4096, "out of order"); /* also overlapping, but the order is reported */
 	a = (struct rec){ .name = "a", .ne = { 256 } };
 	b = (struct rec){ .name = "b", .ne = { 8 }, .offset = 512 };
-	two_tensors(a, b, 4096, "overlap"); /* inside a */
+	two_tensors(a, b, 4096, "overlap"); /* b is inside a */
 	struct rec three[3] = { { .name = "a", .ne = { 8 } },
 		                { .name = "b", .ne = { 8 }, .offset = 64 },
 		                { .name = "c", .ne = { 8 }, .offset = 32 } };

@@ -22,7 +22,7 @@ struct scene {
 	struct chat c;
 	struct str said, errors, shown, draft; /* output since the last command; shown: text of answers */
 	struct str resumed;                    /* notice about the resumed session */
-	int answer;                            /* of ask */
+	int answer;                            /* the answer that ask() returns */
 	int turns, came_back, stop_after;      /* stop_after: stop the answer after this many pieces; 0 = never */
 	int kill_after;                        /* kill the process after this many pieces; 0 = never */
 	/* stop the work at the progress report with this text; NULL = never */

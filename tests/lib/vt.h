@@ -33,7 +33,7 @@ struct vt {
 	/* erasing fills with the background colour; insert mode; automatic margins off */
 	int bce, insert, no_margin;
 	int alternate, paste, mouse, frame, hidden; /* modes that are on */
-	int frames;                                 /* that were marked */
+	int frames;                                 /* number of marked frames */
 	int32_t last;
 	struct str held; /* bytes of a sequence that is not whole */
 	char *allowed[256];

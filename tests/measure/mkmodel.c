@@ -186,7 +186,7 @@ static void random_row(enum dtype type, int32_t cols, float scale, uint8_t *row)
 	}
 }
 
-/* n rows. */
+/* Write `rows` random rows. */
 static void put_rows(enum dtype type, int32_t cols, int32_t rows, float scale, int stored)
 {
 	static uint8_t row[1 << 18], *store;

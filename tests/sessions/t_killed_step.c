@@ -66,8 +66,8 @@ static void run_close(struct run *r)
 	engine_close(r->e);
 }
 
-/* Start from the prompt or, if message > 0, from what was saved under it. The message's number is the number of tokens
- * of the answer. Returns NULL, or what is wrong. */
+/* Start from the prompt or, if message > 0, from what was saved under it. A message's number is the number of tokens of
+ * the answer when it was saved. Returns NULL, or what is wrong. */
 static const char *run_start(struct run *r, const struct place *p, const struct talk *k, int64_t message)
 {
 	static char why[600];

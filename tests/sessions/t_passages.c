@@ -495,7 +495,7 @@ TEST(a_damaged_index_is_made_anew)
 	}
 }
 
-/* Random bytes stand for all lengths; for some of them SQLite reports "no memory". One block is damaged, or all; then
+/* Random bytes can mean any length; for some of them SQLite reports "no memory". One block is damaged, or all; then
  * the index is searched, or a text is deleted from it. */
 TEST(an_index_of_random_bytes_is_made_anew)
 {

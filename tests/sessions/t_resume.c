@@ -307,7 +307,7 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	      !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
 	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
 	timeline_close(v);
-	/* And here again. */
+	/* On `here` again: the answer that `there` gives. */
 	timeline_close(tl);
 	tl = back_on(p, &s, here, kv, 2, back_by);
 	v = back_on(p, &s, there, kv, 2, "");

@@ -45,7 +45,7 @@ TEST(sentences_of_all_texts_are_found_with_their_words)
 	CHECK(add(x, " \n") > a); /* a text without words gets a number, too */
 	b = add(x, second);
 	CHECK(a > 0 && b > a);
-	CHECK_INT(add(x, first), a); /* once */
+	CHECK_INT(add(x, first), a); /* the same text is added only once */
 	f = find(x, "Which boat, sister? Sister: the \"boat\"");
 	CHECK_INT(f.words, 0xf); /* the words "which", "boat", "sister", "the" */
 	CHECK_INT(f.n, 4);

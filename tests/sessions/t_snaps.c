@@ -30,7 +30,7 @@ static void round_trip(int32_t n, int32_t bounded, size_t extra)
 	CHECK_MSG(!snap_save(b.s, tl, &b.fp, 3, 30, own.p, own.n, &saved, &e), "%d tokens: %s", n, e.msg);
 	CHECK_INT(saved.tokens, n);
 	CHECK_INT(saved.bytes, saved.new_bytes);
-	/* Through the disk. */
+	/* Close kv.db and open it again. */
 	box_again(&b);
 	CHECK_MSG(snap_load(b.s, back, &b.fp, 30, &got, &loaded, &e) == 1, "%d tokens: %s%s", n, e.msg, loaded.why);
 	CHECK_INT(loaded.tokens, n);
@@ -756,7 +756,7 @@ TEST(drop_really_deletes)
 		fake_grow(one, 7, 50);
 		CHECK_INT(snap_save(b.s, one, &b.fp, 1, 11 + i, "canary-of-one", 13, NULL, NULL), 0);
 	}
-	fake_grow(two, 7, 600); /* shares two chunks */
+	fake_grow(two, 7, 600); /* two has two chunks in common with one */
 	fake_grow(two, 8, 600);
 	CHECK_INT(snap_save(b.s, two, &b.fp, 2, 20, NULL, 0, NULL, NULL), 0);
 	CHECK(in_file(b.s->path, one, 0, 512) && in_file(b.s->path, one, 512, 700) && in_file(b.s->path, two, 0, 1200));

@@ -157,7 +157,7 @@ static void replaced(const void *bytes, size_t n, const char *aside, const char 
 	kept = test_read(path, &len);
 	CHECK(kept && len == n && !memcmp(kept, bytes, n));
 	free(kept);
-	/* Once is enough. */
+	/* The next start finds nothing to put aside. */
 	box_again(&b);
 	box_close(&b);
 }

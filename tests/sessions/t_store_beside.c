@@ -15,10 +15,10 @@ static const struct fingerprint fp = { { 7 }, { 8 } };
 
 struct both {
 	struct place p;
-	struct store *store; /* the writer's */
+	struct store *store; /* the store of the writer */
 	struct snaps *snaps;
 	int64_t session;
-	_Atomic int64_t message; /* committed last */
+	_Atomic int64_t message; /* the message committed last */
 	_Atomic int64_t saved;   /* the message whose snapshot was saved last */
 	_Atomic int n, saves, done;
 	_Atomic int reads, answers;
@@ -179,7 +179,7 @@ TEST(a_reader_outlives_the_writer)
 	CHECK_STR(shown(r, 1), "a question");
 	OK(snap_states(k, &state, 1, e));
 	CHECK_INT(state.ready, 1);
-	/* Another writer comes. */
+	/* Another writer opens the store. */
 	place_reopen(&p, &s);
 	say_message(s, 1, 1, 2, "an answer");
 	CHECK_STR(shown(r, 1), "a question an answer");

@@ -108,7 +108,7 @@ TEST(strange_directories_and_files_are_refused)
 	} else {
 		OPEN_REFUSED("/usr", "it belongs to another user (0)");
 	}
-	/* Files in it. */
+	/* Unsafe files in the directory. */
 	snprintf(db, sizeof db, "%s/chat.db", p.dir);
 	snprintf(other, sizeof other, "%s/elsewhere", p.dir);
 	CHECK(!rename(db, other) && !symlink("elsewhere", db));

@@ -48,7 +48,7 @@ static void tell(int fd, struct entry *y, int ack)
 		_exit(9);
 }
 
-/* Live until killed. */
+/* Change the store until killed. */
 static _Noreturn void live_in_child(const char *dir, int fd, struct life *l)
 {
 	struct store_options o = { .dir = dir };
@@ -254,7 +254,7 @@ static int close_world(const char *dir)
 	return 0;
 }
 
-/* Format 1, closed. */
+/* Make a store of format 1 and close it. */
 static int make_old_world(const char *dir)
 {
 	struct db d;

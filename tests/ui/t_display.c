@@ -137,10 +137,10 @@ static void try_terminal(const char *term, const char *entry)
 	display_show(s.d, &s.g);
 	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
-	display_show(s.d, &s.g); /* nothing new */
+	display_show(s.d, &s.g); /* nothing has changed, so no frame is sent */
 	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
-	/* asks curses, too */
+	/* this asks terminfo, too: an unknown terminal counts as an xterm */
 	CHECK(display_usable("vt100") && !display_usable("dumb") && display_usable("no-such-terminal"));
 	for (int i = 0; i < times(60); i++) {
 		random_change(&s.g, 1 + (int)(test_rand() % 40));
@@ -192,7 +192,7 @@ TEST(looks)
 	}
 	show_close(&s);
 
-	/* Eight. */
+	/* A terminal with eight colours. */
 	show_open(&s, "screen", "screen", 60, 12, 1);
 	struct area a = area_of(&s.g);
 	for (unsigned i = 0; i < ST_COUNT; i++)

@@ -195,7 +195,7 @@ static void through_searches(const struct str *a)
 	key("\r");
 	shown(a);
 	at_rest();
-	key("\022"); /* the history's */
+	key("\022"); /* the search in the history */
 	paste(a);
 	shown(a);
 	at_rest();
@@ -231,7 +231,7 @@ static void through_sessions(const struct str *a)
 	paste(a);
 	shown(a);
 	key("\033");
-	key("\004"); /* really delete ...? */
+	key("\004"); /* asks whether to delete */
 	shown(a);
 	key("n");
 	paste(a);

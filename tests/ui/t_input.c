@@ -388,7 +388,7 @@ TEST(up_and_down_in_a_draft)
 	CHECK_STR(line_text(), "first lixne\n2\nthe third");
 	type("\033[A"); /* from the first row into the history */
 	CHECK_STR(line_text(), "before");
-	type("\033[B"); /* and back */
+	type("\033[B"); /* and back to the draft */
 	CHECK_STR(line_text(), "first lixne\n2\nthe third");
 	screen(20, 9);
 	CHECK_CURSOR(11, 2);
@@ -750,7 +750,7 @@ TEST(commands_are_offered)
 	CHECK_STR(line_text(), "/quit");
 	type("\r");
 	CHECK_STR(taken(), "/quit");
-	type("/e\t"); /* by another name */
+	type("/e\t"); /* another name of the command */
 	CHECK_STR(line_text(), "/exit");
 	type("\025/x");
 	CHECK_INT(input_offers(), 0);
@@ -774,7 +774,7 @@ TEST(commands_are_offered)
 	CHECK_STR(line_text(), "/help x");
 	type("\025/s\t abc");
 	CHECK_STR(line_text(), "/switch abc");
-	/* Backspace follows, too. */
+	/* Backspace updates the popup, too. */
 	type("\025/re");
 	CHECK_INT(input_offers(), 2);
 	CHECK_STR(popup(50, 2, 0), "│ /read    add a document\n│ /resume  go on in another session\n");

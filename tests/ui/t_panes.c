@@ -412,7 +412,7 @@ TEST(sessions_undo_of_a_deletion)
 	CHECK_INT(press(p, control('u'), &act), PANE_ACTION);
 	CHECK_INT(act.what, UI_UNDELETE);
 	CHECK_INT(act.id, 12);
-	CHECK_INT(press(p, control('u'), &act), PANE_USED); /* once */
+	CHECK_INT(press(p, control('u'), &act), PANE_USED); /* a session can be restored only once */
 	PRESS(K_ESC);
 	press(p, control('d'), &act);
 	type(p, "y", &act);
@@ -677,7 +677,7 @@ TEST(docs_show_a_place)
 	docs_draw(p, 60, 4);
 	CHECK_SAYS("the target stands here");
 	CHECK(docs->at == 1 && docs->found_n == 6 && !memcmp(docs->doc[1].text.p + docs->found, "target", 6));
-	documents_pane_show(p, 1, sizeof odd + 100, sizeof odd + 900); /* beyond the end */
+	documents_pane_show(p, 1, sizeof odd + 100, sizeof odd + 900); /* a place beyond the end */
 	docs_draw(p, 60, 4);
 	documents_pane_show(p, 7, 0, 1);
 	CHECK_INT(docs->at, 1);
@@ -766,7 +766,7 @@ TEST(docs_search)
 	struct pane *p = numbered(3000, "n.txt");
 
 	docs_draw(p, 80, 24);
-	docs_type(p, "/LINE 99\r"); /* capitals mean themselves */
+	docs_type(p, "/LINE 99\r"); /* a pattern with capitals matches only these */
 	docs_draw(p, 80, 24);
 	CHECK_SAYS("not found: LINE 99");
 	docs_type(p, "/line 99\r");

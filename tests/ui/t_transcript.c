@@ -181,7 +181,7 @@ TEST(holds_through_resizes)
 		const char *rows = drawn(t, w, 6, 0), *first = strstr(rows, "word150");
 		CHECK_MSG(first && first < strchr(rows, '\n'), "at width %d: %s", w, rows);
 	}
-	/* and back exactly */
+	/* exactly the same rows at the old width */
 	CHECK(!strncmp(drawn(t, 80, 6, 0), "word150 ", 8));
 	append(t, "more and more\n\nand more");
 	transcript_end(t, NULL);
@@ -194,7 +194,7 @@ TEST(holds_through_resizes)
 	CHECK(!strncmp(drawn(t, 80, 6, 0), "word150 ", 8));
 	transcript_go(t, 0);
 	CHECK_INT(transcript_below(t), 0);
-	transcript_go(t, UINT64_MAX); /* nonsense: stays */
+	transcript_go(t, UINT64_MAX); /* no valid place: does not move */
 	CHECK_INT(transcript_below(t), 0);
 	transcript_free(t);
 	str_free(&s);
@@ -804,7 +804,7 @@ TEST(anything)
 	size_t at;
 	int w = 80, h = 24;
 
-	t->part_most = 40; /* parts everywhere */
+	t->part_most = 40; /* so that most texts have several parts */
 
 	for (long i = 0; i < rounds; i++) {
 		const char *p = text[test_rand() % LEN(text)];

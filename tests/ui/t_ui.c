@@ -169,7 +169,7 @@ TEST(escape_goes_one_step_back)
 	CHECK_STR(key(ESC), "");
 	CHECK(!shows("Keys everywhere"));
 	CHECK_STR(draft(), "a draft");
-	/* transcript and search */
+	/* Esc leaves browse mode and the search */
 	key(F6);
 	CHECK_INT(u->focus, ON_TRANSCRIPT);
 	CHECK_STR(key(ESC), "");
@@ -179,7 +179,7 @@ TEST(escape_goes_one_step_back)
 	CHECK_STR(key(ESC), "");
 	CHECK(!u->searching);
 	work(NULL);
-	/* a draft stays */
+	/* Esc twice keeps a draft */
 	key(ESC);
 	key(ESC);
 	CHECK_STR(draft(), "a draft");
@@ -262,7 +262,7 @@ TEST(control_c_never_loses_a_draft)
 	CHECK(!shows("Ctrl-C again quits"));
 	CHECK_STR(key(CTRL('c')), "");
 	CHECK(shows("Ctrl-C again quits"));
-	/* the offer ends */
+	/* the message disappears after 1.5 seconds */
 	CHECK(ui_wake(u) > now && ui_wake(u) <= now + 1.5);
 	ui_tick(u, now += 1.6);
 	CHECK(!shows("Ctrl-C again quits"));
@@ -527,7 +527,7 @@ TEST(transcript_keys)
 	key(CTRL('x'));
 	CHECK_STR(key("g"), "SEND /regen|");
 	CHECK_STR(draft(), "rememberpasted\ntext");
-	/* a marked place */
+	/* m marks a place */
 	key(F6);
 	key("G");
 	screen();
@@ -847,7 +847,7 @@ TEST(dragging_copies)
 	/* a terminal that sends no moves */
 	CHECK_STR(key("\33[<0;5;3m"),
 	          "COPY deposit is two months of rent and it is returned within thirty days after the keys|");
-	/* the list and the code */
+	/* from the list to the code */
 	CHECK_STR(key("\33[<0;1;6M"), "");
 	CHECK_STR(
 		key("\33[<0;80;12m"),
@@ -957,7 +957,7 @@ TEST(idle_costs_nothing)
 	CHECK(ui_wake(u) == 0);
 	ui_tick(u, now += 100);
 	CHECK(!ui_dirty(u));
-	status(); /* the same again */
+	status(); /* the same status again */
 	CHECK(!ui_dirty(u));
 	work(NULL);
 	CHECK(!ui_dirty(u));
