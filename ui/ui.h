@@ -269,8 +269,8 @@ struct ui_cache {
 	uint64_t resident;
 	struct ui_region region[UI_REGIONS];
 	int n_region;
-	int cols;
-	int32_t per_col;         /* columns of the strips below; tokens per column */
+	int cols;                /* columns of the strips below */
+	int32_t per_col;         /* tokens of the sequence per column */
 	const uint8_t *kept_col; /* [cols] share of KV entries kept; 255 = all, 0 = none */
 	/* [cols] which region has most tokens of that column: an index into region[]; 255 = the tokens are evicted */
 	const uint8_t *where_col;

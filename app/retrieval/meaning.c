@@ -82,7 +82,8 @@ void meaning_close(struct meaning *m)
 
 /* ---- vectors of passages ---- */
 
-/* Append the vectors v[n][dims] as bytes, each scaled so that its largest component is 127. */
+/* Append the vectors v[n][dims] as bytes, each scaled so that its component of the largest magnitude is 127
+ * or -127. */
 static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 {
 	for (size_t i = 0; i < n; i++, v += dims) {

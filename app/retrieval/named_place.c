@@ -208,8 +208,8 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* A name does not begin inside a word or a number, except in Chinese and Japanese, which write no
-		 * blanks between words. */
+		/* A name does not begin inside a word or a number, except in scripts from U+3000 on: Chinese and
+		 * Japanese write no blanks between words. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
 		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))

@@ -43,7 +43,7 @@ enum event_what {
 	EV_ERROR,     /* text */
 	EV_DOCUMENTS, /* doc[n_doc]: all documents */
 	EV_PLACE,     /* open document place.doc at its bytes [place.from, place.to) */
-	EV_LOOK,      /* text: output of the command `note` (JOB_LOOK) */
+	EV_LOOK,      /* note: a command line; text: its output (JOB_LOOK) */
 	/* text: message about a session that was renamed, deleted, ... The status row shows it, so that the list
 	 * can stay open. */
 	EV_SAY,

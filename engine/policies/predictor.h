@@ -73,7 +73,7 @@ int predictor_save(const struct predictor *, const struct predictor_key *, struc
 
 /* ---- the forward pass ---- */
 
-/* Set out[to - from] to the predictions for an image of columns from .. to - 1, where to > from. */
+/* Predict columns from .. to - 1 of the image, with from < to. out: [to - from], out[i] is for column from + i. */
 void predictor_run(const struct predictor *, struct backend *, struct attn_image *, int32_t from, int32_t to,
                    float *out);
 

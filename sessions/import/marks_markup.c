@@ -119,7 +119,7 @@ static int rst_title(const struct str *t, size_t at, struct line l, size_t next,
 void mark_rst(struct doc *d)
 {
 	char seen[ADORNMENTS_MAX] = { 0 };
-	int begins = 1; /* the line before is blank, or cannot go on */
+	int begins = 1; /* 1: a title may begin here, because no paragraph goes on from the line before */
 	size_t asked = 0;
 
 	for (size_t at = 0, next; at < d->text.n && !marks_stopped(at, &asked); at = next) {

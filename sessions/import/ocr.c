@@ -164,8 +164,8 @@ static size_t line_length(const char *p, size_t n)
 	return k;
 }
 
-/* Append the text of a page as tesseract printed it: without form feeds, blanks at the ends of lines and more than one
- * blank line in a row; words that are divided at line ends are joined. */
+/* Append the text of a page that tesseract printed. Remove form feeds, blanks at the ends of lines and repeated blank
+ * lines, and join words that are divided at line ends. */
 static void add_page_text(struct str *raw, struct str *out)
 {
 	size_t from = out->n;

@@ -30,7 +30,7 @@ static struct {
 	char home[64];
 } p;
 
-/* args: the words after "-m MODEL", ended by NULL. */
+/* args: the words of the command line between "weir" and "-m MODEL", ended by NULL. */
 static void opened(const char *const *args)
 {
 	static char *word[24];

@@ -119,7 +119,8 @@ static size_t list_of(const struct script *s, struct chat_msg *m, int system)
 	return n;
 }
 
-/* Check that each text that the template has left unchanged is between its first and last token. */
+/* Check each text that the template has left unchanged: the tokens at its first and last byte enclose it, and the
+ * tokens between them spell it. */
 static void check_places(const struct rendered *r, const struct vocab *v, const struct chat_msg *m, const char *what)
 {
 	for (size_t i = 0; i < r->n_msg; i++) {

@@ -43,7 +43,7 @@ static struct timeline *open_line(struct engine *e, const char *kv, const char *
 
 static int32_t id[CTX];
 
-/* Replace tokens from .. n of id by another text, given by the seed. */
+/* Replace tokens from .. n - 1 of id by another text, given by the seed. */
 static void text(int32_t from, int32_t n, unsigned seed)
 {
 	for (int32_t i = from; i < n; i++)

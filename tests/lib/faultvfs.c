@@ -261,7 +261,7 @@ static int power_fails(void)
 	return power.off;
 }
 
-/* A file was synced: if SQLite also opened the directory, its names are safe, too. */
+/* Take the names of the directory for safe on disk, if SQLite opened the directory to sync it. Call after a sync. */
 static void dir_settle(void)
 {
 	for (int i = 0; power.dir_opened && i < power.names; i++)

@@ -756,7 +756,8 @@ TEST(code_blocks)
 
 /* ---- however it arrives ---- */
 
-/* Check the text in two pieces, cut at every byte, and byte by byte, with the picture after each piece. */
+/* Check that a text that arrives in pieces looks like one that arrives at once: byte by byte, and in two pieces, cut at
+ * every byte. */
 static void check_cuts(const char *text, int width)
 {
 	struct str clean = { 0 };
