@@ -13,6 +13,7 @@
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
+ *     foreign.c: recognises formats that are not read, and names a converter;
  *     text.c: plain text of any encoding; refuses binary files;
  *     clean.c: leaves out of a text what only a terminal or printer understands;
  *     man.c: source of manual pages;
@@ -440,6 +441,12 @@ int64_t origin_mtime(const struct stat *); /* nanoseconds since 1970 */
 /* Record the file that a document was read from: path, size, time (from st, taken when the file was opened) and
  * hash. */
 void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);
+
+/* ---- foreign.c ---- */
+
+/* Recognise a file of a format that is not read, by its bytes: 1, and "is a DjVu file: convert it with ..." is appended.
+ * 0: it is none of these. */
+int foreign_why(const char *p, size_t n, struct str *why);
 
 /* ---- text.c ---- */
 

@@ -32,75 +32,6 @@ int doc_refuse(struct err *e, const char *path, const char *why)
 	return err_set(e, ERR_DOCUMENT, "document '%s' %s", doc_shown(path), why);
 }
 
-/* ---- what is not text ---- */
-
-struct magic {
-	const char *bytes;
-	unsigned char n, at;
-	const char *why;
-};
-
-static const struct magic magics[] = {
-#define MAGIC(bytes, at, why)                                                                                          \
-	{                                                                                                              \
-		bytes, sizeof bytes - 1, at, why                                                                       \
-	}
-	MAGIC("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0,
-	      "is an old Office file, which is not supported: save it as ODT or DOCX (soffice --headless --convert-to odt), or convert it with catdoc"),
-	MAGIC("BOOKMOBI", 60, "is a Mobipocket e-book, which is not supported: convert it to text"),
-	MAGIC("AT&TFORM", 0, "is a DjVu file, which is not supported: convert it with djvutxt"),
-	MAGIC("GGUF", 0, "is a model (GGUF), not a document; use -m to choose a model"),
-	MAGIC("SQLite format 3\0", 0, "is an SQLite database, not a document"),
-	MAGIC("\x7f"
-	      "ELF",
-	      0, "is a program, not a document"),
-	MAGIC("BZh", 0, "is compressed (bzip2): unpack it first"),
-	MAGIC("\xfd"
-	      "7zXZ\0",
-	      0, "is compressed (xz): unpack it first"),
-	MAGIC("\x28\xb5\x2f\xfd", 0, "is compressed (zstd): unpack it first"),
-	MAGIC("7z\xbc\xaf\x27\x1c", 0, "is a 7z archive: unpack it first"),
-	MAGIC("GIF8", 0, "is an image (GIF), not a text"),
-	MAGIC("\0\0\xfe\xff", 0, "is UTF-32 text, which is not supported: convert it with iconv -f UTF-32 -t UTF-8"),
-	MAGIC("\xff\xfe\0\0", 0, "is UTF-32 text, which is not supported: convert it with iconv -f UTF-32 -t UTF-8"),
-#undef MAGIC
-};
-
-static const char *zip_kind(const char *p, size_t n)
-{
-	static const char odt[] = "mimetypeapplication/vnd.oasis.opendocument";
-
-	/* OpenDocument: the archive's first entry is not compressed, so its content (the media type) is found at
-	 * offset 30. */
-	if (n >= 30 + sizeof odt - 1 && !memcmp(p + 30, odt, sizeof odt - 1))
-		return "is an OpenDocument formula, chart or database, not a text";
-	if (memmem(p, n, "[Content_Types].xml", 19))
-		return "is an Office file (not a text document), which is not supported: export it as text";
-	return "is a zip archive: unpack it first";
-}
-
-/* 1 for an Office file with a password: an archive of the old kind that holds the encrypted file. */
-static int is_encrypted_office(const char *p, size_t n)
-{
-	static const char name[] = "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e";
-
-	return n >= 8 && !memcmp(p, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8) && memmem(p, n, name, sizeof name - 1);
-}
-
-static const char *why_not_text(const char *p, size_t n)
-{
-	if (is_encrypted_office(p, n))
-		return "is encrypted: its text cannot be read without the password";
-	if (n >= 4 && !memcmp(p, "PK\3\4", 4))
-		return zip_kind(p, n);
-	for (size_t i = 0; i < LEN(magics); i++) {
-		const struct magic *m = &magics[i];
-		if (n >= (size_t)m->at + m->n && !memcmp(p + m->at, m->bytes, m->n))
-			return m->why;
-	}
-	return NULL;
-}
-
 /* ---- text ---- */
 
 /* Counts of a scan of the bytes as UTF-8. runs: of NUL bytes. control: other control characters. */
@@ -329,19 +260,20 @@ static int take_utf8(const char *name, const char *p, size_t n, struct doc *out,
 
 int text_decode(const char *name, const char *p, size_t n, struct doc *out, struct err *e)
 {
-	const char *why;
 	const struct charset *c;
 	struct tidied t = { 0 };
-	struct str utf8 = { 0 };
+	struct str utf8 = { 0 }, why = { 0 };
 	size_t mark, replaced = 0;
 	int rc;
 
 	*out = (struct doc){ 0 };
 	if (!n)
 		return doc_refuse(e, name, "is empty");
-	why = why_not_text(p, n);
-	if (why)
-		return doc_refuse(e, name, why);
+	if (foreign_why(p, n, &why)) {
+		doc_refuse(e, name, why.p);
+		str_free(&why);
+		return -1;
+	}
 
 	mark = order_mark(p, n, &c);
 	if (!c && find_charset(name, p + mark, n - mark, mark > 0, &c, e))

@@ -234,7 +234,7 @@ TEST(formats_by_magic)
 	REFUSED("\x89PNG\r\n\x1a\n", "is a picture");
 	REFUSED("\xff\xd8\xff\xe0", "is a picture");
 	REFUSED("SQLite format 3\0", "SQLite");
-	REFUSED("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "catdoc");
+	REFUSED("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "soffice");
 	REFUSED("\0\0\xfe\xff\0\0\0a", "UTF-32");
 	/* signatures count only at the start */
 	READS("a text about %PDF-1.4 and PK\3\4\n", "a text about %PDF-1.4 and PK\3\4\n", "UTF-8", NULL);

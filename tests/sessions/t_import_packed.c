@@ -240,16 +240,3 @@ TEST(what_is_left_out_is_said)
 	     (struct part){ "word/diagrams/data1.xml", "<dgm:m xmlns:dgm='d' xmlns:a='a'><a:t>Hull</a:t></dgm:m>" },
 	     "a", "2 comments left out\n1 SmartArt diagram left out\n");
 }
-
-TEST(passwords_are_said)
-{
-	static const char office[] =
-		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0\0E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0\0\0";
-	static const char old[] = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0\0W\0o\0r\0d\0";
-	struct err e = { 0 };
-	struct doc d;
-
-	CHECK(doc_decode("a.docx", office, sizeof office, &d, &e) < 0);
-	CHECK_STR(e.msg, "document 'a.docx' is encrypted: its text cannot be read without the password");
-	CHECK(doc_decode("a.doc", old, sizeof old, &d, &e) < 0 && strstr(e.msg, "old Office file"));
-}
