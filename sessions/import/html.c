@@ -1,7 +1,7 @@
 /* sessions/import/html.c - converts HTML and XHTML to text with marks (offsets of pages, headings and paragraphs).
  *
  * Hidden text is left out and counted, unless it is most of the page; navigation, scripts, forms and pictures are left
- * out. If a page marks its main text (<main>, or a single <article>), only that part is kept. */
+ * out. If a page marks its main text (<main>, or a single <article>), only that part and the title before it are kept. */
 #include "sessions/import/html_elements.h"
 #include "engine/base/utf8.h"
 
@@ -33,10 +33,9 @@ static struct html_frame *raised_frame(struct html *h)
 /* Write text that is shown. Of a superscript, write "[" before a note's number, or "^" if writer_raise() does. */
 static void write_text(struct html *h, const char *s, size_t n)
 {
-	static const char pilcrow[] = "\xc2\xb6";
-
-	/* Skip the pilcrow of a heading's link to itself. */
-	if (n == 2 && !memcmp(s, pilcrow, 2) && h->depth && h->frame[h->depth - 1].link)
+	/* Skip the pilcrow of a heading's link to itself, and other signs of such a link. */
+	if (h->depth && h->frame[h->depth - 1].link &&
+	    (!strcmp(s, "¶") || (h->w->heading && (!strcmp(s, "#") || !strcmp(s, "§")))))
 		return;
 	if (h->raise && (unsigned char)*s > ' ') {
 		struct html_frame *f = raised_frame(h);
@@ -150,6 +149,37 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
+/* Keep only the ranges of the text, and the page's title if it stands before them: the last heading of level 1, unless
+ * the ranges have one. */
+static void keep_ranges(struct doc *d, const struct range *r, size_t n)
+{
+	struct range with_title[HTML_RANGES + 1];
+	const struct mark *title = NULL;
+	const char *line;
+
+	for (size_t i = 0, k = 0; i < d->n_mark && k < n; i++) {
+		const struct mark *m = &d->mark[i];
+
+		while (k < n && m->at >= r[k].to)
+			k++;
+		if (m->kind != MARK_HEADING || m->level != 1 || k == n)
+			continue;
+		if (m->at >= r[k].from) { /* the ranges have a title */
+			title = NULL;
+			break;
+		}
+		title = k ? title : m;
+	}
+	if (!title) {
+		doc_keep(d, r, n);
+		return;
+	}
+	line = memchr(d->text.p + title->at, '\n', r->from - title->at);
+	with_title[0] = (struct range){ title->at, line ? (size_t)(line - d->text.p) : r->from };
+	memcpy(with_title + 1, r, n * sizeof *r);
+	doc_keep(d, with_title, n + 1);
+}
+
 /* Keep only the main text that the page marks, if it is at least 200 bytes and a large part of the page: a quarter for
  * <main>, half for a single <article>. */
 static void keep_main(struct html *h)
@@ -158,9 +188,9 @@ static void keep_main(struct html *h)
 	size_t main = total_bytes(h->main, h->n_main), article = total_bytes(h->article, h->n_article);
 
 	if (h->n_main && main >= 200 && main >= d->text.n / 4)
-		doc_keep(d, h->main, h->n_main);
+		keep_ranges(d, h->main, h->n_main);
 	else if (!h->n_main && h->n_article == 1 && article >= 200 && article >= d->text.n / 2)
-		doc_keep(d, h->article, 1);
+		keep_ranges(d, h->article, 1);
 }
 
 size_t html_convert(struct writer *w, const char *utf8, size_t n)

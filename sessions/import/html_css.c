@@ -156,6 +156,17 @@ static enum css_value font_value(char *s)
 	return !strcmp(s, "inherit") || !strcmp(s, "unset") ? CSS_INHERITS : CSS_SHOWS;
 }
 
+/* Evaluate a value of display, in lower case. */
+static enum css_value display_value(const char *s)
+{
+	static const char *const blocks[] = { "block", "flex", "grid", "table", "list-item", "flow-root" };
+
+	for (size_t i = 0; i < LEN(blocks); i++)
+		if (!strcmp(s, blocks[i]))
+			return CSS_BLOCK;
+	return !strcmp(s, "none") ? CSS_HIDES : CSS_SHOWS;
+}
+
 /* Declare a property. A value without !important does not replace one with it. */
 static void set_value(struct css_values *v, int property, enum css_value is, int important)
 {
@@ -189,7 +200,9 @@ static void declaration(struct css_values *v, const char *p, const char *end)
 	if (!*s)
 		return;
 	if (css_is_word(p, name_end, "display"))
-		set_value(v, CSS_DISPLAY, !strcmp(s, "none") ? CSS_HIDES : CSS_SHOWS, important);
+		set_value(v, CSS_DISPLAY, display_value(s), important);
+	else if (css_is_word(p, name_end, "list-style") || css_is_word(p, name_end, "list-style-type"))
+		set_value(v, CSS_MARKER, html_has_word(s, "none", 4) ? CSS_HIDES : CSS_SHOWS, important);
 	else if (css_is_word(p, name_end, "visibility"))
 		set_value(v, CSS_VISIBILITY,
 		          !strcmp(s, "hidden") || !strcmp(s, "collapse")   ? CSS_HIDES

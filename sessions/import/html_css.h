@@ -11,11 +11,13 @@
  * larger one. CSS_UNSURE: this program cannot tell. */
 enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
 
-/* The properties that can hide text; CSS_SIZE is font-size. */
-enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_PROPERTIES };
+/* The properties that can hide text; CSS_SIZE is font-size. CSS_MARKER is list-style, which can hide the numbers of a
+ * list. */
+enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_PROPERTIES };
 
-/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if that of the parent element is. */
-enum css_value { CSS_UNSET, CSS_SHOWS, CSS_HIDES, CSS_INHERITS };
+/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if that of the parent element is. CSS_BLOCK, of
+ * display: text is shown on lines of its own. */
+enum css_value { CSS_UNSET, CSS_SHOWS, CSS_BLOCK, CSS_HIDES, CSS_INHERITS };
 
 /* What a block of declarations says of each property: an enum css_value, and 1 if it says so with !important. */
 struct css_values {

@@ -51,6 +51,9 @@ static struct html_look look_of(const struct html *h, const GumboNode *node)
 	struct html_look look = h->depth ? h->frame[h->depth - 1].look : (struct html_look){ 0 };
 	GumboTag tag = node->v.element.tag;
 
+	look.block = 0;
+	if (tag == GUMBO_TAG_OL)
+		look.no_marker = 0;
 	/* A rule that hides the whole page does so until a script shows the page: ignore it. */
 	if (!h->shown && tag != GUMBO_TAG_HTML && tag != GUMBO_TAG_BODY)
 		html_rules_look(h->rules, node, &look);
@@ -73,7 +76,7 @@ static void begin_item(struct html *h, const GumboNode *node)
 		for (int i = 1; i < h->lists && i < 8; i++)
 			str_adds(prefix, "  ");
 	}
-	if (list && list->ordered) {
+	if (list && list->ordered && !h->frame[h->depth - 1].look.no_marker) {
 		if (value && *value)
 			list->number = strtol(value, NULL, 10);
 		str_addf(prefix, "%ld. ", list->number);
@@ -302,6 +305,8 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 		skip_from_here(h, f);
 		return;
 	}
+	if (look.block && has_word("a span b strong em i small label time cite code", name))
+		f->is |= LINE;
 	f->label = (is & LABEL) != 0 || has_word(html_attr(node, "role"), "heading");
 	begin_main(h, f, name, node);
 	begin_block(h, f, name, node);

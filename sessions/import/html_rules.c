@@ -31,7 +31,7 @@ struct html_rules {
 	size_t n, cap;
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
-	int hides;                   /* 1: some rule hides */
+	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
 	int tries;                   /* of css_selector_matches(), so far; then of rules that may match */
 };
 
@@ -52,7 +52,7 @@ static void add_rule(struct html_rules *r, const struct css_values *v, const cha
 	GROW(r->rule, r->n, r->cap);
 	r->rule[r->n++] = rule;
 	for (int i = 0; i < CSS_PROPERTIES; i++)
-		r->hides |= v->is[i] == CSS_HIDES && media == CSS_YES;
+		r->matters |= (v->is[i] == CSS_HIDES || v->is[i] == CSS_BLOCK) && media == CSS_YES;
 }
 
 /* Return whether the rules in an at-rule apply. p: its name, as in "media print {"; end: the '{'. */
@@ -93,7 +93,7 @@ static void read_rules(struct html_rules *r, const char *p, const char *end, enu
 			struct css_values v = { 0 };
 
 			css_declarations(&v, open + 1, close);
-			while ((v.is[CSS_DISPLAY] || v.is[CSS_VISIBILITY] || v.is[CSS_SIZE]) && p < open) {
+			while (memcmp(&v, &(struct css_values){ 0 }, sizeof v) != 0 && p < open) {
 				const char *to = css_scan(p, open, ",");
 
 				add_rule(r, &v, p, css_trim_end(p, to), media);
@@ -153,7 +153,7 @@ static void compete(struct winner *w, const struct css_values *v, uint64_t weigh
 	for (int i = 0; i < CSS_PROPERTIES; i++) {
 		uint64_t of = weight | (uint64_t)v->important[i] << 62;
 
-		if (v->is[i] && !(unsure && v->is[i] != CSS_SHOWS) && of >= w->weight[i]) {
+		if (v->is[i] && !(unsure && v->is[i] > CSS_BLOCK) && of >= w->weight[i]) {
 			w->weight[i] = of;
 			w->is[i] = v->is[i];
 		}
@@ -217,12 +217,14 @@ void html_rules_look(struct html_rules *r, const GumboNode *node, struct html_lo
 		hidden = NULL;
 	if (style)
 		css_declarations(&own, style, style + strlen(style));
-	if (r->hides || (r->n && (style || hidden)))
+	if (r->matters || (r->n && (style || hidden)))
 		try_rules(r, node, &w);
 	compete(&w, &own, (uint64_t)1 << 61, 0);
 	if (hidden && w.is[CSS_DISPLAY] == CSS_UNSET)
 		w.is[CSS_DISPLAY] = CSS_HIDES;
 	look->gone |= w.is[CSS_DISPLAY] == CSS_HIDES;
+	look->block = w.is[CSS_DISPLAY] == CSS_BLOCK;
+	change(&look->no_marker, w.is[CSS_MARKER]);
 	change(&look->invisible, w.is[CSS_VISIBILITY]);
 	change(&look->no_size, w.is[CSS_SIZE]);
 }

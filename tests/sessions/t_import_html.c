@@ -333,6 +333,20 @@ TEST(pages_of_a_book)
 	becomes("<p>word<a epub:type=noteref href=#n>1</a></p>", "word[1]");
 }
 
+TEST(style_sheets_make_lines_and_hide_numbers)
+{
+	becomes("<style>.by, b {display: block} .x {display: inline-block}</style><p><a>Title</a><span class=by>Name</span><i class=x>a</i><i>b</i>",
+	        "Title\nName\nab");
+	becomes("<p>a<b style='display:flex'>b</b>c<table><tr><td style='display:block'>d<td>e</table>",
+	        "a\nb\nc\n\nd | e");
+	becomes("<style>@media print {b {display: block}}</style>a<b>b</b>", "ab");
+	becomes("<style>.l {list-style: none outside}</style><ol class=l><li>a<li>b<ol><li>c</ol></ol><ol><li>d<li style='list-style-type:none'>e</ol>",
+	        "- a\n- b\n  1. c\n\n1. d\n- e");
+	/* A heading's link to itself. */
+	becomes("<h2>A#<a href='#a'>#</a></h2><h2>B<a href='#b'>§</a></h2><p>see <a href='#c'>#</a>",
+	        "A#\n\nB\n\nsee #");
+}
+
 TEST(main_text)
 {
 	static char html[3000], text[400];
@@ -349,6 +363,17 @@ TEST(main_text)
 	snprintf(html, sizeof html, "<div>banner</div><article><p>%s</p></article><footer>foot</footer>", text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 300);
+	doc_free(&d);
+	/* The title before the main text stays, unless the main text has one. */
+	snprintf(html, sizeof html, "<h1>Site</h1><h1>Title</h1>by<article><h2>T</h2><p>%s</p></article>", text);
+	page(html, &d);
+	CHECK(!strncmp(d.text.p, "Title\n\nT\n\nxxx", 13));
+	CHECK_INT(d.n_mark, 2);
+	CHECK_STR(d.mark[0].text, "Title");
+	doc_free(&d);
+	snprintf(html, sizeof html, "<h1>Site</h1><article><h1>T</h1><p>%s</p></article>", text);
+	page(html, &d);
+	CHECK(!strncmp(d.text.p, "T\n\nxxx", 6));
 	doc_free(&d);
 	/* Several articles are a list, so none of them is the main text; nor is a short <main>. */
 	snprintf(html, sizeof html, "<p>a</p><article>%s</article><article>%s</article>", text, text);
