@@ -3,32 +3,10 @@
 #include "app/chat/chat_private.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Show the notices of the import. Also warn of invisible characters, because hidden text may steer the model. */
-void document_notices(const struct doc *doc)
-{
-	struct clean clean;
-	struct str text = { 0 };
-
-	for (const char *p = str_text(&doc->notices); *p;) {
-		size_t n = strcspn(p, "\n");
-		say("document '%s': %.*s", doc->name, (int)n, p);
-		p += n + (p[n] == '\n');
-	}
-	clean_init(&clean, 0);
-	clean_text(&clean, str_text(&doc->text), doc->text.n, &text);
-	clean_end(&clean, &text);
-	str_clear(&text);
-	if (clean.found.hidden + clean.found.bidi > 0) {
-		struct clean_found found = { .hidden = clean.found.hidden, .bidi = clean.found.bidi };
-		if (clean_describe(&found, &text))
-			say("document '%s': %s in it", doc->name, text.p);
-	}
-	str_free(&text);
-}
 
 /* Add a document, or replace the document that came from the same file. 0 = added or replaced; 1 = the text is
  * unchanged; -1 = error. */
@@ -104,7 +82,7 @@ static size_t count_whole(const struct chat *c)
 
 int document_add(struct chat *c, struct doc *doc, struct err *e)
 {
-	size_t whole = count_whole(c);
+	size_t whole = count_whole(c), before = c->conv.n_doc;
 	int rc = add_or_replace(c, doc, e);
 
 	if (rc > 0 && !c->o.quiet)
@@ -113,8 +91,10 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		document_notices(doc);
 	/* The new document may have used up the free context, so that earlier documents are now searched instead of
 	 * read whole: then name all searched documents, else only the new one. */
-	if (!rc && !c->adding_several && tells_at_once(c))
+	if (!rc && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
+	if (c->conv.n_doc > before)
+		folder_note(&c->conv, &c->conv.doc[before], 'k');
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
 }
@@ -191,51 +171,47 @@ static void say_added(struct chat *c, const struct document *d)
 	str_free(&s);
 }
 
-/* Add the files of a folder or pattern. A file that cannot be read is reported and skipped. */
-static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
+/* Add the files that match a pattern. Those that cannot be read are left out. Returns 0 or -1. */
+static int pattern_add(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
-	size_t added = 0, failed = 0, first = c->conv.n_doc;
-	struct str left_out = { 0 };
+	struct file_todo *todo = xcalloc(list->n, sizeof *todo);
+	struct files_read read;
+	int rc;
 
-	c->adding_several = 1;
-	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
-		*e = (struct err){ 0 };
-		if (path_add(c, list->at[i].path, e) == 0)
-			added++;
-		else if (++failed && e->code != ERR_CANCELLED)
-			say("%s", e->msg);
-	}
-	c->adding_several = 0;
-	if (e->code == ERR_CANCELLED)
-		return -1;
-	*e = (struct err){ 0 };
-	if (!added)
-		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
-	for (size_t i = first; i < c->conv.n_doc; i++)
-		say_added(c, &c->conv.doc[i]);
-	if (list->n_other)
-		str_addf(&left_out, "; left out for %s: '%.60s'%s", list->n_other == 1 ? "its name" : "their names",
-		         list->other, list->n_other == 1 ? "" : " and others");
-	if (!c->o.quiet && failed)
-		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read%s", added, list->n, what,
-		    failed, str_text(&left_out));
-	else if (!c->o.quiet)
-		say("%zu documents of '%.100s'%s", added, what, str_text(&left_out));
-	str_free(&left_out);
-	if (tells_at_once(c))
-		say_searched(c, first);
-	return 0;
+	for (size_t i = 0; i < list->n; i++)
+		todo[i] = (struct file_todo){ .file = &list->at[i], .doc = SIZE_MAX };
+	rc = files_read(c, what, todo, list->n, &read, e);
+	if (!rc && read.n_failed == list->n)
+		rc = err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read: %s", list->n, what,
+		             read.failed.p);
+	else if (!rc && !c->o.quiet)
+		files_say(what, &read, list);
+	free(todo);
+	str_free(&read.failed);
+	return rc;
 }
 
 int chat_documents(struct chat *c, const char *what, struct err *e)
 {
+	size_t first = c->conv.n_doc;
 	struct doc_paths list;
-	int rc;
+	struct stat st;
+	int rc, several;
 
-	if (doc_find(what, &list, e) < 0)
-		return -1;
-	rc = list.n == 1 ? path_add(c, list.at[0].path, e) : add_several(c, what, &list, e);
-	doc_paths_free(&list);
+	if (stat(what, &st) == 0 && S_ISDIR(st.st_mode)) {
+		rc = folder_open(c, what, e);
+		several = 1;
+	} else {
+		if (doc_find(what, &list, e) < 0)
+			return -1;
+		several = list.n > 1;
+		rc = several ? pattern_add(c, what, &list, e) : path_add(c, list.at[0].path, e);
+		doc_paths_free(&list);
+	}
+	for (size_t i = first; !rc && several && i < c->conv.n_doc; i++)
+		say_added(c, &c->conv.doc[i]);
+	if (!rc && several && tells_at_once(c))
+		say_searched(c, first);
 	return rc;
 }
 
@@ -402,7 +378,7 @@ void chat_look_at_files(struct chat *c)
 	for (size_t i = 0; i < c->conv.n_doc; i++) {
 		struct document *d = &c->conv.doc[i];
 
-		if (d->told || doc_changed(d->origin) != DOC_CHANGED)
+		if (d->told || folder_has(&c->conv, d) || doc_changed(d->origin) != DOC_CHANGED)
 			continue;
 		d->told = 1;
 		if (!c->o.quiet)

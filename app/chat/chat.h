@@ -4,7 +4,8 @@
  *     commands.c:          the table of commands; cmd_NAME.c: what they do;
  *     turns.c:             a question to the model and its answer;
  *     answer_sources.c:    the numbered sources before and below an answer;
- *     add_documents.c:     files, standard input and @FILE become documents;
+ *     add_documents.c:     files, standard input and @FILE become documents; read_files.c: many files;
+ *     folders.c:           folders whose files are documents, looked at before each question; folder_list.c: their list;
  *     arguments.c:         the words after a command;
  *     notices.c:           messages of weir itself;
  *     hidden_reasoning.c:  whether reasoning is shown; a message without it;
@@ -12,7 +13,7 @@
  *     deferred_delete.c:   deletes sessions; /undelete restores one for some seconds;
  *     current_session.c:   what a resumed session shows; switching to another session;
  *     session_log.c:       opens and resumes the session that stores the conversation;
- *     session_log_write.c: stores messages, documents, settings and snapshots in that session;
+ *     session_log_write.c: stores messages, settings and snapshots in that session; session_log_documents.c: documents;
  *     document_search.c:   the index of the documents, in the session's store or in memory;
  *     message_search.c:    the index of the messages, in memory;
  *     text_source.c:       reads a file or pipe as it grows;
@@ -129,8 +130,8 @@ struct chat {
 	} streaming;
 	/* number of documents that have replaced an older version of the same file since the last prefill */
 	size_t replaced;
-	/* 1 = the files of a folder or pattern are being added: one notice for all follows */
-	int adding_several;
+	int forgetting; /* 1 = documents leave because their files are gone */
+	int n_noticed;  /* number of documents, of those added together, whose notices were shown */
 	/* Finished summaries, if no session stores the conversation (cmd_summarize.c). */
 	struct kept_summary {
 		char key[SUMMARY_KEY];

@@ -40,13 +40,70 @@ void documents_prefill(struct chat *, size_t from);
 /* Add documents `from` and later to the search index, except those that are read whole, so that the first question does
  * not wait for the indexing. */
 void documents_index(struct chat *, size_t from);
-/* Warn of problems that the import found, and of invisible characters in the text. */
-void document_notices(const struct doc *);
 /* Add standard input as a document; an empty input adds none. */
 int document_from_stdin(struct chat *, struct err *);
 /* Add each file that a message names as @FILE ("@notes.txt what is in it?") as a document. An @ without a readable file
  * stays text. Returns 0, or -1 if a document could not be added; the user is then told. */
 int attach_files(struct chat *, const struct str *text);
+
+/* ---- read_files.c ---- */
+
+/* A file that is read as a document. doc: index of the document that it replaces; SIZE_MAX = it is a new one. */
+struct file_todo {
+	const struct doc_path *file;
+	size_t doc;
+	/* set by files_read(): 0 = not read; 'n' = a new document; 'c' = a document has changed; 's' = its text is
+	 * there already; 'b' = it could not be read */
+	char became;
+};
+/* What became of several files: their numbers, and the first failures as text. */
+struct files_read {
+	size_t n_new, n_changed, n_same, n_failed;
+	struct str failed;
+};
+/* Read files as documents, with progress. A file that cannot be read is counted and left out. what: name of the folder
+ * or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops it; what was read until then stays. The caller frees
+ * out->failed. */
+int files_read(struct chat *, const char *what, struct file_todo *, size_t n, struct files_read *out, struct err *);
+
+/* Warn of problems that the import found, and of invisible characters in the text. Returns 1 if there were any. */
+int document_notices(const struct doc *);
+/* 1 if the user goes on after Ctrl-C has stopped work; 0 = a script, which ends. */
+int may_stay(const struct chat *);
+/* Tell the user what became of the files of a folder or pattern. list: the files, with those left out. */
+void files_say(const char *what, const struct files_read *, const struct doc_paths *list);
+
+/* ---- folders.c ---- */
+
+/* Open a folder: add its files as documents, and look at them again before each question. Returns 0 or -1. */
+int folder_open(struct chat *, const char *path, struct err *);
+/* Look at all folders that were opened: read new and changed files, drop the documents of files that are gone, and tell
+ * the user in one line for each folder. Returns 0, or -1 if the user stopped it. */
+int folders_look(struct chat *);
+
+/* ---- folder_list.c ---- */
+
+/* Add a folder by its absolute path, which the list then owns, unless it is there already. */
+struct folder *folder_add(struct conversation *, char *path);
+/* Remove a folder; its documents stay. */
+void folder_remove(struct conversation *, struct folder *);
+/* Return the folder that a file belongs to: of those above it, the nearest. NULL = none. */
+struct folder *folder_of(const struct conversation *, const char *path);
+/* Find a file in f->left, which must be sorted. */
+struct folder_file *left_find(const struct folder *, const char *path);
+/* Append a file to f->left; left_sort() must follow. */
+void left_put(struct folder *, const char *path, int64_t size, int64_t mtime, char why);
+/* Remove the entries of f->left without a reason, and sort the others. */
+void left_sort(struct folder *);
+/* Remove the entries of f->left with a reason; why 0 = any. Returns 1 if there was one. */
+int left_drop(struct folder *, char why);
+/* 1 if the document is from a file below a folder that was opened. */
+int folder_has(const struct conversation *, const struct document *);
+/* Note that the user drops (why = 'd') or adds (why = 'k') a document: the folder with its file leaves it so. */
+void folder_note(struct conversation *, const struct document *, char why);
+/* Write the folders as text for the session, or read them from it. */
+void folders_write(const struct conversation *, struct str *out);
+void folders_read(struct conversation *, const char *text, size_t n);
 
 /* ---- library.c ---- */
 
@@ -116,6 +173,21 @@ int session_log_fingerprint(struct session_log *, const struct conversation *, s
 /* Return the id of the last stored message; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
+/* Note changes of documents, and store them together: on = 1 begins that; on = 0 stores what was noted. The log may be
+ * NULL. */
+void session_log_defer(struct session_log *, struct conversation *, int on);
+
+/* ---- session_log_documents.c ---- */
+
+/* Store the noted changes of documents and folders in the session, which exists. Returns 0 or -1. */
+int session_log_documents(struct session_log *, struct conversation *, struct err *);
+/* Note that the document leaves the session. */
+void document_row_drop(struct session_log *, struct document *);
+/* Note that document i was replaced by another version, or inserted before others. */
+void document_rows_from(struct session_log *, struct conversation *, size_t i);
+/* Note that no session has the documents. */
+void session_log_no_documents(struct session_log *, struct conversation *);
+
 /* ---- cmd_stream.c ---- */
 
 enum { TEXT_SEARCHED = 8 << 20 }; /* bytes at the end of a growing file that a question searches */
@@ -127,6 +199,9 @@ void chat_read_document(struct chat *);
 /* Let the conversation search its documents, until document_search_close(). */
 void document_search_attach(struct chat *);
 void document_search_close(struct chat *);
+/* Show the progress of work other than a prefill, with the time left, if it takes longer than a moment. done = total: it
+ * has ended. Returns 1 if the user has stopped it. */
+int chat_work_progress(struct chat *, const char *verb, size_t done, size_t total);
 
 /* ---- message_search.c ---- */
 

@@ -89,13 +89,18 @@ static int on_indexing(size_t done, size_t total, void *ud)
 	return show_progress(ud, "indexing", done, total);
 }
 
-static int on_encoding(size_t done, size_t total, void *ud)
+int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t total)
 {
-	int stop = show_progress(ud, "encoding passages", done, total);
+	int stop = show_progress(c, verb, done, total);
 
 	if (done == total)
-		end_progress(ud);
+		end_progress(c);
 	return stop;
+}
+
+static int on_encoding(size_t done, size_t total, void *ud)
+{
+	return chat_work_progress(ud, "encoding passages", done, total);
 }
 
 static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,

@@ -272,6 +272,7 @@ void session_log_close(struct session_log *r)
 	if (r->snaps)
 		snaps_close(r->snaps);
 	store_close(r->store);
+	free(r->dropped);
 	free(r);
 }
 
@@ -423,6 +424,9 @@ int session_log_resume(struct session_log *r, struct conversation *conv, struct 
 		return -1;
 	if (session_documents(r->store, r->session, add_document, &state, e) < 0 || e->code)
 		return -1;
+	if (session_value(r->store, r->session, "folders", &value, &why) > 0)
+		folders_read(conv, str_text(&value), value.n);
+	str_clear(&value);
 	if (!conv->o->seed_set && session_value(r->store, r->session, "random", &value, &why) > 0 &&
 	    value.n == sizeof conv->sampling.rng)
 		memcpy(conv->sampling.rng, value.p, sizeof conv->sampling.rng);
@@ -549,6 +553,25 @@ int session_log_show(struct session_log *r, struct conversation *conv, size_t fr
 	return 0;
 }
 
+struct forked {
+	struct conversation *conv;
+	size_t i;
+};
+
+/* Set conv->doc[].stored of the document that *d stores in the new session. The rows are in the order of the documents;
+ * documents that were added later than the fork's last message have none. */
+static int adopt_document(const struct stored_document *d, void *ud)
+{
+	struct forked *f = ud;
+
+	for (; f->i < f->conv->n_doc; f->i++)
+		if (f->conv->doc[f->i].n_body == d->n_text && !strcmp(f->conv->doc[f->i].name, d->name)) {
+			f->conv->doc[f->i++].stored = d->id;
+			break;
+		}
+	return 0;
+}
+
 int session_log_fork(struct session_log *r, struct conversation *conv, const char *name, struct err *e)
 {
 	int64_t id;
@@ -560,7 +583,8 @@ int session_log_fork(struct session_log *r, struct conversation *conv, const cha
 	session_leave(r->store, r->session);
 	r->session = id;
 	undo_forget(conv); /* the undone turns belong to the previous session */
-	return 0;
+	session_log_no_documents(r, conv);
+	return session_documents(r->store, id, adopt_document, &(struct forked){ .conv = conv }, e);
 }
 
 int session_log_rename(struct session_log *r, struct conversation *conv, const char *name, struct err *e)

@@ -18,7 +18,11 @@ struct session_log {
 	int64_t writing;    /* id of the stored answer that still grows; 0 = none */
 	double written_at;  /* time at which the growing answer was written last */
 	int32_t entries_at; /* value of timeline_entries_ready() when KV entries were last saved or loaded */
-	int failed;         /* 1 = nothing is saved: the disk failed, or the session is read-only */
+	int deferred;       /* 1 = changes of documents are noted, and stored later (session_log_defer()) */
+	int64_t *dropped;   /* [n_dropped] rows of documents that are to be dropped */
+	size_t n_dropped, cap_dropped;
+	const struct document *leaving; /* a document that is about to be removed, and not stored any more */
+	int failed;                     /* 1 = nothing is saved: the disk failed, or the session is read-only */
 	/* 0 = no other process writes this session. Otherwise the pid of the weir process that writes it, or -1 if
 	 * the pid is unknown: the session is then read-only here */
 	long read_only;

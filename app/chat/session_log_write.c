@@ -122,23 +122,6 @@ void session_log_settings(struct session_log *r, const struct conversation *conv
 		save_failed(r, &e);
 }
 
-static int keep_document(struct session_log *r, struct conversation *conv, struct document *d, struct err *e)
-{
-	struct stored_document s = {
-		.name = d->name,
-		.text = d->text.p + d->body,
-		.n_text = d->n_body,
-		.bytes = d->bytes,
-		.after = d->at ? conv->msg[d->at - 1].stored : 0,
-		.type = (enum doc_type)d->type,
-		.mark = d->mark,
-		.n_mark = d->n_mark,
-		.origin = d->origin,
-	};
-
-	return session_add_document(r->store, r->session, &s, &d->stored, e);
-}
-
 int session_log_begin(struct session_log *r, struct conversation *conv, struct err *e)
 {
 	if (!r->session) {
@@ -149,10 +132,7 @@ int session_log_begin(struct session_log *r, struct conversation *conv, struct e
 	if (r->fresh)
 		session_log_settings(r, conv);
 	r->fresh = 0;
-	for (size_t i = 0; i < conv->n_doc; i++)
-		if (!conv->doc[i].stored && !conv->doc[i].grows && keep_document(r, conv, &conv->doc[i], e) < 0)
-			return -1;
-	return 0;
+	return session_log_documents(r, conv, e);
 }
 
 /* ---- questions, answers and documents ---- */
@@ -458,40 +438,24 @@ void session_log_unbind(struct session_log *r, struct conversation *conv)
 		r->failed = 0;
 	r->read_only = 0;
 	r->session = r->writing = 0;
-	for (size_t i = 0; i < conv->n_doc; i++)
-		conv->doc[i].stored = 0;
+	session_log_no_documents(r, conv);
 }
 
-static void log_document(struct session_log *r, struct conversation *conv)
+/* Store what has changed of the documents, unless session_log_defer() puts it off. */
+static void log_documents(struct session_log *r, struct conversation *conv)
 {
 	struct err e = { 0 };
 
-	if (!log_is_off(r) && r->session && keep_document(r, conv, &conv->doc[conv->n_doc - 1], &e) < 0)
+	if (!log_is_off(r) && r->session && !r->deferred && session_log_documents(r, conv, &e) < 0)
 		save_failed(r, &e);
 }
 
-static void log_documents_from(struct session_log *r, struct conversation *conv, size_t from)
+void session_log_defer(struct session_log *r, struct conversation *conv, int on)
 {
-	struct err e = { 0 };
-
-	for (size_t i = from; i < conv->n_doc && !log_is_off(r) && r->session; i++) {
-		int64_t old = conv->doc[i].stored;
-
-		if (conv->doc[i].grows)
-			continue;
-		/* Store the new version before deleting the old one, so that a crash between them loses no text. */
-		if (keep_document(r, conv, &conv->doc[i], &e) < 0 ||
-		    (old && session_drop_document(r->store, r->session, old, &e) < 0))
-			save_failed(r, &e);
-	}
-}
-
-static void log_dropped(struct session_log *r, int64_t stored)
-{
-	struct err e = { 0 };
-
-	if (!log_is_off(r) && stored && session_drop_document(r->store, r->session, stored, &e) < 0)
-		save_failed(r, &e);
+	if (!r)
+		return;
+	r->deferred = on;
+	log_documents(r, conv);
 }
 
 /* ---- observing the conversation ---- */
@@ -513,9 +477,17 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	/* the stored session keeps the turns that were removed, so the next answer is a new message */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* the growing text is stored with its question */
-	case EVENT_DOCUMENT_ADDED: log_document(r, conv); break;
-	case EVENT_DOCUMENT_DROPPED: log_dropped(r, conv->doc[event->i].stored); break;
-	case EVENT_DOCUMENT_PUT_BACK: log_documents_from(r, conv, event->i); break;
+	case EVENT_DOCUMENT_ADDED: log_documents(r, conv); break;
+	case EVENT_DOCUMENT_DROPPED:
+		r->leaving = &conv->doc[event->i];
+		document_row_drop(r, &conv->doc[event->i]);
+		log_documents(r, conv);
+		r->leaving = NULL;
+		break;
+	case EVENT_DOCUMENT_PUT_BACK:
+		document_rows_from(r, conv, event->i);
+		log_documents(r, conv);
+		break;
 	case EVENT_SETTINGS: session_log_settings(r, conv); break;
 	case EVENT_PREFILL_GREW: save_entries(r, conv, 0); break;
 	case EVENT_PREFILL_ENDED: save_entries(r, conv, 1); break;

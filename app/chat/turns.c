@@ -198,7 +198,6 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 {
 	struct chat *c = ud;
 
-	(void)conv;
 	if (event->what == EVENT_NOTICE)
 		say("%s", event->text);
 	else if (event->what == EVENT_OPENING && event->i)
@@ -209,6 +208,8 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 		show_recalled(c);
 	else if (event->what == EVENT_SOURCES)
 		sources_before(c);
+	else if (event->what == EVENT_DOCUMENT_DROPPED && !c->forgetting)
+		folder_note(conv, &conv->doc[event->i], 'd');
 }
 
 /* Tell the user that no document answers the question, and show the nearest passages; the model was not asked. In a
@@ -281,8 +282,19 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		notice(c, "[the answer was complete: the model adds nothing; ask it to go on]");
 }
 
+/* The user stopped the reading of files before a question. */
+static void stopped_looking(struct chat *c)
+{
+	if (!may_stay(c))
+		c->quit = 1, c->rc = signals_quit() ? 128 + signals_quit() : 130;
+}
+
 void chat_turn(struct chat *c, const char *text, size_t n)
 {
+	if (folders_look(c) < 0) {
+		stopped_looking(c);
+		return;
+	}
 	chat_look_at_files(c);
 	if (text && summary_asked(c, text, n))
 		return;

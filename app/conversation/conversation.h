@@ -92,12 +92,29 @@ struct document {
 	 * with the message */
 	int grows;
 	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
+	int many;              /* 1 = the documents that were added together with it are too many for the context */
+	int renewed;           /* 1 = row `stored` of the store has an older version */
 };
 
 /* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document; NULL = none. */
 struct document_place {
 	const char *page, *heading;
 	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
+};
+
+/* A folder whose files are documents. left: files below it that are no documents, sorted by path, and why: 'b' = it
+ * could not be read; 's' = a document has its name and text; 'd' = the user has dropped it. 'k' = the file is a document
+ * although the folder does not list it. */
+struct folder_file {
+	char *path;
+	int64_t size, mtime; /* as in struct doc_origin */
+	char why;
+};
+struct folder {
+	char *path; /* absolute */
+	struct folder_file *left;
+	size_t n_left, cap_left;
+	int told; /* 1 = the user was told that the folder cannot be listed */
 };
 
 enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND, STOP_LOOP };
@@ -211,6 +228,9 @@ struct conversation {
 	size_t n_msg, cap_msg;
 	struct document *doc;
 	size_t n_doc;
+	struct folder *folder; /* [n_folder] the folders that were opened */
+	size_t n_folder;
+	int folders_changed;   /* 1 = the store has an older list of the folders */
 	const char *docs;      /* value of --docs for which document.whole was set */
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
@@ -290,6 +310,10 @@ void recognition_text(int32_t page, int32_t pages, double left, struct str *out)
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
+/* The same, but undo does not restore the old version. */
+int conversation_renew_document(struct conversation *, size_t i, const struct doc *, struct err *);
+/* Remove the documents i with gone[i] = 1, which redo does not restore. Empties the redo stack if there are any. */
+void conversation_forget_documents(struct conversation *, const char *gone);
 /* Undo the replacement of a document, if no message has been added since. Returns 1 and appends the document's
  * name; 0 if there is nothing to undo; -1 if the old version does not fit. */
 int conversation_undo_replaced(struct conversation *, struct str *name, struct err *);

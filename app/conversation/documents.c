@@ -19,6 +19,21 @@ enum {
 	CONTEXTS_OF_MANY = 2,
 };
 
+/* Forget which documents are too many: some were removed. */
+static void documents_not_many(struct conversation *conv)
+{
+	for (size_t i = 0; i < conv->n_doc; i++)
+		conv->doc[i].many = 0;
+}
+
+static void folder_free(struct folder *f)
+{
+	for (size_t i = 0; i < f->n_left; i++)
+		free(f->left[i].path);
+	free(f->left);
+	free(f->path);
+}
+
 int conversation_drop_last_document(struct conversation *conv, struct str *name)
 {
 	struct document *d = conv->n_doc ? &conv->doc[conv->n_doc - 1] : NULL;
@@ -39,6 +54,7 @@ void conversation_drop_document(struct conversation *conv, size_t i, struct str 
 	undo_keep_document(conv, i);
 	memmove(conv->doc + i, conv->doc + i + 1, (conv->n_doc - i - 1) * sizeof *conv->doc);
 	conv->n_doc--;
+	documents_not_many(conv);
 	conv->prefix_known = 0;
 }
 
@@ -50,19 +66,52 @@ void conversation_drop_documents(struct conversation *conv)
 	free(conv->doc);
 	conv->doc = NULL;
 	conv->prefix_known = 0;
+	while (conv->n_folder)
+		folder_free(&conv->folder[--conv->n_folder]);
+	free(conv->folder);
+	conv->folder = NULL;
+	conv->folders_changed = 0;
 }
 
-/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts. Documents larger
- * than one context are left out of the sum. Documents were added together if they have the same `at` (number of
- * messages at that time). Only sizes matter, so that a resumed session gets the same result. */
-static int is_one_of_many(const struct conversation *conv, const struct document *d)
+void conversation_forget_documents(struct conversation *conv, const char *gone)
+{
+	size_t n = 0;
+
+	if (!conv->n_doc || !memchr(gone, 1, conv->n_doc))
+		return;
+	undo_forget(conv);
+	companions_changed(conv, CHANGE_DOCUMENTS);
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (gone[i])
+			conversation_emit(conv, EVENT_DOCUMENT_DROPPED, i);
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (gone[i])
+			document_free(&conv->doc[i]);
+		else
+			conv->doc[n++] = conv->doc[i];
+	conv->n_doc = n;
+	documents_not_many(conv);
+	conv->prefix_known = 0;
+}
+
+/* 1 if the document before d was added together with d, and there were too many already. */
+static int follows_many(const struct conversation *conv, const struct document *d)
+{
+	return d > conv->doc && d[-1].at == d->at && d[-1].many;
+}
+
+/* Set and return d->many: 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY
+ * contexts. Documents larger than one context are left out of the sum. Documents were added together if they have the
+ * same `at` (number of messages at that time). Only sizes matter, so that a resumed session gets the same result. */
+static int is_one_of_many(const struct conversation *conv, struct document *d)
 {
 	size_t ctx = conversation_context_size(conv), tokens = 0;
 
-	for (size_t i = 0; i < conv->n_doc; i++)
+	for (size_t i = 0; i < conv->n_doc && !follows_many(conv, d); i++)
 		if (conv->doc[i].at == d->at && conv->doc[i].n_body / BYTES_PER_TOKEN <= ctx)
 			tokens += conv->doc[i].n_body / BYTES_PER_TOKEN;
-	return tokens > CONTEXTS_OF_MANY * ctx;
+	d->many = follows_many(conv, d) || tokens > CONTEXTS_OF_MANY * ctx;
+	return d->many;
 }
 
 /* 1 if --docs is auto. */
@@ -83,7 +132,7 @@ static int document_choose(struct conversation *conv, struct document *d, size_t
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
 	conv->prefix_known = 0;
-	if (decides ? d->n_body / BYTES_HOPELESS > conversation_context_size(conv) || is_one_of_many(conv, d)
+	if (decides ? is_one_of_many(conv, d) || d->n_body / BYTES_HOPELESS > conversation_context_size(conv)
 	            : !strcmp(conv->o->docs, "passages"))
 		return 0;
 	d->whole = 1;
@@ -100,6 +149,7 @@ void documents_choose(struct conversation *conv)
 {
 	struct err none = { 0 };
 
+	documents_not_many(conv);
 	for (size_t i = 0; i < conv->n_doc; i++)
 		conv->doc[i].whole = 0;
 	for (size_t i = 0; i < conv->n_doc; i++)
@@ -112,7 +162,7 @@ static int document_known(const struct conversation *conv, const struct document
 	for (size_t i = 0; i < conv->n_doc; i++) {
 		const struct document *d = &conv->doc[i];
 
-		if (!strcmp(d->name, new->name) && d->n_body == new->n_body &&
+		if (d->n_body == new->n_body && !strcmp(d->name, new->name) &&
 		    !memcmp(d->text.p, new->text.p, new->text.n))
 			return 1;
 	}
@@ -122,21 +172,23 @@ static int document_known(const struct conversation *conv, const struct document
 /* Append document d, and free it on error. room: tokens that must stay free. Returns 0, or -1 if d does not fit. */
 static int document_append(struct conversation *conv, struct document d, size_t room, struct err *e)
 {
-	int rc;
+	struct document *last;
 
 	conv->doc = xrealloc(conv->doc, (conv->n_doc + 1) * sizeof *conv->doc);
 	conv->doc[conv->n_doc++] = d;
-	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
-	if (rc < 0)
+	last = &conv->doc[conv->n_doc - 1];
+	if (document_choose(conv, last, room, e) < 0) {
 		document_free(&conv->doc[--conv->n_doc]);
+		return -1;
+	}
 	/* With d, the documents added together may be too many for the context. Then all of them are searched, also
 	 * those that were to be read whole. */
-	for (size_t i = 0; !rc && docs_auto(conv) && i < conv->n_doc; i++)
-		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
+	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
+		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;
 			conv->doc[i].tokens = conv->doc[i].n_body / BYTES_PER_TOKEN;
 		}
-	return rc;
+	return 0;
 }
 
 int conversation_restore_document(struct conversation *conv, const struct doc *in, size_t at, struct err *e)
@@ -257,6 +309,18 @@ int conversation_replace_document(struct conversation *conv, size_t i, const str
 		return -1;
 	}
 	document_keep_before(conv, i, &old);
+	return 0;
+}
+
+int conversation_renew_document(struct conversation *conv, size_t i, const struct doc *in, struct err *e)
+{
+	struct document d = document_make(in, conv->n_msg), old;
+
+	if (document_swap(conv, &d, i, &old, e) < 0) {
+		document_free(&d);
+		return -1;
+	}
+	document_free(&old);
 	return 0;
 }
 
