@@ -99,17 +99,17 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-/* Show which page is being recognised: by the front end, or before there is one, on the progress line of the import. */
+/* Show which page is being recognised: on the import's own progress line, if it has one; else by the front end. */
 static void on_page(int32_t page, int32_t pages, double left, void *ud)
 {
 	struct chat *c = ud;
 
 	str_clear(&c->recognising);
 	recognition_text(page, pages, left, &c->recognising);
-	if (c->front)
-		c->front->progress(c, c->recognising.p, 0, 0);
-	else if (c->importing.on)
+	if (c->importing.on)
 		progress_now(&c->importing, c->recognising.p);
+	else if (c->front)
+		c->front->progress(c, c->recognising.p, 0, 0);
 	else
 		progress_line(&c->importing, c->recognising.p);
 }
@@ -131,6 +131,7 @@ static void import_end(struct chat *c)
 {
 	signals_work(0);
 	progress_clear(&c->importing);
+	c->importing.on = 0;
 	if (c->recognising.n && c->front)
 		c->front->progress(c, "reading", -1, 0);
 	str_free(&c->recognising);

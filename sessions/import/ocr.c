@@ -15,6 +15,7 @@
 
 
 #define PAGE_BYTES_MAX (128u << 10) /* most text of a page; a page of a newspaper has 40 KiB */
+#define HYPHEN_NEAR    4096u        /* bytes before and after a hyphen that are searched for its word */
 #define DPI            "300"
 #define SMALL_PIXELS   "3508" /* longer side of a page that is too large at DPI: that of A4 at 300 dpi */
 
@@ -134,10 +135,11 @@ static int ends_in_letter(const char *p, size_t n)
 }
 
 /* 1 if the hyphen at the end of line p[n] divides a word that goes on in q[m]. The hyphen of a compound that the page
- * also has inside a line stays. */
+ * also has inside a line near stays. */
 static int divides_word(const struct str *page, const char *p, size_t n, const char *q, size_t m)
 {
-	size_t a = 0, b = 0;
+	const char *from = p - MIN(HYPHEN_NEAR, (size_t)(p - page->p));
+	size_t a = 0, b = 0, near = MIN(2 * HYPHEN_NEAR, (size_t)(page->p + page->n - from));
 	struct str compound = { 0 };
 	int known;
 
@@ -149,7 +151,7 @@ static int divides_word(const struct str *page, const char *p, size_t n, const c
 		b++;
 	str_add(&compound, p + n - 1 - a, a + 1);
 	str_add(&compound, q, b);
-	known = memmem(page->p, page->n, compound.p, compound.n) != NULL;
+	known = memmem(from, near, compound.p, compound.n) != NULL;
 	str_free(&compound);
 	return !known;
 }

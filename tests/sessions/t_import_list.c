@@ -56,6 +56,8 @@ TEST(folders_and_patterns)
 	CHECK(!symlink("f", "linked"));
 	finds("linked", "linked/a.md linked/b.txt linked/sub/c.pdf linked/sub/d.fb2.zip");
 	finds("f/*.md", "f/a.md f/link.md");
+	put("p.png");
+	finds("*.png", "p.png"); /* a pattern may name pictures */
 	finds("?.none", "no file is named like '?.none'");
 	finds("*.md", "x[1].md");
 	finds("x[1].md", "x[1].md");
