@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RELATIONS_MAX 20000
+#define RELATIONS_MAX 10000
 
 struct reader {
 	struct opc *o;
@@ -60,7 +60,7 @@ void opc_free(struct opc *o)
 const struct zip_entry *opc_by_id(const struct opc *o, const struct xml_attr *id)
 {
 	for (size_t i = 0; id && i < o->n; i++)
-		if (strlen(o->relation[i].id) == id->n && !memcmp(o->relation[i].id, id->value, id->n))
+		if (!strncmp(o->relation[i].id, id->value, id->n) && !o->relation[i].id[id->n])
 			return zip_find(o->zip, o->relation[i].target);
 	return NULL;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SLIDES_MAX 10000
+
 enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* what of a slide is being written */
 
 /* The label of a paragraph in a list. */
@@ -340,7 +342,7 @@ static void presentation_start(void *ud, const char *name, const struct xml_attr
 	struct pptx *x = ud;
 	const struct zip_entry *z = NULL;
 
-	if (strcmp(name, "sldId") || x->w->full)
+	if (strcmp(name, "sldId") || x->w->full || x->slides >= SLIDES_MAX)
 		return;
 	/* The element has a number and the id of a relationship, both called id. */
 	for (size_t i = 0; i < n && !z; i++)

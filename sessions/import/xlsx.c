@@ -10,6 +10,7 @@
 
 #define COLUMNS_MAX     16384
 #define ROWS_MAX        1048576
+#define SHEETS_MAX      10000
 #define EMPTY_CELLS_MAX 64
 #define NAMED_MAX       5 /* hidden sheets whose names are in the notice */
 
@@ -26,10 +27,10 @@ struct xlsx {
 	struct str strings; /* the texts that cells share, one behind the other */
 	size_t *string;     /* [n_string] where they begin */
 	size_t n_string, string_cap;
-	struct str hidden;                              /* names of hidden sheets */
-	unsigned char *done;                            /* [zip.n] 1: the entry is a sheet that was read */
-	size_t n_hidden, hidden_rows, missing, unknown; /* unknown: formulas without a stored result */
-	struct err why;                                 /* why a sheet is damaged */
+	struct str hidden;                                      /* names of hidden sheets */
+	unsigned char *done;                                    /* [zip.n] 1: the entry is a sheet that was read */
+	size_t sheets, n_hidden, hidden_rows, missing, unknown; /* unknown: formulas without a stored result */
+	struct err why;                                         /* why a sheet is damaged */
 
 	/* the sheet */
 	struct cell *cell;
@@ -288,7 +289,7 @@ static void workbook_start(void *ud, const char *name, const struct xml_attr *a,
 
 	if (!strcmp(name, "workbookPr")) {
 		x->styles.from_1904 = xml_attr_is(a, n, "date1904", "1") || xml_attr_is(a, n, "date1904", "true");
-	} else if (!strcmp(name, "sheet") && !x->w->full) {
+	} else if (!strcmp(name, "sheet") && !x->w->full && x->sheets++ < SHEETS_MAX) {
 		const struct zip_entry *z = opc_by_id(&x->parts, xml_attr(a, n, "id"));
 
 		x->missing += !z;
