@@ -113,6 +113,8 @@ int files_read(struct chat *c, const char *what, struct file_todo *todo, size_t 
 	progress_init(&progress, c->o.quiet, 0, verb.p, "files");
 	c->n_noticed = 0;
 	session_log_defer(c->log, &c->conv, 1);
+	progress_init(&c->importing, c->o.quiet, 0, "", ""); /* for pages that are recognised */
+	document_recognition(c);
 	signals_work(1);
 	for (size_t i = 0; i < n && !e->code; i++) {
 		if (signals_stopped()) {
@@ -134,6 +136,9 @@ int files_read(struct chat *c, const char *what, struct file_todo *todo, size_t 
 	if (c->front)
 		c->front->progress(c, "reading", -1, 0);
 	progress_clear(&progress);
+	progress_clear(&c->importing);
+	c->importing.on = 0;
+	str_free(&c->recognising);
 	if (out->n_failed > FAILURES_SAID)
 		str_addf(&out->failed, "; and %zu more", out->n_failed - FAILURES_SAID);
 	str_free(&verb);
