@@ -185,6 +185,8 @@ int session_log_documents(struct session_log *, struct conversation *, struct er
 void document_row_drop(struct session_log *, struct document *);
 /* Note that document i was replaced by another version, or inserted before others. */
 void document_rows_from(struct session_log *, struct conversation *, size_t i);
+/* Let the documents have the rows of the session, which is a fork of theirs. Returns 0 or -1. */
+int session_log_adopt(struct session_log *, struct conversation *, struct err *);
 /* Note that no session has the documents. */
 void session_log_no_documents(struct session_log *, struct conversation *);
 

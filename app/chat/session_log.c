@@ -553,25 +553,6 @@ int session_log_show(struct session_log *r, struct conversation *conv, size_t fr
 	return 0;
 }
 
-struct forked {
-	struct conversation *conv;
-	size_t i;
-};
-
-/* Set conv->doc[].stored of the document that *d stores in the new session. The rows are in the order of the documents;
- * documents that were added later than the fork's last message have none. */
-static int adopt_document(const struct stored_document *d, void *ud)
-{
-	struct forked *f = ud;
-
-	for (; f->i < f->conv->n_doc; f->i++)
-		if (f->conv->doc[f->i].n_body == d->n_text && !strcmp(f->conv->doc[f->i].name, d->name)) {
-			f->conv->doc[f->i++].stored = d->id;
-			break;
-		}
-	return 0;
-}
-
 int session_log_fork(struct session_log *r, struct conversation *conv, const char *name, struct err *e)
 {
 	int64_t id;
@@ -583,8 +564,7 @@ int session_log_fork(struct session_log *r, struct conversation *conv, const cha
 	session_leave(r->store, r->session);
 	r->session = id;
 	undo_forget(conv); /* the undone turns belong to the previous session */
-	session_log_no_documents(r, conv);
-	return session_documents(r->store, id, adopt_document, &(struct forked){ .conv = conv }, e);
+	return session_log_adopt(r, conv, e);
 }
 
 int session_log_rename(struct session_log *r, struct conversation *conv, const char *name, struct err *e)

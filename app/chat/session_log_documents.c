@@ -5,6 +5,7 @@
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* 1 if the store lacks the document or its version. */
 static int is_due(const struct session_log *r, const struct document *d)
@@ -101,4 +102,29 @@ void session_log_no_documents(struct session_log *r, struct conversation *conv)
 		conv->doc[i].stored = conv->doc[i].renewed = 0;
 	r->n_dropped = 0;
 	conv->folders_changed = conv->n_folder > 0;
+}
+
+struct forked {
+	struct conversation *conv;
+	size_t i;
+};
+
+/* Set conv->doc[].stored of the document that *d stores in the new session. The rows are in the order of the documents;
+ * documents that were added later than the fork's last message have none. */
+static int adopt_document(const struct stored_document *d, void *ud)
+{
+	struct forked *f = ud;
+
+	for (; f->i < f->conv->n_doc; f->i++)
+		if (f->conv->doc[f->i].n_body == d->n_text && !strcmp(f->conv->doc[f->i].name, d->name)) {
+			f->conv->doc[f->i++].stored = d->id;
+			break;
+		}
+	return 0;
+}
+
+int session_log_adopt(struct session_log *r, struct conversation *conv, struct err *e)
+{
+	session_log_no_documents(r, conv);
+	return session_documents(r->store, r->session, adopt_document, &(struct forked){ .conv = conv }, e);
 }
