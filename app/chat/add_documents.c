@@ -245,23 +245,26 @@ int document_from_stdin(struct chat *c, struct err *e)
 	return rc;
 }
 
-void documents_index(struct chat *c, size_t from)
+void chat_index(struct chat *c, size_t from)
 {
 	struct err e = { 0 };
 	int searched = 0, rc;
 
 	for (size_t i = from; i < c->conv.n_doc; i++)
 		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
+	c->indexing.due = 0;
 	if (!searched)
 		return;
+	c->indexing.ahead = 1;
 	rc = conversation_index(&c->conv, &e);
+	c->indexing.ahead = 0;
 	signals_take_int();
 	if (signals_quit())
 		c->quit = 1, c->rc = 128 + signals_quit();
-	if (rc < 0 && e.code == ERR_CANCELLED)
+	if (rc < 0 && e.code == ERR_CANCELLED && !c->indexing.due)
 		notice(c,
-		       "[stopped: the rest is encoded before the next answer; --encoder off searches by words alone]");
-	else if (rc < 0)
+		       "[stopped: the rest is encoded with the next question; /set encoder off searches by words alone]");
+	else if (rc < 0 && e.code != ERR_CANCELLED)
 		chat_error(c, &e);
 }
 
@@ -281,7 +284,7 @@ void documents_prefill(struct chat *c, size_t from)
 			first = i;
 		}
 	if (c->interactive)
-		documents_index(c, from);
+		chat_index(c, from);
 	if (!c->interactive || (!whole && !replaced))
 		return;
 	if (!c->conv.tl) { /* a model on a server: each request contains the documents */

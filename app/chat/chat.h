@@ -71,7 +71,7 @@ struct front {
 	 * NULL: the front end only lists them below the answer. */
 	void (*unsupported)(struct chat *, const char *words);
 	/* Ask whether to stop long work: reading a growing file, or a summary. 0 = go on; 1 = another job waits:
-	 * chat_stream() returns, a summary goes on; 2 = the user wants to stop. NULL: go on always. */
+	 * chat_stream() and chat_index() return, a summary goes on; 2 = the user wants to stop. NULL: go on always. */
 	int (*yield)(struct chat *);
 	int dims;  /* 1 = evicted words are dimmed */
 	int notes; /* 1 = the variant's number is shown below an answer */
@@ -91,10 +91,13 @@ struct chat {
 	int index_kept;
 	size_t index_from;
 	/* Building the index of documents. on: 1 = it is being built, and a transaction of the store is open. since,
-	 * shown: times at which it began and at which progress was shown last. verb: text that progress() shows. */
+	 * shown: times at which it began and at which progress was shown last; since 0 = it has not begun. verb: text
+	 * that progress() shows. ahead: 1 = passages are encoded ahead of a question. due: 1 = that was interrupted by
+	 * a question; the front end calls chat_index() when no job waits. each: seconds to encode a passage; 0 =
+	 * unknown. */
 	struct {
-		int on;
-		double since, shown;
+		int on, ahead, due;
+		double since, shown, each;
 		struct str verb;
 	} indexing;
 	struct passage_index *messages; /* index of the messages (message_search.c); NULL: none yet */
@@ -208,6 +211,12 @@ int user_prompt_text(const char *word, size_t n, const char *arg, struct str *ou
 /* List the user's prompts as "/NAME", sorted. Returns their number; free the list by user_prompts_free(). */
 size_t user_prompts(char ***out);
 void user_prompts_free(char **name, size_t n);
+
+/* ---- search (add_documents.c) ---- */
+
+/* Add documents `from` and later to the search index and encode their passages, ahead of a question. Documents that are
+ * read whole are left out. If yield() reports another job and the rest would take long, return and set indexing.due. */
+void chat_index(struct chat *, size_t from);
 
 /* ---- a text without an end (cmd_stream.c) ---- */
 

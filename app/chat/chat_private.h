@@ -37,9 +37,6 @@ void document_recognition(struct chat *);
 /* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing if questions
  * come from a pipe: then the first question prefills them. */
 void documents_prefill(struct chat *, size_t from);
-/* Add documents `from` and later to the search index, except those that are read whole, so that the first question does
- * not wait for the indexing. */
-void documents_index(struct chat *, size_t from);
 /* Add standard input as a document; an empty input adds none. */
 int document_from_stdin(struct chat *, struct err *);
 /* Add each file that a message names as @FILE ("@notes.txt what is in it?") as a document. An @ without a readable file

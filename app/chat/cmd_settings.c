@@ -207,7 +207,7 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 			notice(c, "[%s %s]", key, str_text(&s));
 		}
 		if (c->o.encoder != encoder && c->interactive)
-			documents_index(c, 0);
+			chat_index(c, 0);
 	}
 	str_free(&s);
 }

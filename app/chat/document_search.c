@@ -56,13 +56,14 @@ static int open_index(struct chat *c, struct err *e)
 }
 
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: show progress after SHOW_FIRST, then every SHOW_EVERY */
+#define WAIT_MOST 15                         /* seconds that a question may wait until all passages are encoded */
 
 /* Show the progress of indexing; a callback of the index. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)
 {
 	double now = now_seconds(), spent = now - c->indexing.since, part = total ? (double)done / (double)total : 1;
 
-	if (!done)
+	if (!done || !c->indexing.since)
 		c->indexing.since = c->indexing.shown = now, spent = 0;
 	if (c->front && spent * 1000 >= SHOW_FIRST && (now - c->indexing.shown) * 1000 >= SHOW_EVERY) {
 		double left = spent / part - spent;
@@ -82,6 +83,7 @@ static void end_progress(struct chat *c)
 	if (c->indexing.verb.n)
 		c->front->progress(c, "reading", -1, 0);
 	str_free(&c->indexing.verb);
+	c->indexing.since = 0;
 }
 
 static int on_indexing(size_t done, size_t total, void *ud)
@@ -93,14 +95,44 @@ int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t tot
 {
 	int stop = show_progress(c, verb, done, total);
 
-	if (done == total)
+	if (done == total || stop)
 		end_progress(c);
 	return stop;
 }
 
+/* Decide whether to encode the rest of the passages now, for a front end with a queue of jobs. Returns what to do. */
+static int encoding_goes_on(struct chat *c, size_t done, size_t total)
+{
+	double rest = c->indexing.each * (double)(total - done);
+	int wants = c->indexing.ahead ? c->front->yield(c) : 0;
+
+	if (wants > 1)
+		return ENCODING_STOP;
+	if (rest <= WAIT_MOST || (c->indexing.ahead ? !wants : done > 0))
+		return ENCODING_ON;
+	c->indexing.due = 1;
+	if (c->indexing.ahead)
+		return ENCODING_STOP;
+	notice(c,
+	       "[searched by words alone, because encoding the passages takes %.0f s more; it goes on now, and "
+	       "questions after it find more]",
+	       rest);
+	return ENCODING_LATER;
+}
+
 static int on_encoding(size_t done, size_t total, void *ud)
 {
-	return chat_work_progress(ud, "encoding passages", done, total);
+	struct chat *c = ud;
+	double spent = done ? now_seconds() - c->indexing.since : 0;
+	int stop = chat_work_progress(c, "encoding passages", done, total);
+
+	if (spent * 1000 >= SHOW_FIRST)
+		c->indexing.each = spent / (double)done;
+	if (!stop && done < total && c->front && c->front->yield)
+		stop = encoding_goes_on(c, done, total);
+	if (stop)
+		end_progress(c);
+	return stop;
 }
 
 static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,

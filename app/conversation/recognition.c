@@ -17,7 +17,7 @@ void recognition_begin(const struct options *o, recognition_fn *progress, void *
 		snprintf(kept, sizeof kept, "%s", folder.p);
 	str_free(&folder);
 	doc_recognise_by(&(struct doc_recognition){
-		.languages = strcmp(o->ocr_lang, "auto") != 0 ? o->ocr_lang : NULL,
+		.languages = o->ocr_lang && strcmp(o->ocr_lang, "auto") != 0 ? o->ocr_lang : NULL,
 		.kept = *kept ? kept : NULL,
 		.progress = progress,
 		.ud = ud,

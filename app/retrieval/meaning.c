@@ -102,7 +102,8 @@ static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 	}
 }
 
-/* Compute the vectors of passages found[have .. n) of one text and append them to m->stored. Returns 0 or -1. */
+/* Compute the vectors of passages found[have .. n) of one text and append them to m->stored. Returns 0 or -1;
+ * 1 if this is to be done later. */
 static int vectors_add(struct conversation *conv, const struct indexed_text *text, const struct found_passage *found,
                        size_t have, size_t n, struct err *e)
 {
@@ -114,8 +115,10 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 	for (size_t i = have, some; i < n && !rc; i += some) {
 		struct encoder_string at[AT_ONCE];
 
-		if (s->encoding && s->encoding(i - have, n - have, s->search_ud)) {
-			rc = err_set(e, ERR_CANCELLED, "stopped");
+		int what = s->encoding ? s->encoding(i - have, n - have, s->search_ud) : ENCODING_ON;
+
+		if (what) {
+			rc = what == ENCODING_LATER ? 1 : err_set(e, ERR_CANCELLED, "stopped");
 			break;
 		}
 		some = MIN(n - i, (size_t)AT_ONCE);
@@ -133,7 +136,7 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 }
 
 /* Append the vectors of the passages found[0 .. n) of one text to *out. Missing ones are computed and stored. Returns
- * 0 or -1. */
+ * 0 or -1; 1 if that is to be done later. */
 static int text_vectors(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
                         const struct found_passage *found, size_t n, struct str *out, struct err *e)
 {
@@ -297,7 +300,7 @@ int meaning_similar(struct conversation *conv, struct passage_index *index, cons
 		cosines((const int8_t *)all.p, n, dims, m->question, m->centre + ENCODER_PASSAGE * dims,
 		        m->question + dims, similar);
 	str_free(&all);
-	return rc ? without_meaning(conv, e) : 1;
+	return rc < 0 ? without_meaning(conv, e) : !rc;
 }
 
 /* ---- sentences ---- */

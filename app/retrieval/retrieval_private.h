@@ -99,8 +99,8 @@ struct asked {
 };
 
 /* Set similar[i], from -1 to 1, to how close the meaning of passage found[i] is to that of the question; 0 is the mean
- * of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it failed, or
- * there are too many passages; -1 if the user has stopped (ERR_CANCELLED). */
+ * of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it failed,
+ * there are too many passages, or they are encoded later; -1 if the user has stopped (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
 /* Set the quote of a passage to the sentence that is closest to the question of the last meaning_similar(). body: the

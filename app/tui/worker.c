@@ -41,16 +41,21 @@ static void wait_for_work(struct worker *w)
 	pthread_cond_timedwait(&w->wake, &w->lock, &until);
 }
 
+/* 1 if there is work to do while no job waits: a growing file to read, or passages to encode. */
+static int has_more(const struct worker *w)
+{
+	return (w->c->streaming.on || w->c->indexing.due) && !w->c->quit;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
-	const struct streaming *streaming = &w->c->streaming;
 
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		struct job *job;
 
-		while (!w->job && !w->closing && !(streaming->on && !w->c->quit) && !is_due(w))
+		while (!w->job && !w->closing && !has_more(w) && !is_due(w))
 			wait_for_work(w);
 		if (w->closing)
 			break;
@@ -75,7 +80,7 @@ static void *worker_main(void *arg)
 			worker_read_on(w);
 		}
 		pthread_mutex_lock(&w->lock);
-		if (w->job || (streaming->on && !w->c->quit))
+		if (w->job || has_more(w))
 			continue;
 		w->running = 0;
 		pthread_mutex_unlock(&w->lock);

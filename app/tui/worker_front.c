@@ -56,6 +56,11 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
+	if (c->indexing.ahead) {
+		w->open = !c->indexing.on;
+		w->open_tps = 0;
+		w->open_left = -1;
+	}
 	/* Run no jobs during indexing: a transaction of the store is open, for whose end a job would wait. */
 	if (!c->indexing.on)
 		worker_between(w);

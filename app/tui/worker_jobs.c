@@ -214,6 +214,7 @@ void worker_run_job(struct worker *w, struct job *job)
 			chat_switch(c, job->id, job->text.n > 0);
 		}
 	}
+	w->open = 0;
 	signals_take_int();
 	w->title_stale = 1;
 	if (!conversation_is_open(&c->conv))
@@ -232,10 +233,15 @@ void worker_run_job(struct worker *w, struct job *job)
 void worker_read_on(struct worker *w)
 {
 	w->open = 1;
+	w->open_tps = 0;
+	w->open_left = -1;
 	w->had = 0;
 	w->reading = -1;
 	w->reading_since = 0;
-	chat_stream(w->c);
+	if (w->c->streaming.on)
+		chat_stream(w->c);
+	else
+		chat_index(w->c, 0);
 	w->open = 0;
 	if (!w->c->streaming.on)
 		atomic_store(&w->stop, 0);

@@ -57,7 +57,7 @@ struct worker {
 	int64_t had;          /* tokens that were cached when the prefill began */
 	/* tokens in the sequence so far, during a prefill; -1 = no prefill runs */
 	int32_t reading;
-	int open; /* 1 = a streamed text is being read */
+	int open; /* 1 = a streamed text is being read, or passages are encoded ahead of a question */
 	/* speed of reading the streamed text in tokens a second; seconds left, < 0 = unknown */
 	double open_tps, open_left;
 	uint64_t surprises;                  /* sentences whose surprise has been sent */
@@ -88,7 +88,7 @@ void worker_signal(struct worker *); /* make fd readable; the lock is held */
 /* worker_jobs.c */
 int worker_job_is_small(enum job_what); /* 1 if the job needs only the store */
 void worker_run_job(struct worker *, struct job *);
-void worker_read_on(struct worker *); /* read a streamed text until a job waits */
+void worker_read_on(struct worker *); /* read a streamed text, or encode passages, until a job waits */
 /* called between tokens and prefill steps: runs small jobs and due deletions, updates the cache view */
 void worker_between(struct worker *);
 void worker_delete_due(struct worker *);

@@ -439,6 +439,49 @@ TEST(other_words_of_the_same_meaning_are_found)
 	str_free(&path);
 }
 
+static int waits; /* what the front end's yield() returns */
+
+static int on_yield(struct chat *c)
+{
+	(void)c;
+	return waits;
+}
+
+static void on_notice(struct chat *c, const char *s, size_t n)
+{
+	(void)n;
+	*(int *)c->ud += strstr(s, "searched by words alone") != NULL;
+}
+
+static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t total)
+{
+	(void)c, (void)verb, (void)done, (void)total;
+}
+
+/* A front end with a queue of jobs does not let a question wait: it is searched by words, the encoding goes on later. */
+TEST(encoding_that_takes_long_does_not_delay_a_question)
+{
+	static const struct front front = { .yield = on_yield, .notice = on_notice, .progress = on_progress };
+	struct talk k;
+	struct str path = { 0 };
+	int found, notices = 0;
+
+	waits = 1;
+	talk_open_with_encoder(&k, &path);
+	k.c.front = &front;
+	k.c.ud = &notices;
+	add(&k, "harbour.txt", harbour);
+	k.c.indexing.each = 1000;
+	CHECK(strstr(quoted(&k, "Which bakery sells bread?", &found), "The bakery opens at six"));
+	CHECK_INT(found, 1);
+	CHECK(!search_of(&k.c.conv)->meaning.stored.n && notices == 1 && k.c.indexing.due);
+	k.c.indexing.each = 0;
+	CHECK(strstr(quoted(&k, "Where can I see a doctor?", NULL), "The physician has her rooms"));
+	CHECK_INT(notices, 1);
+	chat_close(&k.c, &k.o);
+	str_free(&path);
+}
+
 /* ---- with the reader that `make model` puts beside the encoder ---- */
 
 /* Open a chat whose encoder has a reader. Returns the folder of both, which talk_close_with_reader() removes. */
