@@ -172,7 +172,8 @@ static void close_inherited(void)
 		close((int)fd);
 }
 
-/* Execute a program: argv[0] is its path, and its arguments follow argv[1], the folder that it may read. tesseract computes in one thread, because the jail has no others. */
+/* Execute a program: argv[0] is its path, and its arguments follow argv[1], the folder that it may read. tesseract
+ * computes in one thread, because the jail has no others. */
 static int execute(char **argv)
 {
 	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", (char *)(uintptr_t) "OMP_THREAD_LIMIT=1",

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
 #define PAGE_BYTES_MAX (128u << 10) /* most text of a page; a page of a newspaper has 40 KiB */
 #define HYPHEN_NEAR    4096u        /* bytes before and after a hyphen that are searched for its word */
 #define DPI            "300"
