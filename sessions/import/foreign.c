@@ -1,13 +1,17 @@
-/* sessions/import/foreign.c - recognises files of formats that are not read, and names a converter or what else to do. What is in the table is found by its first bytes, or by what a container holds. */
+/* sessions/import/foreign.c - recognises files of formats that are not read, and names a converter or what else to do.
+ * They are recognised by their first bytes, or by what a container holds. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
 
 enum place {
 	FIRST,  /* bytes of the file */
+	XML,    /* anywhere in the first XML_HEAD bytes of a file that begins with '<' */
 	STREAM, /* stream of a compound file, the container of old Office programs */
 	ENTRY,  /* entry of a zip archive */
 };
+
+enum { XML_HEAD = 1024 };
 
 struct foreign {
 	enum place place;
@@ -48,6 +52,12 @@ static const struct foreign foreigns[] = {
 	{ ENTRY, 0, ROW("Index/Document.iwa"), "a document of Pages, Numbers or Keynote", SOFFICE("pdf") },
 	{ ENTRY, 0, ROW("META-INF/MANIFEST.MF"), "a program (Java)", NULL },
 	{ FIRST, 0, ROW(ZIP), "a zip archive", UNPACK },
+
+	{ XML, 0, ROW("progid=\"Word.Document\""), "a Word document in XML", SOFFICE("docx") },
+	{ XML, 0, ROW("progid=\"Excel.Sheet\""), "an Excel workbook in XML", SOFFICE("xlsx") },
+	{ XML, 0, ROW("progid=\"PowerPoint.Show\""), "a PowerPoint presentation in XML", SOFFICE("pptx") },
+	{ XML, 0, ROW("http://schemas.microsoft.com/office/2006/xmlPackage"), "an Office document in XML", SOFFICE("pdf") },
+	{ XML, 0, ROW("<office:document "), "an OpenDocument file in XML", SOFFICE("odt") },
 
 	{ FIRST, 0, ROW("%!PS"), "a PostScript file", "convert it with 'ps2pdf FILE'" },
 	{ FIRST, 0, ROW("\xc5\xd0\xd3\xc6"), "a PostScript file", "convert it with 'ps2pdf FILE'" },
@@ -143,6 +153,16 @@ static const struct foreign *by_entry(const char *p, size_t n)
 	return NULL;
 }
 
+static const struct foreign *by_xml(const char *p, size_t n)
+{
+	if (!n || *p != '<')
+		return NULL;
+	for (size_t i = 0; i < LEN(foreigns); i++)
+		if (foreigns[i].place == XML && memmem(p, MIN(n, XML_HEAD), foreigns[i].bytes, foreigns[i].n))
+			return &foreigns[i];
+	return NULL;
+}
+
 static const struct foreign *by_beginning(const char *p, size_t n)
 {
 	for (size_t i = 0; i < LEN(foreigns); i++)
@@ -159,6 +179,8 @@ int foreign_why(const char *p, size_t n, struct str *why)
 		inside = by_stream(p, n);
 	else if (f && !strcmp(f->bytes, ZIP))
 		inside = by_entry(p, n);
+	else if (!f)
+		inside = by_xml(p, n);
 	f = inside ? inside : f;
 	if (!f)
 		return 0;

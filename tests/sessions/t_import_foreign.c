@@ -57,6 +57,19 @@ TEST(old_office_files)
 	        "an old Office file: convert it with 'soffice --convert-to pdf FILE'");
 }
 
+TEST(office_files_in_xml)
+{
+	REFUSED("a.xml",
+	        "<?xml version='1.0'?>\n<?mso-application progid=\"Word.Document\"?><w:wordDocument><w:t>The bridge</w:t></w:wordDocument>",
+	        "a Word document in XML: convert it with 'soffice --convert-to docx FILE'");
+	REFUSED("b.xml",
+	        "<pkg:package xmlns:pkg=\"http://schemas.microsoft.com/office/2006/xmlPackage\"><pkg:part/></pkg:package>",
+	        "an Office document in XML: convert it with 'soffice --convert-to pdf FILE'");
+	REFUSED("a.fodt",
+	        "<?xml version='1.0'?><office:document xmlns:office='x'><text:p>The bridge</text:p></office:document>",
+	        "an OpenDocument file in XML: convert it with 'soffice --convert-to odt FILE'");
+}
+
 TEST(archives)
 {
 	static const char formula[] = "mimetypeapplication/vnd.oasis.opendocument.formula";
