@@ -257,6 +257,9 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
 	}
 	signals_work(1); /* from here on Ctrl-C stops the turn, also during the search */
+	/* A signal that came between the import of documents and the turn stops the turn, too. */
+	if (!c->interactive && (signals_take_int() || signals_quit()))
+		signals_stop();
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
 	signals_work(0);
 	end_text(c);
