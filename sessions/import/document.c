@@ -155,6 +155,7 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 	case DOC_PICTURE:
 	case DOC_PPTX:
 	case DOC_FB2:
+	case DOC_FEED:
 	case DOC_PDF: rc = helper_convert(type, doc_shown(name), p, n, out, e); break;
 	default: rc = import_text(type, name, p, n, out, e);
 	}

@@ -255,13 +255,8 @@ static int read_book(struct fb2 *x, const char *p, size_t n, struct err *e)
 	static const struct xml_handler handler = { .start = on_start, .end = on_end, .text = on_text };
 	struct str text = { 0 };
 	struct err why = { 0 };
-	const char *xml, *end;
+	const char *xml = xml_decode(p, n, &text);
 
-	charset_decode_page(p, n, &text);
-	xml = str_text(&text);
-	/* The declaration names the encoding that the text had before. */
-	end = strncmp(xml, "<?xml", 5) ? NULL : strstr(xml, "?>");
-	xml = end ? end + 2 : xml;
 	xml_parse("FictionBook", xml, text.n - (size_t)(xml - str_text(&text)), &handler, x, &why);
 	write_head(x);
 	writer_end(x->w);

@@ -28,10 +28,12 @@ enum doc_type {
 	DOC_PICTURE, /* PNG, JPEG, TIFF: its text is recognised */
 	DOC_PPTX,
 	DOC_FB2,
+	DOC_FEED,
 	DOC_TYPES
 };
 /* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf",
- * "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2" */
+ * "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2",
+ * "feed" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };

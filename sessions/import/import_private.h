@@ -8,7 +8,7 @@
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
  *     docx.c, docx_*.c: DOCX; form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
- *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c: PowerPoint presentations; opc.c: parts of DOCX, XLSX and PPTX; fb2.c: FictionBook;
+ *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c: PowerPoint presentations; opc.c: parts of DOCX, XLSX and PPTX; feed.c: feeds of news; fb2.c: FictionBook;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
@@ -221,6 +221,7 @@ int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int xlsx_import(const char *p, size_t n, struct doc *, struct err *);
 int pptx_import(const char *p, size_t n, struct doc *, struct err *);
+int feed_import(const char *p, size_t n, struct doc *, struct err *);
 int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* one XML file, or a zip archive that holds it */
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
@@ -269,6 +270,8 @@ struct xml_handler {
 /* Parse well-formed XML without external files and without entities other than the five predefined ones. -1: *e says
  * what is wrong and where; the handler has been called for everything before that. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
+/* Append a file as UTF-8 to *text. Returns where its XML begins in it, behind the declaration, for xml_parse(). */
+const char *xml_decode(const char *p, size_t n, struct str *text);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
 /* Return the number in an attribute; `otherwise` if the attribute is NULL, empty or too long. */

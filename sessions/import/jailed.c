@@ -124,6 +124,7 @@ static int convert(enum doc_type type)
 		[DOC_NOTEBOOK] = notebook_import, [DOC_SUBTITLES] = subtitles_import,
 		[DOC_MAIL] = mail_import,         [DOC_XLSX] = xlsx_import,
 		[DOC_PPTX] = pptx_import,         [DOC_FB2] = fb2_import,
+		[DOC_FEED] = feed_import,
 	};
 	struct doc d = { .type = type };
 	struct err e = { 0 };
@@ -197,7 +198,8 @@ int doc_helper(int argc, char **argv)
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
 	program = argc > 4 && !strcmp(argv[2], helper_program_type);
 	/* These documents contain text in several encodings: load iconv's conversions, which the jail will hide. */
-	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX || type == DOC_MAIL || type == DOC_FB2)
+	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX || type == DOC_MAIL || type == DOC_FB2 ||
+	    type == DOC_FEED)
 		charset_load();
 	setlocale(LC_CTYPE, "C.UTF-8"); /* libarchive converts names of entries to the locale's encoding */
 	if (jail_enter(program ? JAIL_EXEC

@@ -4,8 +4,10 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = { "text", "markdown", "source",    "html", "epub", "docx",    "pdf",  "gzip", "odf",
-	                              "rtf",  "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2" };
+const char *const doc_type_name[] = {
+	"text", "markdown", "source",    "html", "epub", "docx",    "pdf",  "gzip", "odf",
+	"rtf",  "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2",  "feed"
+};
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -136,6 +138,20 @@ static int is_fb2(const char *name, const char *p, size_t n)
 
 	return ends_in(name, endings) ||
 	       (n > 5 && !memcmp(p, "<?xml", 5) && memmem(p, MIN(n, 1024), "<FictionBook", 12));
+}
+
+/* 1 for a feed of news, RSS or Atom, by its root element. */
+static int is_feed(const char *p, size_t n)
+{
+	size_t head = MIN(n, 1024);
+
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3, head -= 3;
+	if (head < 5 || (memcmp(p, "<?xml", 5) && memcmp(p, "<rss ", 5) && memcmp(p, "<feed", 5)))
+		return 0;
+	return memmem(p, head, "<rss ", 5) ||
+	       (memmem(p, head, "<feed", 5) && memmem(p, head, "http://www.w3.org/2005/Atom", 27)) ||
+	       (memmem(p, head, "<rdf:RDF", 8) && memmem(p, head, "http://purl.org/rss/1.0/", 24));
 }
 
 /* 1 for an archive whose first entry is a FictionBook, by its name. */
@@ -281,6 +297,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_RTF;
 	if (is_fb2(name, p, n))
 		return DOC_FB2;
+	if (is_feed(p, n))
+		return DOC_FEED;
 	if (is_notebook(name, p, n))
 		return DOC_NOTEBOOK;
 	if (ends_in(name, markdown_endings))

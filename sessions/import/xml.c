@@ -133,3 +133,14 @@ int xml_attr_is(const struct xml_attr *a, size_t n, const char *name, const char
 
 	return found && found->n == strlen(value) && !memcmp(found->value, value, found->n);
 }
+
+const char *xml_decode(const char *p, size_t n, struct str *text)
+{
+	const char *xml, *end;
+
+	charset_decode_page(p, n, text);
+	xml = str_text(text);
+	/* The declaration names the encoding that the text had before. */
+	end = strncmp(xml, "<?xml", 5) ? NULL : strstr(xml, "?>");
+	return end ? end + 2 : xml;
+}

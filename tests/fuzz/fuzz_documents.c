@@ -142,6 +142,7 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 17: zip(&s, pptx, 5); break;
 	case 18: zip(&s, show, 3); break;
 	case 19: return fb2_import(p, n, d, e);
+	case 20: return feed_import(p, n, d, e);
 	default: zip(&s, odf, 3); break;
 	}
 	rc = how <= 6    ? docx_import(s.p, s.n, d, e)
@@ -158,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct doc d = { 0 };
 	struct err e = { 0 };
-	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 11 : data[0] % 9, rc;
+	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 12 : data[0] % 9, rc;
 	char *copy;
 
 	if (!size)

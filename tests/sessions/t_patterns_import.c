@@ -225,6 +225,15 @@ static int fb2_of(const char *p, size_t n, int escape, struct doc *d, struct err
 	return fb2_import(body.p, body.n, d, e);
 }
 
+static int feed_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
+{
+	static struct str body;
+
+	wrap(&body, escape ? "<rss><item><content>" : "<rss>", p, n, escape,
+	     escape ? "</content></item></rss>" : "</rss>");
+	return feed_import(body.p, body.n, d, e);
+}
+
 static int docx_text(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	return docx_of(p, n, 1, d, e);
@@ -269,6 +278,15 @@ static int fb2_elements(const char *p, size_t n, struct doc *d, struct err *e)
 	return fb2_of(p, n, 0, d, e);
 }
 
+static int feed_text(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return feed_of(p, n, 1, d, e);
+}
+static int feed_elements(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return feed_of(p, n, 0, d, e);
+}
+
 static void pass_docx_text(const char *p, size_t n)
 {
 	import(docx_text, p, n);
@@ -308,6 +326,14 @@ static void pass_fb2_text(const char *p, size_t n)
 static void pass_fb2_elements(const char *p, size_t n)
 {
 	import(fb2_elements, p, n);
+}
+static void pass_feed_text(const char *p, size_t n)
+{
+	import(feed_text, p, n);
+}
+static void pass_feed_elements(const char *p, size_t n)
+{
+	import(feed_elements, p, n);
 }
 static void pass_pdf(const char *p, size_t n)
 {
@@ -473,6 +499,8 @@ static const struct pass passes[] = {
 	{ "import of PPTX: elements", pass_pptx_elements, 2 },
 	{ "import of FictionBook: text", pass_fb2_text, 2 },
 	{ "import of FictionBook: elements", pass_fb2_elements, 2 },
+	{ "import of a feed: text", pass_feed_text, 2 },
+	{ "import of a feed: elements", pass_feed_elements, 2 },
 	{ "import of EPUB", pass_epub, 4 },
 	{ "text of a PDF", pass_pdf, 2 },
 	{ "pages of a PDF", pass_pdf_pages, 2 },
@@ -508,6 +536,10 @@ TEST(the_documents_are_read)
 	CHECK_MSG(!fb2_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
 	doc_free(&d);
 	CHECK_MSG(!fb2_of("<p>a</p>", 8, 0, &d, &e) && !strcmp(d.text.p, "a"), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!feed_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!feed_of("<title>a</title>", 16, 0, &d, &e) && !strcmp(d.text.p, "a"), "%s", e.msg);
 	doc_free(&d);
 	CHECK_MSG(!epub_of(words, 13, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
 	doc_free(&d);

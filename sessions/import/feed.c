@@ -1,0 +1,141 @@
+/* sessions/import/feed.c - converts feeds of news: RSS 0.9 to 2.0 and Atom. The feed's title is a heading of level 1,
+ * each entry's title one of level 2; its date and text follow. Texts are HTML inside XML. */
+#include "sessions/import/import_private.h"
+
+#include <string.h>
+
+#define TITLE_BYTES_MAX 1000
+
+/* The feed, before its first entry, or the entry that is read. */
+struct feed {
+	struct writer *w;
+	int level; /* of its title: 1 = the feed, 2 = an entry */
+	struct str title, date, summary, text;
+	struct str *into; /* one of these, while its element is open; or NULL */
+	int depth;        /* open elements inside that element */
+	int plain;        /* 1: the element holds plain text or elements; 0 = text that is HTML */
+};
+
+static int is_entry(const char *name)
+{
+	return !strcmp(name, "item") || !strcmp(name, "entry");
+}
+
+/* Write what was read and begin an entry of this level. */
+static void entry_write(struct feed *x, int level)
+{
+	const struct str *text = x->text.n ? &x->text : &x->summary;
+
+	if (x->title.n) {
+		writer_heading_begin(x->w, x->level);
+		writer_text(x->w, x->title.p, x->title.n);
+		writer_heading_end(x->w);
+	}
+	writer_text(x->w, str_text(&x->date), x->date.n);
+	writer_gap(x->w, GAP_BLOCK);
+	if (text->n)
+		html_convert(x->w, text->p, text->n);
+	writer_gap(x->w, GAP_BLOCK);
+	str_clear(&x->title);
+	str_clear(&x->date);
+	str_clear(&x->summary);
+	str_clear(&x->text);
+	x->level = level;
+}
+
+/* Return where the text of an element belongs, unless an element before it has filled that; NULL: nowhere. */
+static struct str *place_of(struct feed *x, const char *name)
+{
+	static const struct {
+		const char *name;
+		size_t at;
+	} places[] = {
+		{ "title", offsetof(struct feed, title) },      { "pubDate", offsetof(struct feed, date) },
+		{ "published", offsetof(struct feed, date) },   { "updated", offsetof(struct feed, date) },
+		{ "date", offsetof(struct feed, date) },        { "description", offsetof(struct feed, summary) },
+		{ "subtitle", offsetof(struct feed, summary) }, { "summary", offsetof(struct feed, summary) },
+		{ "content", offsetof(struct feed, text) },     { "encoded", offsetof(struct feed, text) },
+	};
+
+	for (size_t i = 0; i < LEN(places); i++)
+		if (!strcmp(name, places[i].name)) {
+			struct str *s = (struct str *)(void *)((char *)x + places[i].at);
+
+			return s->n ? NULL : s;
+		}
+	return NULL;
+}
+
+static int is_html(const struct feed *x)
+{
+	return x->into == &x->summary || x->into == &x->text;
+}
+
+static void on_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct feed *x = ud;
+
+	if (x->into) {
+		x->depth++;
+		if (is_html(x))
+			str_addf(x->into, "<%s>", name);
+	} else if (is_entry(name)) {
+		entry_write(x, 2);
+	} else if ((x->into = place_of(x, name))) {
+		x->depth = 0;
+		x->plain = xml_attr_is(a, n, "type", "xhtml") || xml_attr_is(a, n, "type", "text");
+	}
+}
+
+static void on_end(void *ud, const char *name)
+{
+	struct feed *x = ud;
+
+	if (!x->into) {
+		if (is_entry(name))
+			entry_write(x, 2);
+	} else if (!x->depth--) {
+		x->into = NULL;
+	} else if (is_html(x)) {
+		str_addf(x->into, "</%s>", name);
+	}
+}
+
+static void on_text(void *ud, const char *s, size_t n)
+{
+	struct feed *x = ud;
+
+	if (!x->into || (!is_html(x) && x->into->n >= TITLE_BYTES_MAX))
+		return;
+	if (!x->plain || !is_html(x)) {
+		str_add(x->into, s, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (s[i] == '<')
+			str_adds(x->into, "&lt;");
+		else if (s[i] == '&')
+			str_adds(x->into, "&amp;");
+		else
+			str_add(x->into, s + i, 1);
+}
+
+int feed_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	static const struct xml_handler handler = { .start = on_start, .end = on_end, .text = on_text };
+	struct writer w = { .doc = d };
+	struct feed x = { .w = &w, .level = 1 };
+	struct str text = { 0 };
+	struct err why = { 0 };
+	const char *xml = xml_decode(p, n, &text);
+
+	xml_parse("feed", xml, text.n - (size_t)(xml - str_text(&text)), &handler, &x, &why);
+	entry_write(&x, 2);
+	writer_end(&w);
+	str_free(&text);
+	str_free(&x.title);
+	str_free(&x.date);
+	str_free(&x.summary);
+	str_free(&x.text);
+	return doc_finish(d, 0, &why, e);
+}
