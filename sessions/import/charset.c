@@ -187,13 +187,13 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0; /* no input is left: this call makes iconv write a character that it still holds */
+		held = left > 0; /* all input is read: make iconv write the character that it may still hold */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);
 		if (r != (size_t)-1 || why == E2BIG)
 			continue;
-		/* Undecodable bytes, or a character cut at the end. */
+		/* The bytes at p are invalid, or are a character that is cut off by the end of the text. */
 		str_adds(out, "\xef\xbf\xbd");
 		++*replaced;
 		skip = why == EINVAL || skip > left ? left : skip;

@@ -146,7 +146,7 @@ static int take_message(struct child *c)
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
-	/* The message may be cut between two reads and be missed, but pdftotext repeats it for each font. */
+	/* If a read ends inside the message, it is missed; but pdftotext repeats the message for each font. */
 	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }
@@ -166,7 +166,7 @@ static void wait_for(struct child *c)
 	c->pid = -1;
 }
 
-/* 1 if a child has closed its pipes and not ended yet. A hostile one may never end. */
+/* 1 if a child has closed its pipes but still runs. A hostile child may never exit. */
 static int is_ending(struct child *c)
 {
 	if (c->pid > 0 && c->out < 0 && c->err < 0 && waitpid(c->pid, &c->status, WNOHANG) == c->pid)

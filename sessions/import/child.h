@@ -16,10 +16,10 @@ struct child {
 	pid_t pid;          /* -1: not started, or ended */
 	int out, err;       /* pipes; -1: closed, or another child reads it */
 	struct str message; /* standard error so far */
-	int no_tables;      /* 1: pdftotext has reported that it lacks tables for Chinese, Japanese or Korean fonts */
+	int no_tables;      /* 1: pdftotext reported missing tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */
 	size_t n, cap;
-	size_t most;     /* most bytes of standard output; child_start() sets it, and it may be lowered */
+	size_t most;     /* limit of standard output in bytes; set by child_start(), a caller may lower it */
 	const char *why; /* why this process killed the child; NULL: it did not */
 	int stopped;     /* killed because the user stopped the import */
 	int status;
@@ -35,17 +35,17 @@ int child_file(const char *p, size_t n);
  * reads. type, more: argv[2] and the following of the jailed process (import_private.h); more ends with NULL, and may
  * be NULL. -1: not started; errno says why. */
 int child_start(struct child *, const char *type, const char *const *more, int in, int out);
-/* The same, with the bytes as standard input. */
+/* child_start() with the bytes p[n] as standard input and a new pipe as standard output. */
 int child_start_on(struct child *, const char *type, const char *const *more, const char *p, size_t n);
-/* Read the pipes of one or two children to their ends and wait for the children. After so many seconds, kill the first
- * of them that still runs, and return; the other one may run on. */
+/* Read the pipes of one or two children (second may be NULL) to their ends, and wait for the children to exit. If a
+ * child still runs after so many seconds, kill it and return. If both still run, kill only the first child. */
 void child_listen(struct child *, struct child *second, double seconds);
 /* Write why the child ended without a complete output, as a clause for an error message. */
 void child_describe(const struct child *, char *out, size_t cap);
 /* Set the error that a child could not be started; errno says why. Returns -1. */
 int child_failed_to_start(const char *name, struct err *e);
 void child_free(struct child *);
-void child_close(int *fd); /* close *fd, unless it is -1, and set it to -1 */
+void child_close(int *fd); /* close *fd if it is open (not -1), and set it to -1 */
 
 /* ---- records.c ---- */
 
@@ -54,7 +54,7 @@ struct records {
 	struct str error;
 	int end;
 };
-/* Parse all records. raw: 1 = the text may be any bytes. 0, or -1 = incomplete or invalid. */
+/* Parse all records. raw: 1 = the text may be any bytes. Returns 0, or -1 if the records are incomplete or invalid. */
 int take_records(struct records *, const char *p, size_t n, int raw);
 /* Take the document from a child that has ended. On -1 e->msg is a sentence with this name of the document. */
 int child_document(struct child *, const char *name, int raw, struct doc *d, struct err *e);

@@ -1,7 +1,9 @@
 /* sessions/import/clean.c - leaves out of a plain text what only a terminal or a printer understands: escape sequences,
- * overstruck characters, earlier states of a progress line. Also shortens addresses that hold a whole picture ("data:").
+ * overstruck characters, earlier states of a progress line. Also shortens addresses that hold a whole picture
+ * ("data:").
  *
- * Lines that differ stay, whatever ends them: only a state of a progress line gives way to the next one. */
+ * A carriage return ends a line, as a newline does. A line is left out only if it is a state of a progress line and the
+ * next line is a later state of the same. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -9,7 +11,7 @@
 #include <string.h>
 
 #define ESC        '\033'
-#define DATA_SHORT 64 /* an address "data:" of at most so many bytes stays */
+#define DATA_SHORT 64 /* longest "data:" address that stays, in bytes */
 
 /* ---- escape sequences ---- */
 
@@ -24,8 +26,8 @@ static size_t control_length(const char *p, size_t n, size_t intro)
 	return i < n && p[i] >= 0x40 && p[i] <= 0x7e ? i + 1 : i;
 }
 
-/* Return the length of a string that begins with the two bytes ESC ] or ESC P and ends with BEL or ESC \. If it does
- * not end before the next ESC, return 2. Only ESC P and its like (`lines`) have line ends. */
+/* Return the length of a control string. It begins with two bytes, such as ESC ] or ESC P, and ends with BEL or ESC \.
+ * If it does not end before the next ESC, return 2. lines: 1 = the string may contain newlines. */
 static size_t string_length(const char *p, size_t n, int lines)
 {
 	for (size_t i = 2; i < n; i++) {
@@ -61,7 +63,8 @@ static int is_escape(const char *p, size_t n)
 	return *p == ESC || (n > 1 && !memcmp(p, "\xc2\x9b", 2));
 }
 
-/* Return what stands for an escape sequence that moves the cursor, so that words do not run together; 0: nothing. */
+/* Return the character to write in place of an escape sequence that moves the cursor, so that words do not run
+ * together; 0: none. */
 static char moved_by(const char *p, size_t n)
 {
 	char last = p[n - 1];
@@ -101,7 +104,8 @@ static size_t delete_escapes(struct str *t)
 
 /* ---- lines ---- */
 
-/* Printing of a line: its cells, and what was left out. */
+/* State of printing lines. cell: the characters of the current line; struck, states: how many overstruck characters and
+ * progress states were left out. */
 struct printer {
 	int32_t *cell;
 	size_t cap;
@@ -167,7 +171,7 @@ static int is_state(const char *p, size_t n)
 			return 1;
 		while (end < n && byte_is_digit(p[end]))
 			end++;
-		/* a count of a total, but no date */
+		/* "3/40", but not a date such as "1/2/2026" */
 		if (p[i] == '/' && end > i + 1 && (end == n || p[end] != '/')) {
 			size_t from = i;
 			while (from && byte_is_digit(p[from - 1]))
@@ -182,7 +186,8 @@ static int is_state(const char *p, size_t n)
 	return n > 3 && !memcmp(p, "\xe2\xa0", 2); /* turning dots, U+2800 and on */
 }
 
-/* 1 if the letters of a and b begin alike, for at least half of the shorter text. */
+/* 1 if a and b begin with the same ASCII letters, other characters ignored: at least half of the letters of the text
+ * that has fewer. */
 static int is_similar(const struct str *a, const struct str *b)
 {
 	size_t i = 0, k = 0, alike = 0, letters_a = 0, letters_b = 0;
@@ -256,7 +261,7 @@ static size_t print_line(struct printer *r, const char *s, size_t n, char *to)
 	return used + r->line.n;
 }
 
-/* Print all lines that have carriage returns or backspaces. */
+/* Print all lines that have carriage returns or backspaces, in place. */
 static void print_lines(struct str *t, struct printer *r)
 {
 	struct str copy = { 0 };
@@ -326,7 +331,7 @@ static int is_base64(char c)
 	return byte_is_alnum(c) || c == '+' || c == '/' || c == '=' || c == '-' || c == '_' || c == '%';
 }
 
-/* Return the end of the base64 text at p. It goes on in the next line if that line has nothing else. */
+/* Return the end of the base64 text at p. The next line belongs to the text if it has no other characters. */
 static const char *base64_end(const char *p, const char *end)
 {
 	for (;;) {

@@ -28,7 +28,7 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
-/* Count the characters of several bytes. 0 if there are none, or if the text is not valid UTF-8. */
+/* Count the characters that have several bytes in UTF-8. Returns 0 if the text is not valid UTF-8. */
 static size_t utf8_multibyte(const char *p, size_t n)
 {
 	size_t multibyte = 0;
@@ -46,8 +46,8 @@ static size_t utf8_multibyte(const char *p, size_t n)
 }
 
 /* Decode the page to UTF-8. Many pages are UTF-8 but declare another encoding, so valid UTF-8 with more than 2
- * multi-byte characters is taken for UTF-8. If a Chinese, Japanese or Korean encoding is declared, more than 16 are
- * needed, because a short text in it may be valid UTF-8 by chance. */
+ * multi-byte characters is taken for UTF-8. If a Chinese, Japanese or Korean encoding is declared, more than 16 such
+ * characters are needed, because a short text in these encodings may be valid UTF-8 by chance. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);
@@ -71,7 +71,7 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 	return 0;
 }
 
-/* Decode a format that is text in any encoding, and convert it in the jail. */
+/* Decode a document whose format is text in any encoding, and convert it in the jail. */
 static int import_decoded(enum doc_type type, const char *name, const char *mime, const char *p, size_t n,
                           struct doc *out, struct err *e)
 {

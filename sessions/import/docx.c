@@ -49,7 +49,7 @@ struct docx {
 	size_t hidden;
 	int rendered_pages; /* the file contains page breaks of its last layout */
 	int page;
-	int paragraphs;                       /* depth: text boxes nest paragraphs */
+	int paragraphs;                       /* number of open paragraphs: one in a text box is inside another */
 	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
 	/* element name and id of the note whose text is being written */
@@ -57,9 +57,9 @@ struct docx {
 	long note_id;
 	int in_note;
 	size_t note_number;
-	int font; /* of the run, if its characters are pictures: symbol_font() */
+	int font; /* symbol_font() of the run's font */
 	struct docx_form form;
-	size_t form_end;       /* where the text before the form field ends */
+	size_t form_end;       /* end of the text before the form field */
 	size_t chunks_missing; /* inserted documents that could not be read */
 };
 
@@ -222,7 +222,7 @@ static void write_pictures(struct docx *x, const char *s, size_t n)
 	}
 }
 
-/* Write the value of a form field, at its end, unless the field's own text was written. */
+/* Write the value of a form field at the field's end, unless text of the field has been written. */
 static void write_form(struct docx *x)
 {
 	const char *value = form_field_value(&x->form.field);
@@ -257,8 +257,8 @@ static void formula_part_begin(struct docx *x, const char *name)
 	x->parts++;
 }
 
-/* Write the sign of a sum or integral, or an opening bracket. OMML stores a sign as an attribute; without the
- * attribute it is an integral. */
+/* Write the sign of a sum or integral, or an opening bracket. OMML stores the sign as an attribute; if the attribute is
+ * missing, the sign is an integral's. */
 static void formula_sign(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");
@@ -344,7 +344,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->font = v ? symbol_font(v->value, v->n) : 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript: raised by so many half points */
+	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript: number of half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }

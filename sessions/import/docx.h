@@ -14,7 +14,7 @@ struct docx_form {
 	struct form_field field;
 	int open; /* 1: inside its <w:ffData> */
 };
-/* Take the start or end of an element. 1 = it belongs to a field's data. */
+/* Handle the start or end of an element. Returns 1 if the element is part of a form field's data. */
 int docx_form_start(struct docx_form *, const char *name, const struct xml_attr *, size_t n);
 int docx_form_end(struct docx_form *, const char *name);
 

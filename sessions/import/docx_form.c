@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Return the value of an element: the index of a list's entry, or 1 or 0. */
+/* Return the value of an element: the index of a list's entry, or 1 or 0 for a box that is ticked or not. */
 static long value_of(const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");

@@ -74,8 +74,8 @@ static void numbering_start(void *ud, const char *name, const struct xml_attr *a
 {
 	struct docx_lists *x = ud;
 	const struct xml_attr *v = xml_attr(a, n, "val");
-	/* Elements inside a w:num override a level of its numbering. Only their start value is read, as
-	 * startOverride. */
+	/* Elements inside a w:num override a level of its numbering. Of these elements only startOverride, the start
+	 * value, is read. */
 	struct list_level *level = x->n_numbering && !x->n_list && x->ilvl >= 0 && x->ilvl < LIST_LEVELS
 	                                   ? &x->numbering[x->n_numbering - 1].level[x->ilvl]
 	                                   : NULL;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_DEPTH_MAX 2 /* DOCX inserted in DOCX */
+#define CHUNK_DEPTH_MAX 2 /* levels of DOCX files inserted in each other */
 
 static int ends_in(const char *name, const char *ending)
 {
@@ -34,7 +34,8 @@ int docx_parts_want(const char *name)
 
 /* ---- web archives (MHTML) ---- */
 
-/* Find a header of a MIME part, without case. Returns its value, which ends at a line end; NULL: there is none. */
+/* Find a header of a MIME part by its name, in any case. Returns the header's value, which ends at the line end; NULL:
+ * the part has no such header. */
 static const char *mime_header(const char *p, const char *end, const char *name)
 {
 	size_t k = strlen(name);
@@ -45,7 +46,7 @@ static const char *mime_header(const char *p, const char *end, const char *name)
 	return NULL;
 }
 
-/* Return where the headers that begin at p end: behind the blank line. */
+/* Return the byte behind the blank line that ends the headers at p. */
 static const char *mime_body(const char *p, const char *end)
 {
 	const char *a = memmem(p, (size_t)(end - p), "\n\r\n", 3), *b = memmem(p, (size_t)(end - p), "\n\n", 2);
@@ -111,7 +112,7 @@ static void decode_part(struct str *out, const char *head, const char *p, const 
 		str_add(out, p, (size_t)(end - p));
 }
 
-/* Append the HTML of a web archive: its first part of that type. */
+/* Append the HTML of a web archive: the first part with the type text/html. */
 static void unpack_mhtml(struct str *out, const char *p, const char *end)
 {
 	const char *body = mime_body(p, end), *name = memmem(p, (size_t)(body - p), "boundary=", 9), *type;

@@ -95,7 +95,8 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 	}
 }
 
-/* Count encrypted chapters and package files. Obfuscated fonts are listed as encrypted, too, but do not matter. */
+/* Count encrypted chapters and package files. Obfuscated fonts, which are listed as encrypted as well, are not
+ * counted. */
 static void encryption_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
 {
 	struct epub *b = ud;
@@ -201,7 +202,7 @@ static const struct item *item_of(const struct epub *b, const char *id)
 
 struct picture {
 	struct writer *w;
-	int in_text, skip; /* depth inside a text, inside an element without text of the page */
+	int in_text, skip; /* depth inside text elements; depth inside <style> and the like */
 };
 
 static int is_picture_text(const char *name)
@@ -286,7 +287,7 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 {
 	struct writer w = { .doc = d };
 	size_t hidden = 0, missing = 0;
-	unsigned char *done = xcalloc(b->zip.n + 1, 1); /* chapters already read; the spine may repeat one */
+	unsigned char *done = xcalloc(b->zip.n + 1, 1); /* chapters already read: the spine may name a chapter twice */
 
 	for (size_t i = 0; i < b->n_spine && !w.full; i++) {
 		const struct item *it = item_of(b, b->spine[i]);

@@ -1,5 +1,5 @@
-/* sessions/import/foreign.c - recognises files of formats that are not read, and names a converter or what else to do.
- * They are recognised by their first bytes, or by what a container holds. */
+/* sessions/import/foreign.c - recognises files of formats that are not read, by their first bytes or by what a
+ * container holds, and gives advice such as the name of a converter. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ struct foreign {
 	uint8_t n;
 	const char *bytes;  /* '?' is any byte; STREAM, ENTRY: its name */
 	const char *what;   /* completes "is ..." */
-	const char *advice; /* NULL: it is not a text and cannot become one */
+	const char *advice; /* what to do with the file; NULL: it cannot become a text */
 };
 
 #define SOFFICE(to) "convert it with 'soffice --convert-to " to " FILE'"
@@ -31,7 +31,7 @@ struct foreign {
 #define COMPOUND    "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 #define ZIP         "PK\3\4"
 
-/* Rows of one place are in order: the first that fits counts. */
+/* Of the rows with the same place, the first one that fits is used. */
 /* clang-format off */
 static const struct foreign foreigns[] = {
 	{ STREAM, 0, ROW("EncryptedPackage"), "encrypted", "its text cannot be read without the password" },
@@ -123,8 +123,8 @@ static int begins(const struct foreign *f, const char *p, size_t n)
 	return 1;
 }
 
-/* 1 if the entry of 128 bytes, of a directory in a compound file, is the stream that the row names: the name in UTF-16
- * with a NUL, its length in bytes at 64, the kind at 66. */
+/* 1 if an entry of a compound file's directory is a stream with the row's name. An entry has 128 bytes: the name in
+ * UTF-16 with a NUL; at byte 64 the name's length in bytes; at byte 66 the kind, 2 for a stream. */
 static int is_stream(const struct foreign *f, const char *entry)
 {
 	if (f->place != STREAM || entry[66] != 2 || (unsigned char)entry[64] != 2 * (f->n + 1) || entry[65])
@@ -135,7 +135,8 @@ static int is_stream(const struct foreign *f, const char *entry)
 	return 1;
 }
 
-/* Find the row of a compound file by its first stream that has one: streams of documents inside it come later. */
+/* Find the row of a compound file: that of the first stream that has a row. Streams of embedded documents come later in
+ * the directory. */
 static const struct foreign *by_stream(const char *p, size_t n)
 {
 	for (size_t at = 512; at + 128 <= n; at += 128)

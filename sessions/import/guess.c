@@ -14,7 +14,7 @@
 
 struct candidate {
 	const char *label;
-	const char *frequent; /* the most frequent letters of the language, UTF-8 */
+	const char *frequent; /* the most frequent letters of the language, in UTF-8 */
 	int32_t from, to;     /* range of code points of the script; characters outside of it lower the score */
 	int wide;             /* 1: a multi-byte encoding, which decoding errors rule out */
 };

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define PROBE "probe" /* type of a child that parses nothing and only reports the jail */
+#define PROBE "probe" /* type of a child that parses nothing and only reports which parts the jail has */
 
 int helper_convert(enum doc_type type, const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {

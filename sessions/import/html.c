@@ -1,14 +1,16 @@
 /* sessions/import/html.c - converts HTML and XHTML to text with marks (offsets of pages, headings and paragraphs).
  *
  * Hidden text is left out and counted, unless it is most of the page; navigation, scripts, forms and pictures are left
- * out. If a page marks its main text (<main>, or a single <article>), only that part and the title before it are kept. */
+ * out. If a page marks its main text (<main>, or a single <article>), only that part and the title before it are
+ * kept. */
 #include "sessions/import/html_elements.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Keep hidden text if it has this many characters or more, and more than the rest of the page: a script will show it. */
+/* Keep hidden text if it has at least this many characters and is longer than the rest of the page: then a script will
+ * show the text. */
 #define HIDDEN_KEPT 20
 
 /* Count the UTF-8 characters that are not blank. */
@@ -30,7 +32,8 @@ static struct html_frame *raised_frame(struct html *h)
 	return NULL;
 }
 
-/* Write text that is shown. Of a superscript, write "[" before a note's number, or "^" if writer_raise() does. */
+/* Write text that is shown. If it begins a superscript, write "[" before a note's number, and call writer_raise()
+ * for other text. */
 static void write_text(struct html *h, const char *s, size_t n)
 {
 	/* Skip the pilcrow of a heading's link to itself, and other signs of such a link. */
@@ -57,7 +60,7 @@ static void add_text(struct html *h, const char *s)
 	size_t n = strlen(s);
 
 	if (h->skip > 1)
-		return; /* a script, say, inside hidden text or navigation: it does not count */
+		return; /* for example a script inside hidden text: its characters are not counted */
 	if (h->nav)
 		h->left_out += count_characters(s, n);
 	else if (h->skip ? h->hide > 0 : h->depth && html_look_hides(&h->frame[h->depth - 1].look))
@@ -89,8 +92,8 @@ struct step {
 	unsigned next;
 };
 
-/* Walk through the tree without recursion. With h, write the page's text; if h is NULL, read its style sheets into
- * rules instead. */
+/* Walk through the tree without recursion. If h is not NULL, write the page's text; if h is NULL, add the page's style
+ * sheets to rules. */
 static void walk(struct html *h, struct html_rules *rules, const GumboNode *root)
 {
 	struct step *way = NULL;
@@ -149,8 +152,8 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Keep only the ranges of the text, and the page's title if it stands before them: the last heading of level 1, unless
- * the ranges have one. */
+/* Keep only the ranges r[n] of the text. If the ranges have no heading of level 1, also keep the last such heading
+ * before the first range, which is the page's title. */
 static void keep_ranges(struct doc *d, const struct range *r, size_t n)
 {
 	struct range with_title[HTML_RANGES + 1];
@@ -164,7 +167,7 @@ static void keep_ranges(struct doc *d, const struct range *r, size_t n)
 			k++;
 		if (m->kind != MARK_HEADING || m->level != 1 || k == n)
 			continue;
-		if (m->at >= r[k].from) { /* the ranges have a title */
+		if (m->at >= r[k].from) { /* the heading is in the ranges */
 			title = NULL;
 			break;
 		}
@@ -231,7 +234,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 	h = html_new(&w, &t);
 	walk(h, NULL, t.root);
 	writer_heading_end(&w);
-	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) { /* a page of links */
+	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) { /* the page is mostly links */
 		start_again(h, 1, 0);
 		walk(h, NULL, t.root);
 	}

@@ -16,7 +16,7 @@ struct html_tree {
 /* Parse a page, UTF-8. xml: 1 = XHTML or MathML: <a/> has no contents, and CDATA sections are text. */
 void html_tree_parse(struct html_tree *, const char *p, size_t n, int xml);
 void html_tree_free(struct html_tree *);
-/* The element's name in lower case, cut to n - 1 bytes. */
+/* Copy the element's name to out[n], in lower case, cut to n - 1 bytes. */
 void html_name(const GumboNode *element, char *out, size_t n);
 const GumboVector *html_children(const GumboNode *);               /* NULL: the node has none */
 const char *html_attr(const GumboNode *element, const char *name); /* NULL: missing */

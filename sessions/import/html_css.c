@@ -123,7 +123,8 @@ void css_strip_comments(struct str *out, const char *p, size_t n)
 
 /* ---- declarations ---- */
 
-/* Evaluate a value of font-size, in lower case. Relative sizes such as "2em" inherit, unless they are 0. */
+/* Evaluate a value of font-size, in lower case. The result is CSS_INHERITS for a relative size such as "2em", unless it
+ * is 0. */
 static enum css_value size_value(const char *s)
 {
 	char *unit;
@@ -143,8 +144,8 @@ static enum css_value size_value(const char *s)
 	               : CSS_SHOWS;
 }
 
-/* Evaluate the size in a value of `font`, "italic 700 0/0 a". It is the first word that begins with a number and has a
- * unit, or is "0"; other numbers without a unit are weights. Cuts s into words. */
+/* Evaluate the size in a value of `font`, such as "italic 700 0/0 a". The size is the first word that is "0" or a
+ * number with a unit; other numbers are weights. Cuts s into words. */
 static enum css_value font_value(char *s)
 {
 	for (char *word, *rest = s; (word = strtok_r(NULL, " \t\r\n\f/", &rest));) {
@@ -167,7 +168,7 @@ static enum css_value display_value(const char *s)
 	return !strcmp(s, "none") ? CSS_HIDES : CSS_SHOWS;
 }
 
-/* Declare a property. A value without !important does not replace one with it. */
+/* Set a property's value. A value without !important does not replace a value with !important. */
 static void set_value(struct css_values *v, int property, enum css_value is, int important)
 {
 	if (is == CSS_UNSET || (v->important[property] && !important))

@@ -7,19 +7,20 @@
 
 #include "sessions/import/html.h"
 
-/* Whether a selector or a media query matches. Both of two conditions together: the smaller value; one of two: the
- * larger one. CSS_UNSURE: this program cannot tell. */
+/* Whether a selector or a media query matches. CSS_UNSURE: this program cannot tell. "A and B" has the smaller value of
+ * its two conditions, "A or B" the larger one. */
 enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
 
 /* The properties that can hide text; CSS_SIZE is font-size. CSS_MARKER is list-style, which can hide the numbers of a
  * list. */
 enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_PROPERTIES };
 
-/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if that of the parent element is. CSS_BLOCK, of
- * display: text is shown on lines of its own. */
+/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK,
+ * only of display: text is shown on lines of its own. */
 enum css_value { CSS_UNSET, CSS_SHOWS, CSS_BLOCK, CSS_HIDES, CSS_INHERITS };
 
-/* What a block of declarations says of each property: an enum css_value, and 1 if it says so with !important. */
+/* What a block of declarations says about each property. is: enum css_value; important: 1 = declared with
+ * !important. */
 struct css_values {
 	unsigned char is[CSS_PROPERTIES], important[CSS_PROPERTIES];
 };
@@ -43,8 +44,8 @@ int css_is_word(const char *p, const char *end, const char *word);
 /* Append a style sheet to out, without its comments and without the marks ("<!--") that hide it from old browsers and
  * from parsers of XHTML. */
 void css_strip_comments(struct str *out, const char *p, size_t n);
-/* Add the declarations of a block, or of a style attribute, to *v. A later declaration replaces an earlier one of the
- * same property, except that !important stays. */
+/* Add the declarations of a block, or of a style attribute, to *v. A later declaration of a property replaces an
+ * earlier one, unless only the earlier one is !important. */
 void css_declarations(struct css_values *v, const char *p, const char *end);
 /* Evaluate a list of media queries for a wide screen; an empty list matches. */
 enum css_match css_media_matches(const char *p, const char *end);
@@ -56,7 +57,7 @@ enum { CSS_BUCKETS = 1024 };
 /* A compound selector such as "div.a[b]": the conditions for one element. */
 struct css_compound {
 	const char *p, *end;
-	char before; /* combinator in front of it: ' ', '>', '+' or '~'; 0 = it is the first of its selector */
+	char before; /* combinator before it: ' ', '>', '+' or '~'; 0 = it is the first of its selector */
 };
 
 /* The compound selectors of all selectors of a page; its user frees p. */
@@ -67,7 +68,7 @@ struct css_compounds {
 
 /* Compound selectors with combinators between them, as in "table > tr.odd a". */
 struct css_selector {
-	size_t first, n;      /* in css_compounds; the last of them is for the element itself */
+	size_t first, n;      /* range in css_compounds; its last compound selector is for the element itself */
 	uint32_t specificity; /* ids << 20 | classes, attributes and pseudo-classes << 10 | names */
 	uint32_t bucket;      /* css_bucket() of an id, class or name that a matching element has; 0 = of none */
 };

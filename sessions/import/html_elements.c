@@ -7,13 +7,13 @@
 #include <string.h>
 
 enum {
-	BLOCK = 1, /* blank lines before and behind it */
-	LINE = 2,  /* it begins a line, and ends one */
+	BLOCK = 1, /* blank lines before and behind the element */
+	LINE = 2,  /* line breaks before and behind the element */
 	SKIP = 4,  /* its contents are left out */
 	PRE = 8,   /* its white space is kept */
 	VOID = 16, /* it has no contents and no end tag */
 	NAV = 32,  /* navigation */
-	LABEL = 64 /* a button in it is text */
+	LABEL = 64 /* a <button> inside the element is text */
 };
 
 /* clang-format off */
@@ -45,7 +45,7 @@ static unsigned element_is(const char *name)
 	return e ? e->is : 0;
 }
 
-/* Return how the text of an element is shown that begins now. */
+/* Return how the text of an element that begins now is shown. */
 static struct html_look look_of(const struct html *h, const GumboNode *node)
 {
 	struct html_look look = h->depth ? h->frame[h->depth - 1].look : (struct html_look){ 0 };
@@ -54,7 +54,7 @@ static struct html_look look_of(const struct html *h, const GumboNode *node)
 	look.block = 0;
 	if (tag == GUMBO_TAG_OL)
 		look.no_marker = 0;
-	/* A rule that hides the whole page does so until a script shows the page: ignore it. */
+	/* Ignore rules that hide the whole page: a script will show the page. */
 	if (!h->shown && tag != GUMBO_TAG_HTML && tag != GUMBO_TAG_BODY)
 		html_rules_look(h->rules, node, &look);
 	return look;
@@ -111,7 +111,7 @@ static void begin_list(struct html *h, struct html_frame *f, int ordered, const 
 	f->list = 1;
 	f->ordered = ordered != 0;
 	f->number = start && *start ? strtol(start, NULL, 10) : 1;
-	/* A list inside an item gets no blank line before it, unless the item begins with it. */
+	/* No blank line is written before a list inside an item, unless the item begins with that list. */
 	if (h->lists++ && !h->w->prefix.n)
 		h->w->gap = GAP_LINE;
 }
@@ -146,8 +146,8 @@ static int is_nav(const struct html *h, unsigned is, const GumboNode *node)
 	       has_word(role, "menubar");
 }
 
-/* Begin a superscript or a link. A superscript in a link, or a link in a superscript, is a note's number; but not if "["
- * has been written for the link. */
+/* Begin a superscript or a link. A superscript in a link, or a link in a superscript, is a note's number. If "[" has
+ * been written for the link, a superscript in it is plain text. */
 static void begin_raised(struct html *h, struct html_frame *f, const char *name)
 {
 	if (!strcmp(name, "a")) {
@@ -171,7 +171,7 @@ static int is_note_link(const GumboNode *node)
 	       has_word(class, "footnote-ref") || has_word(class, "footnote-reference") || has_word(class, "noteref");
 }
 
-/* Begin a block, heading, list, table or note, whatever the element is. */
+/* Begin a block, heading, list, table or note, if the element is one of these. */
 static void begin_block(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
 {
 	struct writer *w = h->w;
@@ -231,7 +231,7 @@ static void void_element(struct html *h, const char *name, const GumboNode *node
 	}
 }
 
-/* 1 in a heading, or in an element such as <summary> where a button is text. */
+/* 1 if a heading is open, or an element such as <summary>, in which a button is text. */
 static int in_label(const struct html *h)
 {
 	for (int i = h->depth - 1; i >= 0; i--)
@@ -240,7 +240,7 @@ static int in_label(const struct html *h)
 	return 0;
 }
 
-/* 1 if the contents of an element are left out. Sets f->is of a script with a formula, which is not. */
+/* 1 if the contents of an element are left out. A script with a formula is not left out: its f->is is set here. */
 static int is_left_out(const struct html *h, struct html_frame *f, const GumboNode *node, const char *name)
 {
 	if (!strcmp(name, "button"))
@@ -360,7 +360,7 @@ static void end_frame(struct html *h, struct html_frame *f)
 	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
 		html_cell_end(h, f);
 	if (!strcmp(f->name, "li"))
-		str_clear(&w->prefix); /* an empty item has not used it */
+		str_clear(&w->prefix); /* an empty item has not used its label */
 	if (f->list && h->lists)
 		writer_gap(w, GAP_LINE);
 	else if (f->is & BLOCK)

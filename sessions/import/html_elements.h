@@ -10,7 +10,7 @@
 enum {
 	HTML_DEPTH = 512, /* open elements in html.frame; deeper ones change nothing about the text */
 	HTML_RANGES = 64, /* <main> elements, and <article> elements, at most; further ones are ignored */
-	HTML_COLUMNS = 64 /* of a table; cells further right do not reach down */
+	HTML_COLUMNS = 64 /* columns of a table in which rowspan is followed */
 };
 
 /* An open element. */
@@ -20,10 +20,10 @@ struct html_frame {
 	unsigned skips : 1; /* its contents are left out */
 	unsigned hides : 1; /* its text is counted as hidden */
 	unsigned nav : 1;   /* its text is counted as navigation */
-	unsigned label : 1; /* a button in it is text */
+	unsigned label : 1; /* a <button> inside it is text */
 	unsigned main : 1;  /* it begins a range of the main text */
 	unsigned list : 1, ordered : 1, heading : 1;
-	unsigned link_note : 1; /* "[" was written before a note's number in it; "]" is due */
+	unsigned link_note : 1; /* "[" was written before a note's number inside it; "]" is due */
 	unsigned link : 1;      /* <a> */
 	unsigned raised : 1;    /* <sup> */
 	unsigned quote : 1;     /* a quotation in a mail */
@@ -31,8 +31,8 @@ struct html_frame {
 	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
 	const char *separators, *close; /* of <mfenced>; belong to the page's tree */
-	unsigned parts;                 /* elements that have begun in it so far */
-	/* part of a formula: what writer_part_begin() returned, and n_main + n_article at that time */
+	unsigned parts;                 /* child elements that have begun so far */
+	/* part of a formula: what writer_part_begin() returned, and the value that n_main + n_article had then */
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */
 	struct html_look look; /* how its text is shown */
@@ -50,7 +50,7 @@ struct html {
 	int whole; /* 1: keep navigation */
 	int shown; /* 1: keep hidden text */
 	struct html_frame frame[HTML_DEPTH];
-	int depth, deeper;   /* open elements: in frame; beyond HTML_DEPTH */
+	int depth, deeper;   /* open elements in frame[], and those beyond HTML_DEPTH */
 	int skip, hide, nav; /* open elements whose frames have skips, hides, nav */
 	size_t hidden;       /* characters of hidden text left out */
 	size_t left_out;     /* characters of navigation left out */
@@ -58,12 +58,13 @@ struct html {
 	/* the text that follows: 1 = a superscript; 2 = a superscript in a link, which is a note's number if it begins
 	 * with a digit; 0 = other text */
 	int raise;
-	/* [n_main], [n_article] ranges of the text in <main> and in <article>; behind the last one, one may have begun */
+	/* [n_main], [n_article] ranges of the text in <main> and in <article>. The entry behind the last one may hold a
+	 * range that has begun and not ended. */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
 	int in_main, in_article; /* open <main> and <article> elements */
 	struct html_rules *rules;
-	struct html_grid grid[WRITER_TABLES]; /* of the open tables, by nesting depth */
+	struct html_grid grid[WRITER_TABLES]; /* grids of the open tables, by nesting depth */
 };
 
 /* 1 if text with this look is hidden. */
@@ -86,7 +87,7 @@ void html_element_end(struct html *, const GumboNode *);
 
 /* ---- html_table.c ---- */
 
-/* Begin a table or a group of its rows (<tbody>). Cells above do not reach into it. */
+/* Begin a table or a group of its rows (<tbody>). Cells of earlier groups do not reach into this group. */
 void html_rows_begin(struct html *);
 void html_row_begin(struct html *);
 void html_row_end(struct html *);

@@ -1,4 +1,4 @@
-/* sessions/import/html_formula.c - writes the formulas of a page: MathML, and what stands for it in older pages.
+/* sessions/import/html_formula.c - writes the formulas of a page: MathML, and what older pages have in place of it.
  *
  * KaTeX and MathJax write each formula twice: as letters for the eye (aria-hidden), and as MathML for screen readers.
  * MathJax leaves a script with the formula's source behind it, too. Only one of them becomes text. */
@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* Write the separator before a part of <mfenced>, of which `parts` have begun: each has its own, the last one repeats. */
+/* Write the separator before the next part of <mfenced>. parts: how many parts have begun. Separator i stands behind
+ * part i, and the last separator stands behind all further parts. */
 static void separator_write(struct html *h, const char *separators, unsigned parts)
 {
 	const char *at = separators, *next = at;
@@ -21,7 +22,8 @@ static void separator_write(struct html *h, const char *separators, unsigned par
 	writer_text(h->w, at, (size_t)(next - at));
 }
 
-/* Begin a part of <mmultiscripts>: the base, then pairs of "_a" and "^b". Those before the base follow behind it. */
+/* Begin a part of <mmultiscripts>: the base, then its subscripts and superscripts in pairs, "_a" and "^b". Scripts that
+ * stand left of the base are written behind the base as well. */
 static void script_begin(struct html *h, struct html_frame *f, struct html_frame *outer, const char *name)
 {
 	unsigned i = outer->parts++;
@@ -93,7 +95,8 @@ void html_formula_begin(struct html *h, struct html_frame *f, const char *name, 
 
 void html_formula_end(struct html *h, const struct html_frame *f)
 {
-	/* If a range of the main text began or ended inside, brackets would move its offsets. */
+	/* Write no brackets if a range of the main text began or ended inside this part, because they would move the
+	 * range's offsets. */
 	if (f->part && f->ranges == h->n_main + h->n_article)
 		writer_part_end(h->w, f->part_begin);
 	if (f->signs[0] && f->parts > 1 && !strcmp(f->name, "mroot"))

@@ -1,8 +1,9 @@
 /* sessions/import/html_rules.c - finds what an HTML page's own style sheets and style attributes hide.
  *
- * A small cascade: of all declarations of a property that match an element the one with the greatest weight counts:
- * !important, then the style attribute, then the selector's specificity, then the later declaration. A declaration
- * whose selector or media query may or may not match (CSS_UNSURE) can show text but not hide it. */
+ * A small cascade: of all declarations of a property that match an element, the one with the greatest weight is used.
+ * The weight depends first on !important, then on the style attribute, then on the selector's specificity, then on the
+ * order in the page. A declaration whose selector or media query may or may not match (CSS_UNSURE) can show text but
+ * not hide it. */
 #include "sessions/import/html_css.h"
 
 #include <stdlib.h>
@@ -11,8 +12,9 @@
 enum {
 	RULES_MAX = 1 << 16, /* rules of a page; further ones are ignored */
 	SELECTOR_MAX = 1000, /* bytes of a selector; longer ones are ignored */
-	NESTED_MAX = 8,      /* at-rules around a rule; rules inside more are ignored */
-	/* tries of css_selector_matches(), of a page; then as many rules may match (CSS_UNSURE), and the rest is ignored */
+	NESTED_MAX = 8,      /* at-rules around a rule; rules in more at-rules are ignored */
+	/* comparisons by css_selector_matches() for one page. After so many, rules are no longer compared: as many
+	 * further ones count as CSS_UNSURE, and the rest is ignored */
 	TRIES_ALL = 20000000
 };
 
@@ -21,7 +23,7 @@ struct rule {
 	struct css_selector selector;
 	int unsure; /* 1: it is in an at-rule, such as @media, that may not match */
 	struct css_values values;
-	int32_t next; /* of the same bucket: an index into html_rules.rule; -1 = it is the last */
+	int32_t next; /* next rule of the same bucket, an index into html_rules.rule; -1 = none */
 };
 
 struct html_rules {
@@ -32,7 +34,7 @@ struct html_rules {
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
 	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
-	int tries;                   /* of css_selector_matches(), so far; then of rules that may match */
+	int tries;                   /* comparisons so far; beyond TRIES_ALL, rules that were not compared */
 };
 
 /* Add a rule for one selector. media: whether the media query around it matches. */
@@ -140,14 +142,15 @@ void html_rules_free(struct html_rules *r)
 
 /* ---- elements ---- */
 
-/* For each property, the declaration with the greatest weight so far. A weight is, from the highest bit on:
+/* For each property, the declaration with the greatest weight so far. The bits of a weight, from the highest on:
  *     bit 62: !important; bit 61: the style attribute; from bit 24: the specificity; below: the rule's number + 1 */
 struct winner {
 	uint64_t weight[CSS_PROPERTIES];
 	enum css_value is[CSS_PROPERTIES];
 };
 
-/* Let the declarations v replace those of less weight. unsure: 1 = they may not apply, so they must not hide. */
+/* Let the declarations v replace those of less weight. unsure: 1 = v may not apply to the element, so v must not hide
+ * it. */
 static void compete(struct winner *w, const struct css_values *v, uint64_t weight, int unsure)
 {
 	for (int i = 0; i < CSS_PROPERTIES; i++) {
@@ -160,7 +163,7 @@ static void compete(struct winner *w, const struct css_values *v, uint64_t weigh
 	}
 }
 
-/* Let the rules of a bucket compete whose selectors match the element. */
+/* Try the rules of a bucket, and let those compete whose selectors match the element. */
 static void try_bucket(struct html_rules *r, uint32_t bucket, const GumboNode *node, struct winner *w)
 {
 	for (int32_t i = r->bucket[bucket]; i >= 0; i = r->rule[i].next) {
@@ -179,7 +182,7 @@ static void try_bucket(struct html_rules *r, uint32_t bucket, const GumboNode *n
 	}
 }
 
-/* Let all rules compete that can match: those of the buckets of the element's name, id and classes, and of bucket 0. */
+/* Try all rules that can match the element: the rules in the buckets of its name, id and classes, and in bucket 0. */
 static void try_rules(struct html_rules *r, const GumboNode *node, struct winner *w)
 {
 	const char *s = html_attr(node, "id");

@@ -138,7 +138,8 @@ static enum css_match any_matches(const GumboNode *, const char *p, const char *
 
 static enum css_match pseudo_matches(const GumboNode *node, const struct simple *s)
 {
-	/* States that only the user brings about, such as :hover, and pseudo-elements with a single colon. */
+	/* These never match: states that only the user causes, such as :hover, and pseudo-elements that are written
+	 * with one colon. */
 	static const char *const no[] = { "hover",  "focus", "focus-within", "focus-visible", "active",
 		                          "target", "after", "before",       "first-line",    "first-letter" };
 
@@ -264,8 +265,8 @@ uint32_t css_bucket(char kind, const char *p, size_t n)
 	return 1 + h % (CSS_BUCKETS - 1);
 }
 
-/* Add the specificity of a compound selector to *specificity, and set *bucket as in struct css_selector. Of several
- * conditions, an id is preferred to a class, and a class to a name. Returns -1 if it is no selector. */
+/* Add the specificity of a compound selector to *specificity, and set *bucket as in struct css_selector. The bucket is
+ * that of an id if the selector has one, else of a class, else of a name. Returns -1 if the text is no selector. */
 static int compound_weigh(const struct css_compound *part, uint32_t *specificity, uint32_t *bucket)
 {
 	const char *p = part->p;
@@ -295,7 +296,7 @@ static int compound_weigh(const struct css_compound *part, uint32_t *specificity
 	return 0;
 }
 
-/* Append the compound selectors of a selector to *all. Returns -1 if it is no selector. */
+/* Append the compound selectors of a selector to *all. Returns -1 if the text is no selector. */
 static int selector_cut(struct css_compounds *all, struct css_selector *s, const char *p, const char *end)
 {
 	char before = 0;

@@ -1,8 +1,9 @@
 /* sessions/import/html_tree.c - parses HTML as browsers do, by gumbo.
  *
  * Before that, one pass over the bytes does what gumbo does not: it bounds the depth of the tree, because gumbo's time
- * grows with the square of it; it makes <noscript> a template, because browsers run scripts; and it writes XHTML as
- * HTML. The pass finds tags by their names alone. Where it errs, as in the value of an attribute, it loses no text. */
+ * grows with the square of the depth; it makes <noscript> a template, because browsers run scripts; and it writes XHTML
+ * as HTML. The pass finds tags by their names alone. Where it errs, as in the value of an attribute, it loses no
+ * text. */
 #include "sessions/import/html.h"
 #include "engine/base/utf8.h"
 
@@ -20,7 +21,7 @@ enum kind {
 	NESTS,  /* may lie in an element of its own name */
 	CLOSES, /* ends where the next one of its name begins */
 	INLINE,
-	FORMAT, /* inline; if its paragraph ends before its own end tag, it is open in the next paragraph, too */
+	FORMAT, /* inline; if its paragraph ends before its end tag, it stays open in the next paragraph */
 	VOID,
 	SINGLE, /* once in a page */
 };
@@ -263,8 +264,8 @@ static const char *copy_cdata(struct str *out, const char *p, const char *end)
 	return to + (to < end ? 3 : 0);
 }
 
-/* Copy the name of the tag at p; in XHTML, the whole tag; of a raw element, the contents, too. A dropped tag becomes <br>
- * or <wbr>. Returns the end of what was copied. */
+/* Copy the name of the tag at p; in XHTML, the whole tag. If the tag begins a raw element (is_raw()), copy the contents
+ * as well. A dropped tag becomes <br> or <wbr>. Returns the end of what was copied. */
 static const char *copy_tag(struct tags *k, struct str *out, const char *p, const char *end, int xml)
 {
 	int close = p[1] == '/';
@@ -343,8 +344,8 @@ struct html_block {
 	_Alignas(16) char bytes[];
 };
 
-/* gumbo frees a tree by recursion, which deep nesting could turn into a crash. So the tree gets memory in blocks, which
- * are freed together. */
+/* Allocate memory for gumbo's tree from blocks that are freed together. gumbo's own function frees a tree by recursion,
+ * which overflows the stack if elements are nested deeply. */
 static void *tree_alloc(void *ud, size_t n)
 {
 	struct html_tree *t = ud;

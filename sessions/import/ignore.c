@@ -1,9 +1,9 @@
 /* sessions/import/ignore.c - tells which files git ignores, by the patterns of .gitignore files (gitignore(5)).
  *
  * The patterns of a .gitignore hold for its folder and the folders below. Of all patterns that match a path, the last
- * one of the deepest file decides. A bracket expression that contains a slash, which git accepts, matches nothing here.
- * Patterns are untrusted: their number and length are limited, and a match takes time in proportion to the segments of
- * the pattern times those of the path. */
+ * one in the .gitignore of the deepest folder decides. A bracket expression that contains a slash, which git accepts,
+ * matches nothing here. Patterns are untrusted: their number and length are limited, and a match takes time in
+ * proportion to the segments of the pattern times those of the path. */
 #include "sessions/import/import_private.h"
 
 #include <fcntl.h>
@@ -114,7 +114,7 @@ static int rule_parse(char *line, struct ignore_rule *r)
 	if (*line == '#' || n > PATTERN_MOST)
 		return 0;
 	line += r->unless;
-	/* Blanks at the end do not count, unless a backslash precedes the first of them. */
+	/* Blanks at the end are not part of the pattern, unless a backslash precedes the first of them. */
 	for (size_t i = 0; line[i]; i++)
 		if (line[i] == '\\' && line[i + 1])
 			kept = ++i + 1;
@@ -160,7 +160,8 @@ static void file_parse(struct ignore_file *f)
 	}
 }
 
-/* Read a regular file, which is no link, up to FILE_MOST bytes. Returns 0; -1 = there is none. */
+/* Read up to FILE_MOST bytes of a regular file. Returns 0; -1 = there is no such file, the path is a link, or nothing
+ * was read. */
 static int file_read(const char *path, struct str *out)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
@@ -176,7 +177,8 @@ static int file_read(const char *path, struct str *out)
 	return out->n ? 0 : -1;
 }
 
-/* 1 = ignored, 0 = not ignored by a pattern with "!", -1 = no pattern of the file matches. */
+/* Match a path with the patterns of a file. Returns 1 = ignored; 0 = a pattern with "!" says that it is not ignored; -1
+ * = no pattern matches. */
 static int file_tells(const struct ignore_file *f, const char *path, int is_folder)
 {
 	const char *name = strrchr(path, '/') + 1;
@@ -241,7 +243,7 @@ void ignores_above(struct ignores *g, const char *folder)
 		if (!i)
 			break;
 	}
-	/* .git was found beside the folder of end[n - 2], or in the listed folder itself if n is 1 */
+	/* inside: .git was found in the folder of end[n - 2], or in the listed folder if n is 1 */
 	for (int k = n - 2; inside && k >= 0; k--) {
 		str_clear(&path);
 		str_add(&path, folder, end[k]);

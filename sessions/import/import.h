@@ -85,13 +85,13 @@ struct doc {
 int doc_read(const char *path_or_dash, struct doc *out, struct err *e);
 /* Convert a document in memory. Its name helps to find its type, and appears in messages. */
 int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
-/* 1 if name and first bytes show plain text, source code or Markdown: a part of such a file can be read alone. 0 if
+/* 1 if name and first bytes show plain text, source code or Markdown. Then a part of the file can be read alone. 0 if
  * doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
-/* 1 if the text of such a document is cleaned of what only a terminal understands: not source code and tables. */
+/* 1 if doc_decode() cleans the text of such a document by doc_print_part(). 0 for source code and tables. */
 int doc_is_printed(const char *name, enum doc_type);
-/* Clean whole lines of such a text, in place: leave out escape sequences, overstruck characters and earlier states of
- * progress lines. Other carriage returns end a line. The text does not grow. */
+/* Clean whole lines of a text that a program printed, in place: leave out escape sequences, overstruck characters and
+ * earlier states of progress lines. Other carriage returns end a line. The text does not grow. */
 void doc_print_part(struct str *lines);
 /* Check a web address. Append to url the address to fetch (blanks as %20). Append to shown the address for the
  * screen: without "?..." and "#...", which may be secret. -1 with ERR_DOCUMENT if the address is refused, for example
@@ -101,18 +101,19 @@ int doc_address(const char *said, struct str *url, struct str *shown, struct err
  * nonzero, the import ends with ERR_CANCELLED. NULL removes it. */
 void doc_stop_when(int (*stopped)(void));
 /* How the text of pictures is recognised: of documents that are pictures, and of pages of a PDF without readable text.
- * tesseract does it, if it is installed. Strings are not copied. */
+ * tesseract recognises it, if tesseract is installed. Strings are not copied. */
 struct doc_recognition {
 	const char *languages; /* as tesseract names them: "deu+eng". NULL: the document's language, else English */
 	const char *kept; /* folder where recognised pages are kept, so that no page is recognised twice. NULL: none */
-	/* Called before a page is recognised, from the thread of the import. page, from 1, counts the pages to
-	 * recognise; left: seconds that they will take, < 0 = unknown. May be NULL. */
+	/* Called before a page is recognised, from the thread of the import. page: its number among the pages to
+	 * recognise, from 1; left: estimate of the seconds until all are recognised, < 0 = unknown. May be NULL. */
 	void (*progress)(int32_t page, int32_t pages, double left, void *ud);
 	void *ud;
 };
-/* Set it for all imports of this process. NULL: the defaults, all 0. */
+/* Set how all later imports of this process recognise text. NULL: the defaults, all 0. */
 void doc_recognise_by(const struct doc_recognition *);
-/* Append which program recognises text, and its languages. -1 if there is none; *e says what to install. */
+/* Append the name of the program that recognises text, and its languages. -1 if none is installed; *e says what to
+ * install. */
 int doc_recogniser(struct str *out, struct err *e);
 void doc_free(struct doc *);
 /* Find the page or heading that contains byte `at` of the text; NULL: none. */
@@ -121,8 +122,8 @@ const struct mark *marks_at(const struct mark *, size_t n, enum mark_kind, size_
 /* Copy the marks of pages and headings. Paragraphs are left out: blank lines show them. Returns the number copied. */
 size_t marks_copy(const struct mark *, size_t n, struct mark **out);
 void marks_free(struct mark *, size_t n);
-/* Find the marks of a stored text anew, if its original marks are lost. Form feeds show pages; headings are found as
- * in Markdown and plain text. */
+/* Compute the marks of a stored text whose original marks are lost. Form feeds show pages; headings are found as in
+ * Markdown and plain text. */
 void doc_mark_again(struct doc *);
 
 enum doc_change { DOC_SAME, DOC_CHANGED, DOC_GONE };
@@ -134,8 +135,8 @@ enum doc_change doc_changed(struct doc_origin *o);
 
 #define DOC_PATHS_MAX 20000 /* most documents that one argument names */
 
-/* The documents that an argument names. Files that are no documents by their endings are skipped: n_other counts them,
- * and `other` is the name of the first. */
+/* The documents that an argument names. Files whose names end in a way that shows another kind of file are skipped.
+ * n_other: their number; other: the name of the first. */
 struct doc_path {
 	char *path;
 	int64_t size, mtime; /* of a file in a folder, as in struct doc_origin; else 0 */
@@ -150,8 +151,8 @@ struct doc_paths {
  * names the files that doc_list() finds. A pattern with * ? [ names the matching files, unless a file has exactly that
  * name. -1 on error; ERR_DOCUMENT if there is none. */
 int doc_find(const char *what, struct doc_paths *out, struct err *e);
-/* List the files below a folder, sorted, without hidden files, links, pictures, programs and those that git ignores by
- * .gitignore files in the folder, below it, and above it in the same repository. */
+/* List the files below a folder, sorted, without hidden files, links, pictures, programs and files that git ignores.
+ * The .gitignore files in the folder, below it, and above it in the same repository are read. */
 int doc_list(const char *folder, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
@@ -160,10 +161,10 @@ void doc_paths_free(struct doc_paths *);
 int doc_helper(int argc, char **argv);
 /* Read a model file (header, keys, tensors, vocabulary, template) in the jail, because a bad file could crash this
  * process. Returns -1 with ERR_MODEL if the reader crashed or used too much, -1 with ERR_CANCELLED if the user stopped
- * it, else 0. Other errors are reported by the caller's own read. list: path of a list of good files, which are not
- * read again unless they have changed; may be NULL. remember: 1 = add the file to the list. */
+ * it, else 0. Other errors are reported when the caller reads the file itself. list: path of a list of good files,
+ * which are not read again unless they have changed; may be NULL. remember: 1 = add the file to the list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
-/* Describe which parts of the jail this machine offers. -1 if there is no jail; *e says why. */
+/* Append which parts of the jail this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);
 
 #endif

@@ -5,10 +5,12 @@
  *     type.c: finds a document's format; document.c: chooses its converter;
  *     charset.c: encodings by name; guess.c: guesses the encoding of a text;
  *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
- *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
- *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
- *     docx.c, docx_*.c: DOCX; form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
- *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c: PowerPoint presentations; opc.c: parts of DOCX, XLSX and PPTX; feed.c: feeds of news; fb2.c: FictionBook;
+ *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write the text;
+ *     html_rules.c, html_css.c, html_selectors.c: find what style sheets hide;
+ *     docx.c, docx_*.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; fb2.c: FictionBook; rtf.c, rtf_text.c: RTF;
+ *     form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings;
+ *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c: PowerPoint presentations; opc.c: parts of DOCX, XLSX and PPTX;
+ *     feed.c: feeds of news;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
@@ -17,12 +19,12 @@
  *     text.c: plain text of any encoding; refuses binary files;
  *     clean.c: leaves out of a text what only a terminal or printer understands;
  *     man.c: source of manual pages;
- *     marks.c: marks: offsets of pages, headings and paragraphs; marks_text.c: finds those of a text, by
- *     marks_plain.c, marks_markup.c and marks_tex.c, which know one kind of text each;
- *     helper.c: parses in the jailed process; child.c: starts it; records.c: reads what it prints; jailed.c: its main
- *     function; jail.c: confines it;
- *     ocr.c, ocr_*.c: recognise the text of pictures with tesseract; picture.c: pictures; pdf_convert.c, pdf_scan.c: PDF,
- *     and its pages without text;
+ *     marks.c: marks: offsets of pages, headings and paragraphs; marks_text.c: finds the marks of a text;
+ *     marks_plain.c, marks_markup.c, marks_tex.c: find the headings of one kind of text each;
+ *     helper.c: parses documents in jailed processes; child.c: starts a jailed process; jailed.c: its main function;
+ *     jail.c: confines it; records.c: reads what it prints;
+ *     ocr.c, ocr_*.c: recognise the text of pictures with tesseract; picture.c: pictures; pdf_convert.c, pdf_scan.c:
+ *     PDF, and PDF pages without text;
  *     model.c: checks model files in the jail;
  *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
  *
@@ -60,7 +62,7 @@ void charset_load(void);
  * the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
 /* Append a page as valid UTF-8: HTML, XHTML or text, from the encoding that it declares, else the one that its bytes
- * show. What iconv makes is checked, too. */
+ * show. The output of iconv() is checked and made valid, too. */
 void charset_decode_page(const char *p, size_t n, struct str *out);
 /* Return the UTF-8 character of a byte in Adobe's font Symbol, which has an encoding of its own. */
 const char *charset_symbol(unsigned char);
@@ -81,15 +83,15 @@ struct form_field {
 /* Set the value. by_user: 0 = it is the default, which a user's value replaces. */
 void form_field_set(struct form_field *, long value, int by_user);
 void form_field_entry(struct form_field *, const char *s, size_t n);
-/* Return the text of a box or list, which belongs to the field; NULL: there is none. */
+/* Return the text for the value of a box or list; NULL: there is none. The field owns the text. */
 const char *form_field_value(const struct form_field *);
 void form_field_clear(struct form_field *);
 
 /* ---- symbol_fonts.c ---- */
 
-/* Return a number for a font whose characters are pictures, such as Wingdings; 0 = it is another font. */
+/* Return a number for a font whose characters are pictures, such as Wingdings; 0 for any other font. */
 int symbol_font(const char *name, size_t n);
-/* Return the text for a byte in such a font; a bullet if there is none. */
+/* Return the text for a byte in a font of pictures (a number of symbol_font()); a bullet if the byte has no text. */
 const char *symbol_text(int font, unsigned char byte);
 
 /* ---- guess.c ---- */
@@ -144,7 +146,7 @@ struct writer {
 	int tables; /* nesting depth; may exceed WRITER_TABLES */
 	int sheet;  /* 1: the tables are sheets of a workbook, whose rows are lines however long they are */
 };
-void writer_text(struct writer *, const char *s, size_t n); /* UTF-8; collapses white space unless w->pre */
+void writer_text(struct writer *, const char *s, size_t n); /* write UTF-8 text; collapse white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
 /* Write a line break. begun: 1 = the paragraph has text already; then a second break in a row makes a blank line. */
 void writer_line(struct writer *, int begun);
@@ -176,7 +178,7 @@ void writer_end(struct writer *);
 /* ---- marks.c, marks_*.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
-void doc_forget_pages(struct doc *); /* delete the page marks: where pages begin is unknown */
+void doc_forget_pages(struct doc *); /* delete the page marks, because it is unknown where pages begin */
 /* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
 void doc_mark_text(struct doc *);
 void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones; then sort all marks */
@@ -184,11 +186,11 @@ void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones
 struct range {
 	size_t from, to;
 };
-/* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of them move to the
- * text that is kept next. */
+/* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of the ranges move
+ * to the next text that is kept. */
 void doc_keep(struct doc *, const struct range *, size_t n);
-/* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and one if damage ended the
- * text early (*why: the parser's error). -1 if there is no text. */
+/* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and another one if damage
+ * ended the text early (*why: the parser's error). -1 if there is no text. */
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
 /* Add the notice "3 comments left out" (what: "comment"), unless there are none. */
 void doc_note_left_out(struct doc *, size_t n, const char *what);
@@ -197,8 +199,9 @@ void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
  * does not. */
 int heading_level(const char *line, size_t n);
-/* For a PDF, where a heading's number may be apart from its title. heading_number_level(): level of a line that is
- * only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title without a number. */
+/* Find the parts of a heading in a PDF, where the number may stand on a line without the title. heading_number_level():
+ * level of a line that is only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title
+ * without a number. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
 
@@ -222,21 +225,21 @@ int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int xlsx_import(const char *p, size_t n, struct doc *, struct err *);
 int pptx_import(const char *p, size_t n, struct doc *, struct err *);
 int feed_import(const char *p, size_t n, struct doc *, struct err *);
-int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* one XML file, or a zip archive that holds it */
+int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* input: an XML file, or a zip archive with one */
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
-/* These two get text that text_decode() has decoded. */
+/* The input of these two functions is text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
-/* Input: see pdf_feed(). Page marks have the level PAGE_EMPTY or PAGE_UNREADABLE where no text is, so that the parent
- * has these pages recognised; the document may have no text at all. */
+/* Input: see pdf_feed(). Page marks have the level PAGE_EMPTY or PAGE_UNREADABLE where a page has no readable text, so
+ * that the parent has the page recognised; the document may have no text at all. */
 int pdf_import(const char *p, size_t n, struct doc *, struct err *);
 
 /* ---- zip.c ---- */
 
 struct zip_entry {
 	char *name;
-	char *keys; /* names under which it is found, too: in NFC, without case, each between line ends */
+	char *keys; /* further names under which the entry is found: in NFC, without case, each between newlines */
 	char *p;
 	size_t n;
 };
@@ -249,8 +252,8 @@ struct zip {
 int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
 /* Find an entry by its name, exactly or else by its keys. NULL: missing. */
 const struct zip_entry *zip_find(const struct zip *, const char *name);
-/* Resolve href, a link in the entry `base`, to the name of an entry, which the caller frees: decode %XX, resolve "." and
- * "..", drop "#...". NULL if the path would leave the archive. */
+/* Resolve href, a link in the entry `base`, to the name of an entry, which the caller frees: decode %XX, resolve "."
+ * and "..", drop "#...". NULL if the path would leave the archive. */
 char *zip_path(const char *base, const char *href, size_t n);
 void zip_free(struct zip *);
 
@@ -279,7 +282,7 @@ long xml_number(const struct xml_attr *, long otherwise);
 
 /* ---- opc.c ---- */
 
-/* The relationships of a part of an Office file: ids by which it names other parts. */
+/* The relationships of a part of an Office file: ids by which the part names other parts. */
 struct opc {
 	const struct zip *zip;
 	struct opc_relation {
@@ -288,7 +291,7 @@ struct opc {
 	} * relation;
 	size_t n, cap;
 };
-/* Read the relationships of a part; "" = those of the whole file. None if the part has none. */
+/* Read the relationships of a part ("" = of the whole file). A part without relationships gives an empty list. */
 void opc_read(struct opc *, const struct zip *, const char *part);
 void opc_free(struct opc *);
 /* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
@@ -298,9 +301,10 @@ const struct zip_entry *opc_by_type(const struct opc *, const char *type);
 const struct zip_entry *opc_main(const struct zip *, const char *usual);
 /* For zip_read(): 1 for XML that may contain text of the document. */
 int opc_want(const char *name);
-/* Count the entries whose names begin so, such as "xl/charts/chart", and that have an element of a name. */
+/* Count the entries whose names begin with `beginning`, such as "xl/charts/chart", and that contain an element with
+ * this name. */
 size_t opc_count(const struct zip *, const char *beginning, const char *element);
-/* Count the elements of a name in the entries whose names begin so. */
+/* Count the elements with this name in the entries whose names begin with `beginning`. */
 size_t opc_elements(const struct zip *, const char *beginning, const char *element);
 
 /* ---- list_labels.c ---- */
@@ -333,7 +337,8 @@ long list_start(const struct xml_attr *);
 
 struct docx_lists;
 struct docx_lists *docx_lists_read(const struct zip_entry *numbering);
-/* Count one item of a list and append its number, as "2.a) ". Returns 0 for a bullet and for an unknown list. */
+/* Count one item of a list and append its number, as "2.a) ". Returns 0 if the list is unknown or its items have
+ * bullets. */
 int docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
 
@@ -345,7 +350,7 @@ struct odf_look {
 	int level;                /* heading level; 0 = not a heading */
 	int hidden, raised, kept; /* kept: keep white space, as in program text */
 	int break_before, break_after;
-	long page_number; /* number of the page that begins before it; 0 = the next one */
+	long page_number; /* if break_before: number of the new page; 0 = the next number */
 	const char *list; /* name of the list style (owned by the styles); NULL = none */
 };
 struct odf_styles;
@@ -353,7 +358,8 @@ struct odf_styles;
 size_t odf_name_hash(char family, const char *name, size_t n);
 /* Read the styles of styles.xml and content.xml. NULL: the file is missing. */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
-/* Set *out to the properties of a style and its parents. family: "paragraph", "text", "section" or "table". */
+/* Set *out to the properties of a style, including those that the style inherits. family: "paragraph", "text",
+ * "section" or "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
 /* How a list style numbers its items. level[].count: number of the last item in any list with this style. */
 struct odf_list_style {
@@ -381,7 +387,7 @@ struct jail_level {
 	int root, landlock;
 };
 /* Confine this process for good. path: absolute path of the program (JAIL_EXEC) or the model file (JAIL_MODEL). data:
- * absolute path of a folder that the program may read, too; NULL or "" = none. -1: not confined; the caller must not
+ * absolute path of a further folder that the program may read; NULL or "" = none. -1: not confined; the caller must not
  * parse anything. */
 int jail_enter(enum jail_kind, const char *path, const char *data, struct jail_level *, struct err *);
 
@@ -400,7 +406,8 @@ enum { EXIT_NO_JAIL = 125 };
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
 
 /* Read a model file (absolute path) in a jailed process. 0 = it is good. 1 = the reader refused it, or there is no
- * jail: the caller's own read reports why. -1 = the reader crashed or used too much; *e says so. */
+ * jail: the caller reports why when it reads the file itself. -1 = the reader crashed or used too much time or memory;
+ * *e says so. */
 int helper_model(const char *path, struct err *);
 
 /* ---- stop.c ---- */
@@ -429,11 +436,11 @@ struct ignores {
 };
 /* Read the .gitignore files of the folders above a folder, if it is part of a git repository. */
 void ignores_above(struct ignores *, const char *folder);
-/* Read the .gitignore of a folder. level: 0 for the folder that is listed, 1 for one in it, and so on; files of the
- * same and deeper levels no longer hold. */
+/* Read the .gitignore of a folder. level: 0 for the folder that is listed, 1 for a folder in it, and so on. Forget the
+ * .gitignore files of this level and of deeper ones, which were read before. */
 void ignores_enter(struct ignores *, const char *folder, int level);
 void ignores_leave(struct ignores *, int level);
-/* 1 if git ignores the path, whose folders it does not ignore. */
+/* 1 if git ignores the path. The caller has checked that git does not ignore the folders of the path. */
 int ignores_tell(const struct ignores *, const char *path, int is_folder);
 void ignores_free(struct ignores *);
 
@@ -447,8 +454,8 @@ void origin_note(struct doc_origin *, const char *path, const struct stat *st, c
 
 /* ---- foreign.c ---- */
 
-/* Recognise a file of a format that is not read, by its bytes: 1, and "is a DjVu file: convert it with ..." is appended.
- * 0: it is none of these. */
+/* Recognise a file of a format that is not read, by its bytes. Returns 1 and appends "is a DjVu file: convert it with
+ * ..."; 0 if the format is not recognised. */
 int foreign_why(const char *p, size_t n, struct str *why);
 
 /* ---- text.c ---- */

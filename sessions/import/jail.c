@@ -1,7 +1,7 @@
 /* sessions/import/jail.c - confines a process that parses a document or a model file. The process may compute,
  * read open files and write to its pipe. Nothing that it does or executes can undo this.
  *
- *     parent: it ends when its parent does;
+ * parent: the process ends when its parent ends;
  *     no_new_privs: set-user-ID programs that it executes give no rights;
  *     rlimits: limits of memory, processor time, files and processes; no file can be written;
  *     own root directory: other files do not exist, not even their names (if users may create namespaces);
@@ -83,7 +83,8 @@ static int set_limits(enum jail_kind kind)
 
 /* ---- paths ---- */
 
-/* What a program reads: libraries and their cache, fonts, poppler's tables for Chinese, Japanese and Korean text. */
+/* Folders that an executed program may read: libraries and their cache, fonts, poppler's tables for Chinese, Japanese
+ * and Korean text. */
 static const char *const folders[] = {
 	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL
 };
@@ -92,7 +93,7 @@ static const char *const tables[] = { "/usr/share/poppler", "/usr/local/share/po
 	                              "/etc/fonts",         NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
-/* Return the path to allow: the model file, or its folder if "-of-" in the name shows a model that is split into
+/* Set out to the path to allow: the model file, or its folder if "-of-" in the name shows a model that is split into
  * files. */
 static void model_paths(const char *path, char out[PATH_MAX])
 {
@@ -118,7 +119,7 @@ static int write_text(const char *path, const char *text)
 	return rc;
 }
 
-/* Map this user to uid 1 of the namespace, not 0, so that executed programs get no capabilities. */
+/* Map this user to uid 1 of the namespace. With uid 0, executed programs would get capabilities. */
 static int map_user(uid_t user, gid_t group)
 {
 	char text[40];
@@ -303,7 +304,7 @@ static int set_landlock(enum jail_kind kind, const char *path, const char *data,
 
 /* ---- seccomp ---- */
 
-/* Allowed: computing, memory, open files, exit. */
+/* Allowed: computing, memory, use of files that are open, exit. */
 /* clang-format off */
 static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek), SCMP_SYS(close),
@@ -344,7 +345,7 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 }
 
 /* Allow newfstatat() and statx() with AT_EMPTY_PATH, which ask about an open file. seccomp cannot check that the path
- * is empty, so they may ask about other files, too, unless the jail has its own root directory. */
+ * is empty, so these calls can also ask about other files, unless the jail has its own root directory. */
 static int add_stat(scmp_filter_ctx f)
 {
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
@@ -428,7 +429,7 @@ int jail_enter(enum jail_kind kind, const char *path, const char *data, struct j
 {
 	level->root = set_root(kind, path, data);
 	errno = 0;
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* here, because a new namespace clears it */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* set after the namespaces, because a new namespace clears it */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return jail_failed(e, "no_new_privs");
 	/* Landlock needs descriptors, so it comes before the limits. */

@@ -101,7 +101,8 @@ static char *take_document(size_t *n)
 	return p;
 }
 
-/* Parse the words of a PDF while they come through the pipe: they take about twenty times the bytes of the text. */
+/* Parse the words of a PDF as they come through the pipe, because with their positions they have about twenty times as
+ * many bytes as the text. */
 static int convert_words(void)
 {
 	struct pdf f = { 0 };
@@ -148,7 +149,7 @@ static int read_model(const char *path)
 
 	if (!engine_open(&engine, &o, &e))
 		return send_record('Z', "", 0);
-	o.vocab_only = 1; /* test this, too: the caller may open a model of an unknown family for its vocabulary */
+	o.vocab_only = 1; /* also test opening the vocabulary alone, as callers do if the model's family is unknown */
 	engine_open(&engine, &o, NULL);
 	return send_error(&e);
 }

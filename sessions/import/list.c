@@ -60,7 +60,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* A folder that is being listed. root: its path as given; real: its absolute path; path: that of what was found last. */
+/* A folder that is being listed. root: its path as given; real: its absolute path; path: absolute path of the file or
+ * folder that was found last. */
 struct walk {
 	FTS *tree;
 	const char *root;
@@ -69,7 +70,7 @@ struct walk {
 	struct str path;
 };
 
-/* 1 if what was found is not listed: it is hidden, too deep, or ignored by git. Sets w->path. */
+/* 1 if the file or folder f is not listed: it is hidden, too deep, or ignored by git. Sets w->path. */
 static int is_skipped(struct walk *w, const FTSENT *f)
 {
 	const char *below = f->fts_path + strlen(w->root);
@@ -170,7 +171,7 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 	else if (!stat(what, &st))
 		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add_path(out, what, NULL, e);
 	else
-		/* a missing file is listed, too: doc_read() reports it */
+		/* a missing file is listed as well, and doc_read() reports the error */
 		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, NULL, e);
 	if (rc)
 		doc_paths_free(out);

@@ -1,5 +1,5 @@
 /* sessions/import/list_labels.c - computes labels such as "2.a) " of list items and numbered headings. DOCX and
- * OpenDocument files store how items are numbered, not the labels. */
+ * OpenDocument files do not store the labels, but how items are numbered. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * file (.mht).
  *
  * A message is its subject as a heading, its other headers, and its text. Of a text in several forms the plain one is
- * written, unless it is much shorter than the HTML. Quoted lines begin with ">" and are apart from the others.
- * Attachments are named. */
+ * written, or the HTML if the plain one is much shorter. Quoted lines begin with ">", and blank lines separate them
+ * from the others. Attachments are named. */
 #include "sessions/import/mime.h"
 #include "engine/base/utf8.h"
 
@@ -14,7 +14,7 @@
 
 struct mail {
 	struct writer *w;
-	int level;              /* of the message's heading; messages inside of others are deeper */
+	int level;              /* level of the message's heading; messages in messages are deeper */
 	struct str attachments; /* names, of this message */
 	struct str all;         /* names, of all messages */
 	size_t n_attachments, encrypted, messages;
@@ -43,8 +43,8 @@ static int quote_depth(const char *s, size_t n, size_t *from)
 	return depth;
 }
 
-/* Return the offset behind a block that is no text, such as a signature of PGP or a file in uuencode; `at` if none begins
- * there. */
+/* Return the offset behind a block that is no text, such as a signature of PGP or a file in uuencode; `at` if none
+ * begins there. */
 static size_t skip_block(struct mail *m, const char *p, size_t n, size_t at)
 {
 	static const char *const blocks[][2] = { { "-----BEGIN PGP MESSAGE-----", "-----END PGP MESSAGE-----" },
@@ -178,7 +178,8 @@ static size_t count_letters(const struct str *s)
 	return n;
 }
 
-/* Write one of several forms of a text: the plain one, unless it has less than a quarter of the HTML's letters. */
+/* Write one of several forms of a text: the plain one, or the HTML if the plain one has less than a quarter of its
+ * letters. */
 static void write_alternative(struct mail *m, const struct mime *whole, const char *boundary, int depth)
 {
 	struct doc forms[2] = { { 0 }, { 0 } }; /* plain; any other */
@@ -221,7 +222,7 @@ static void write_multipart(struct mail *m, const struct mime *whole, const char
 		write_alternative(m, whole, str_text(&boundary), depth);
 		n = 1;
 	} else {
-		/* Behind the first part come its pictures, or a signature. */
+		/* The parts behind the first one are its pictures or a signature. */
 		for (; mime_next(whole, str_text(&boundary), &at, &part); n++) {
 			struct str own = { 0 };
 			int field = mime_field(&part, "Content-Type", &own);

@@ -195,7 +195,7 @@ struct page {
 	int mdoc;          /* 1: macros of mdoc(7), 0: of man(7) */
 	int defining;      /* 1: inside the definition of a macro, which ends with ".." or the next heading */
 	int table;         /* 1: in the formats of the columns of a table (tbl(1)), 2: in its rows; 0: in text */
-	int heading;       /* level of a heading that the next text is; 0: none */
+	int heading;       /* level of the heading that the next text line is; 0: no heading */
 	struct part named; /* mdoc: the name that ".Nm" stands for */
 };
 
@@ -283,7 +283,8 @@ static void put_text_line(struct page *page, struct part line, struct str *out)
 	put_text(line, out);
 }
 
-/* Append what a line prints. Returns the level of the heading that it is or announces; 0: none. */
+/* Append what a line prints. Returns the level of the heading that the line is, or that the next line is; 0: no
+ * heading. */
 static int put_line(struct page *page, struct part line, struct str *out)
 {
 	struct words w;
@@ -308,7 +309,7 @@ static int put_line(struct page *page, struct part line, struct str *out)
 		return 0;
 	}
 	page->defining = is_one_of(w.at[0], "de de1 am ig");
-	/* "n" is the condition that a terminal, not a printer, shows the page. */
+	/* The condition "n" holds if the page is shown by a terminal, not printed. */
 	if (w.n > 2 && is_one_of(w.at[0], "if ie") && is_word(w.at[1], "n") && *w.at[2].s == '.')
 		return put_line(page, (struct part){ w.at[2].s, (size_t)(line.s + line.n - w.at[2].s) }, out);
 	if (is_one_of(w.at[0], page->mdoc ? "Dt" : "TH")) {

@@ -61,7 +61,8 @@ void mark_markdown(struct doc *d)
 
 #define ADORNMENTS_MAX 16
 
-/* Return the character of an adornment: a line of one repeated punctuation mark at the left margin; 0 for other lines. */
+/* Return the character of an adornment: a line of one repeated punctuation mark at the left margin; 0 for other
+ * lines. */
 static char adornment(const struct str *t, size_t at, struct line l)
 {
 	return l.n && l.s == t->p + at && line_is_all(l, *l.s) && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", *l.s)
@@ -81,22 +82,22 @@ static int adornment_level(char seen[ADORNMENTS_MAX], char of)
 	return MIN(i + 1, 6);
 }
 
-/* 1 if a line of `n` characters is long enough to adorn the title. Longer titles than that are common, but then the
- * line has at least four characters. */
+/* 1 if a line of `n` characters is long enough to adorn the title: at least as long as the title, or at least four
+ * characters. Lines that are shorter than their titles are common. */
 static int adorns(size_t n, struct line title)
 {
 	return title.n && (n >= 4 || n >= utf8_characters(title.s, title.n));
 }
 
-/* 1 if the line begins an item of a list, a comment, a line block or a Python session, and so is no title. */
+/* 1 if the line is no title, because it begins an item of a list, a comment, a line block or a Python session. */
 static int begins_item(struct line l)
 {
 	return (l.n > 1 && strchr("-*+|", l.s[0]) && l.s[1] == ' ') || (l.n > 2 && !memcmp(l.s, ".. ", 3)) ||
 	       (l.n > 3 && !memcmp(l.s, ">>> ", 4));
 }
 
-/* Find the title that begins at byte `at` with the line l: the line itself, or the next one if l stands above it. Returns
- * its level and sets *title and *end, the end of the line below it. 0: there is none. */
+/* Find a title whose first line, at byte `at`, is l. l is the title itself, or the adornment above it. Returns the
+ * title's level, and sets *title, and *end to the end of the adornment below. 0: there is no title. */
 static int rst_title(const struct str *t, size_t at, struct line l, size_t next, char *seen, struct line *title,
                      size_t *end)
 {
@@ -119,7 +120,7 @@ static int rst_title(const struct str *t, size_t at, struct line l, size_t next,
 void mark_rst(struct doc *d)
 {
 	char seen[ADORNMENTS_MAX] = { 0 };
-	int begins = 1; /* 1: a title may begin here, because no paragraph goes on from the line before */
+	int begins = 1; /* 1: a title may begin here, because the line before ends its paragraph */
 	size_t asked = 0;
 
 	for (size_t at = 0, next; at < d->text.n && !marks_stopped(at, &asked); at = next) {
@@ -215,7 +216,7 @@ void mark_org(struct doc *d)
 
 /* ---- AsciiDoc ---- */
 
-/* Return the number of signs with which a block of code, literal text or comment begins and ends; 0 for other lines. */
+/* Return the length of a line that begins or ends a block of code, literal text or comment; 0 for other lines. */
 static size_t adoc_fence(struct line l)
 {
 	if (l.n >= 3 && !memcmp(l.s, "```", 3))
@@ -277,7 +278,7 @@ static int adoc_parts(struct line l)
 
 void mark_adoc(struct doc *d)
 {
-	int begins = 1; /* the line before is blank, or cannot go on */
+	int begins = 1; /* 1: a title may begin here, because the line before ends its paragraph */
 	size_t fence = 0, asked = 0;
 	char of = 0;
 

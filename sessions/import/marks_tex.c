@@ -130,7 +130,8 @@ static int title_sign(struct title *t, struct command c)
 	return 0;
 }
 
-/* Append what a command of a title stands for. p: the end of its name. Returns where the title goes on. */
+/* Append what a command of a title stands for. p: the end of the command's name. Returns the place behind the
+ * command. */
 static const char *title_command(struct title *t, struct command c, const char *p, const char *end)
 {
 	static const char *const dropped[] = { "label", "footnote", "thanks", "index",          "cite", "footnotemark",
@@ -200,7 +201,7 @@ static int heading_command(struct command c, int below)
 	return is_named(c, tops) ? 1 : is_named(c, chapter) ? 2 : 0;
 }
 
-/* 1 if the text has "#1", which a definition of a command has for an argument of that command. */
+/* 1 if the text contains a parameter such as "#1": then it is part of a command's definition. */
 static int has_parameter(const char *p, const char *end)
 {
 	for (; p + 1 < end; p++)
@@ -211,7 +212,7 @@ static int has_parameter(const char *p, const char *end)
 	return 0;
 }
 
-/* Mark the heading whose command is c. Returns where the text goes on. */
+/* Mark the heading whose command is c. Returns the place behind the heading. */
 static const char *mark_heading(struct doc *d, struct command c, int level, const char *end)
 {
 	const char *p = c.name + c.n, *after;

@@ -1,5 +1,5 @@
-/* sessions/import/mime.c - header fields, transfer encodings, charsets and parts of mail messages. What is malformed is
- * taken as it stands. */
+/* sessions/import/mime.c - header fields, transfer encodings, charsets and parts of mail messages. Malformed syntax
+ * stays in the text undecoded. */
 #include "sessions/import/mime.h"
 #include "engine/base/utf8.h"
 
@@ -52,7 +52,7 @@ static void decode_quoted(const char *p, size_t n, char space, struct str *out)
 		while (p[i] == '=' && end < n && (p[end] == ' ' || p[end] == '\t' || p[end] == '\r'))
 			end++;
 		if (p[i] == '=' && (end == n || p[end] == '\n'))
-			i = end; /* the line goes on */
+			i = end; /* a soft line break: the next line continues this one */
 		else
 			str_add(out, space && p[i] == space ? " " : p + i, 1);
 	}
@@ -73,7 +73,7 @@ void mime_text(const char *p, size_t n, const char *label, struct str *out)
 	struct str text = { 0 };
 	size_t replaced;
 
-	/* A message that names no charset, or ASCII, may be UTF-8; so may one that names a wrong charset. */
+	/* Try UTF-8 first: many messages in UTF-8 name no charset, or ASCII, or ISO-8859-1. */
 	if (!c || !strcmp(c->name, "Windows-1252"))
 		c = is_utf8(p, n) ? NULL : c ? c : charset_guess(p, n);
 	if (!c && !is_utf8(p, n))
@@ -155,8 +155,8 @@ static size_t decode_word(const char *s, size_t n, struct str *label, struct str
 	return (size_t)(end - s) + 2;
 }
 
-/* Append encoded words and what is between them. Neighbours of one charset are decoded together, because a character may
- * be divided between them. */
+/* Append encoded words and what is between them. Neighbours of one charset are decoded together, because a character
+ * may be divided between them. */
 static void decode_words(const char *s, size_t n, struct str *out)
 {
 	struct str bytes = { 0 }, label = { 0 }, last = { 0 }, plain = { 0 };
@@ -330,7 +330,8 @@ void mime_decode(const struct mime *m, struct str *out)
 	str_free(&how);
 }
 
-/* Return the offset of the next line "--BOUNDARY", or n. *next: offset of the line after it; *last: 1 for the last one. */
+/* Return the offset of the next line "--BOUNDARY", or n. *next: offset of the line after it; *last: 1 for the last
+ * one. */
 static size_t find_boundary(const char *p, size_t n, size_t at, const char *boundary, size_t *next, int *last)
 {
 	size_t k = strlen(boundary);

@@ -21,7 +21,7 @@ int mime_param(const char *value, const char *name, struct str *out);
 int mime_is(const char *value, const char *type);
 /* Append the body without its transfer encoding. */
 void mime_decode(const struct mime *, struct str *out);
-/* Append bytes as UTF-8 without NULs. label: the charset that is named, or "". */
+/* Append bytes as UTF-8 without NULs. label: the charset that the message names, or "". */
 void mime_text(const char *p, size_t n, const char *label, struct str *out);
 /* Find the next part of a multipart body; start with *at = 0. Returns 0 at the end. */
 int mime_next(const struct mime *, const char *boundary, size_t *at, struct mime *part);

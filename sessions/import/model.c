@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIST_MOST = 64 << 10 }; /* most bytes of the list; then it starts again, empty */
+enum { LIST_MOST = 64 << 10 }; /* longest list in bytes; a longer one is emptied */
 
 /* Write the line that stands for the model file in the list. The line is empty for a split model, which is never
  * remembered, and if the file cannot be examined. */

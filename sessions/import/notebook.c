@@ -1,5 +1,5 @@
-/* sessions/import/notebook.c - converts Jupyter notebooks (nbformat 3 and 4): texts as they are, code and its outputs
- * between Markdown's fences.
+/* sessions/import/notebook.c - converts Jupyter notebooks (nbformat 3 and 4): texts as they are; code and its outputs
+ * between the fences of Markdown.
  *
  * Of several forms of an output the plainest is written. Pictures and other outputs without text are counted in a
  * notice. A notebook that is cut off is read as far as it goes. */
@@ -104,7 +104,7 @@ static void add_data(struct notebook *b, struct jv data, struct str *out)
 		if (form.p && add_source(form, out))
 			str_add(out, form.p, (size_t)(form.end - form.p));
 	}
-	/* The plain form of a picture or a widget only names its class. */
+	/* Drop the plain form of a picture or a widget: it only names a class, "<Figure size 640x480>". */
 	if ((picture || jv_get(data, "text/html").p) && out->n > at && out->p[at] == '<')
 		out->p[out->n = at] = 0;
 	if (out->n == at && (!add_source(jv_get(data, "text/html"), &html) || !add_source(jv_get(data, "html"), &html)))

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #define PAGE_BYTES_MAX (128u << 10) /* most text of a page; a page of a newspaper has 40 KiB */
-#define HYPHEN_NEAR    4096u        /* bytes before and after a hyphen that are searched for its word */
+#define HYPHEN_NEAR    4096u        /* bytes before and behind a hyphen in which its compound is searched */
 #define DPI            "300"
-#define SMALL_PIXELS   "3508" /* longer side of a page that is too large at DPI: that of A4 at 300 dpi */
+#define SMALL_PIXELS   "3508" /* longer side in pixels of a page that is too large at DPI; equal to A4 at 300 dpi */
 
 static struct doc_recognition settings;
 
@@ -133,8 +133,8 @@ static int ends_in_letter(const char *p, size_t n)
 	return n && (byte_is_letter(p[n - 1]) || (unsigned char)p[n - 1] >= 0x80);
 }
 
-/* 1 if the hyphen at the end of line p[n] divides a word that goes on in q[m]. The hyphen of a compound that the page
- * also has inside a line near stays. */
+/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 for the hyphen of a compound: the
+ * page has the word with its hyphen within HYPHEN_NEAR bytes of the line. */
 static int divides_word(const struct str *page, const char *p, size_t n, const char *q, size_t m)
 {
 	const char *from = p - MIN(HYPHEN_NEAR, (size_t)(p - page->p));
@@ -195,7 +195,7 @@ static void add_page_text(struct str *raw, struct str *out)
 	}
 }
 
-/* 1 if a word is in the text: two letters or digits in a row. Specks on an empty page become signs. */
+/* 1 if the text has two letters or digits in a row. From specks on an empty page tesseract reads only signs. */
 static int has_word(const char *p, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -261,7 +261,8 @@ static void describe_failure(const struct child *draw, const struct child *read,
 		child_describe(c, why, cap);
 }
 
-/* Recognise a page. 0 = *text has its text. 1 = it cannot be recognised; why says it. -1 = stopped by the user. */
+/* Recognise a page. 0 = *text has its text. 1 = the page cannot be recognised; `why` says why. -1 = stopped by the
+ * user. */
 static int recognise(struct ocr *o, int32_t page, int small, struct str *text, char *why, size_t cap)
 {
 	struct child draw = { .pid = -1, .out = -1, .err = -1 }, read = draw;

@@ -17,8 +17,8 @@ enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of "deu+eng", with NUL */
  * there is none. */
 char *ocr_data_folder(void);
 /* Choose the languages to recognise. said: the user's choice, "deu+eng", or NULL. document: the language that the
- * document names, as "de-AT", or "". If it is not installed, *note says which package has it. -1: no language, or none
- * of the chosen ones; *e says what to install. */
+ * document names, as "de-AT", or "". If tesseract lacks that language, *note says which package has it. -1: no
+ * language, or none of the chosen ones; *e says what to install. */
 int ocr_languages(const char *folder, const char *said, const char *document, char out[OCR_LANGUAGES_MAX],
                   struct str *note, struct err *e);
 void ocr_languages_installed(const char *folder, struct str *out); /* append their names, with blanks between them */
@@ -35,7 +35,7 @@ struct ocr_kept {
 void ocr_kept_open(struct ocr_kept *, const char *folder, const uint8_t key[32]);
 /* 1 = the page is kept, and its text is appended to *out. */
 int ocr_kept_get(const struct ocr_kept *, int32_t page, struct str *out);
-/* Keep a page, at once and for good; errors are ignored. */
+/* Append a page to the file at once. Errors are ignored. */
 void ocr_kept_put(struct ocr_kept *, int32_t page, const struct str *text);
 void ocr_kept_close(struct ocr_kept *);
 
@@ -49,15 +49,15 @@ struct ocr {
 	int32_t pages, page; /* pages to recognise, and how many of them are done */
 	int32_t n_late;      /* pages that took too long or printed too much */
 	int32_t failed;      /* the first page that could not be recognised; 0 = none */
-	char why[160];       /* and why not, as a clause */
-	double seconds;      /* time that the recognised pages took, without those that were kept */
+	char why[160];       /* why it could not be recognised, as a clause */
+	double seconds;      /* seconds spent on pages that were not in the kept file */
 	int32_t n_timed;
 };
-/* Prepare to recognise pages of a document. is_pdf: 0 = a picture. pages: how many will be asked for. *note: notices
- * for the user. -1: it cannot be done; e->msg is a clause that says what to install. */
+/* Prepare to recognise pages of a document. is_pdf: 0 = a picture. pages: how many pages will be recognised. *note:
+ * notices for the user. -1: programs are missing; e->msg is a clause that says what to install. */
 int ocr_open(struct ocr *, const char *p, size_t n, int is_pdf, int32_t pages, struct str *note, struct err *e);
-/* Append the text of a page, numbered from 1. 0 = done, or the page could not be recognised, which o->failed tells.
- * -1 = the user has stopped the import; *e says so. */
+/* Append the text of a page, numbered from 1. Returns 0, also if the page could not be recognised, which o->failed
+ * tells. -1 = the user has stopped the import; *e says so. */
 int ocr_page(struct ocr *o, const char *name, int32_t page, struct str *out, struct err *e);
 /* Add a notice about pages that could not be recognised. */
 void ocr_note(const struct ocr *, struct doc *);
@@ -66,7 +66,7 @@ void ocr_close(struct ocr *);
 /* ---- ocr_margins.c ---- */
 
 /* Leave running heads, feet and page numbers out of the texts page[n]; an empty text is a page that was not recognised.
- * Each line is appended to *left_out as in struct doc. Returns how many there are. */
+ * Each such line is appended to *left_out as in struct doc. Returns the number of these lines. */
 size_t ocr_leave_out_margins(struct str *page, size_t n, struct str *left_out);
 
 /* ---- pdf_scan.c ---- */

@@ -1,8 +1,8 @@
 /* sessions/import/ocr_kept.c - keeps the text of recognised pages (ocr.h), so that no page is recognised twice.
  *
  * The folder has one file for each document and way of recognising it, named by a hash of both. A page is appended to
- * the file as soon as it is recognised: "PAGE BYTES\n", its text, "\n". What a crash has cut off the end is overwritten
- * by the next page. When the folder exceeds FOLDER_MAX, the files that were changed first are deleted. */
+ * the file as soon as it is recognised: "PAGE BYTES\n", its text, "\n". A record that a crash has cut off is
+ * overwritten by the next page. When the folder exceeds FOLDER_MAX, the files that were changed first are deleted. */
 #include "sessions/import/ocr.h"
 
 #include <dirent.h>

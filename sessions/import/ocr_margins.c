@@ -16,7 +16,7 @@
 /* The first or the last line of a page. */
 struct edge {
 	size_t from, n; /* in the page's text */
-	uint64_t hash;  /* of its letters; 0 = fewer than LETTERS_MIN */
+	uint64_t hash;  /* hash of the line's letters; 0 = it has fewer than LETTERS_MIN */
 	int is_number;
 };
 
@@ -36,7 +36,7 @@ static void edge_read(struct edge *e, const char *p)
 	e->is_number = digits && !letters && e->n <= NUMBER_CHARS;
 }
 
-/* Find the first line of a page, or the last one. A page of one line has none that could be left out. */
+/* Find the first or the last line of a page. A page of one line gives an empty edge, so that its line stays. */
 static struct edge edge_of(const struct str *page, int last)
 {
 	const char *end = page->n ? memchr(page->p, '\n', page->n) : NULL;
@@ -53,7 +53,8 @@ static struct edge edge_of(const struct str *page, int last)
 	return e;
 }
 
-/* 1 if the line of page i recurs near it, and is not the first of its kind. */
+/* 1 if at least TIMES of the pages from NEAR before to NEAR behind page i have its line. *before: 1 = one of the pages
+ * before i has the line. */
 static int recurs(const struct edge *e, size_t n, size_t i, int *before)
 {
 	int times = 0;

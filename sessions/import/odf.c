@@ -207,8 +207,9 @@ static int has_overlong_page(const struct doc *d, size_t end)
 	return 0;
 }
 
-/* Delete the page marks if page breaks are missing. Programs that save before the layout is finished store only
- * the first page breaks, and a page count that agrees with them. So overlong pages count as a sign, too. */
+/* Delete the page marks if page breaks are missing. Programs that save before the layout is finished store only the
+ * first page breaks, and a page count that agrees with them. So overlong pages are taken as a sign of missing page
+ * breaks as well. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = { .start = meta_start };

@@ -39,7 +39,7 @@ static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 	return i;
 }
 
-/* Find the counter of the list with this xml:id; 0: none. */
+/* Find the counter of the list with this xml:id. Returns 0 if there is none. */
 static int find_counter(const struct odf_lists *s, const struct xml_attr *name, size_t *counter)
 {
 	size_t h = odf_name_hash('l', name->value, name->n);

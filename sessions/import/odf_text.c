@@ -18,7 +18,7 @@ void odf_page(struct odf *x, long number)
 
 void odf_page_break(struct odf *x, long number)
 {
-	/* 1: page 1 has no text yet, so a break before its first paragraph begins no second page */
+	/* 1: page 1 has no text yet. Then a break before the first paragraph does not begin a second page */
 	int first = x->document->page_due && !x->document->doc->n_mark;
 
 	if (x->flows || x->tables || x->spreadsheet || (first && number <= 0))
@@ -128,7 +128,7 @@ void odf_paragraph_end(struct odf *x)
 
 	if (x->w->heading)
 		writer_heading_end(x->w);
-	/* Empty items and headings are counted, too. */
+	/* Count list items and numbered headings without text as well. */
 	if (!f->begun && !x->hide && f->lists)
 		odf_item_without_text(x);
 	else if (!f->begun && !x->hide && f->numbered)

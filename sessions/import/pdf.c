@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PART_LETTERS 4 /* least letters of a word that is part of an unknown compound */
+#define PART_LETTERS 4 /* least letters of each part of a compound that is nowhere else in the text */
 
 /* ---- words divided at the end of a line ---- */
 
@@ -193,7 +193,7 @@ struct writing {
 	struct pdf_headings *headings;
 	struct doc *d;
 	size_t left_out;
-	enum line_end end; /* how the last written line ended, perhaps on the page before */
+	enum line_end end; /* how the last written line ended; that line may be on the page before */
 };
 
 /* Return the next line after line i that is written; NULL: none. */
@@ -217,8 +217,8 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	/* heading: how many lines of the current heading are still to be written; from: offset of the heading + 1, 0 =
-	 * nothing of it is written */
+	/* heading: how many lines of the current heading are still to be written; from: offset of the heading's text +
+	 * 1, 0 = no text of the heading is written yet */
 	size_t heading = 0, hyphen, from = 0;
 	int level = 0, gap = 1;
 
@@ -251,15 +251,15 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 	}
 }
 
-/* 1 for a character of no common text: Latin Extended-B, private use, U+FFFD. In a font that does not say which
- * characters its glyphs stand for, glyphs often come out as such. */
+/* 1 for a character of no common text: Latin Extended-B, private use, U+FFFD. pdftotext often prints such characters
+ * for a font that does not say which characters its glyphs stand for. */
 static int is_rare(int32_t cp)
 {
 	return (cp >= 0x180 && cp < 0x250) || (cp >= 0xe000 && cp < 0xf900) || cp == 0xfffd || cp >= 0xf0000;
 }
 
-/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters. A page of any language that uses
- * them has fewer. */
+/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters. In languages that use them, fewer
+ * letters are rare. */
 static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
 {
 	size_t letters = 0, rare = 0;

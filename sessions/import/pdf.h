@@ -30,7 +30,7 @@ struct pdf_line {
 	unsigned char gap;      /* 1: a blank line stands before it */
 	unsigned char row;      /* 1: row of a table */
 	unsigned char upright;  /* as in struct pdf_piece */
-	unsigned char left_out; /* LEFT_...: a running head or foot, or a page number; 0 = it is written */
+	unsigned char left_out; /* LEFT_...: a running head, foot or page number; 0 = the line is written */
 	unsigned char running;  /* 1: a running head or foot that stays, because it is the first */
 };
 
@@ -82,8 +82,8 @@ void pdf_add_lines(struct pdf *);
 
 /* ---- pdf_margins.c ---- */
 
-/* Mark lines as left out: page numbers, and running heads and feet. Their first occurrence stays, unless it repeats a
- * title. */
+/* Mark lines as left out: page numbers, and running heads and feet. The first occurrence of a running head or foot
+ * stays, unless it repeats a title. */
 void pdf_leave_out_margins(struct pdf *);
 /* Hash the letters and digits of a line, without case and punctuation, and without the number before a title.
  * *letters: how many letters there are. */

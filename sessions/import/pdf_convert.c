@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OUTLINE_SECONDS 10.0 /* time limit for a PDF's outline, without which a PDF can be read, too */
+#define OUTLINE_SECONDS 10.0 /* time limit for a PDF's outline; after it, the PDF is read without outline */
 #define PAGES_MAX       "20000"
 
 static int pdf_refused(const struct child *c, const char *name, struct err *e)

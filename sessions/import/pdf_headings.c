@@ -105,7 +105,7 @@ static void find_levels(struct pdf_headings *h)
 			if (!f->line[i].left_out && f->line[i].gap && large_lines(f, &f->page[k], i))
 				seen[size_class(f->line[i].size)] = 1;
 	for (int s = SIZES - 1; s >= 0; s--) {
-		if (seen[s] && s * 12 < last * 11) { /* a size within 1/12 of the last one has the same level */
+		if (seen[s] && s * 12 < last * 11) { /* a size within 1/12 of the last size has the same level */
 			level += level < 6;
 			last = s;
 		}
@@ -124,8 +124,8 @@ static int fills_block(const struct pdf *f, const struct pdf_page *pg, size_t i)
 
 /* ---- the outline ---- */
 
-/* 1 if the line is this title of the outline. Only letters and digits are compared. The line may have a number before
- * the title. */
+/* 1 if the line is this title of the outline. Only letters and digits are compared, and a number before the title in
+ * the line is ignored. */
 static int is_title(const char *line, size_t n, const char *title, size_t n_title)
 {
 	size_t a = 0, b = 0;
@@ -148,8 +148,8 @@ static int is_title(const char *line, size_t n, const char *title, size_t n_titl
 	}
 }
 
-/* Return how many lines from line i are the title of an outline entry of page pg; *level becomes the entry's. 0 if
- * there is none. */
+/* Return how many lines from line i are the title of an outline entry of page pg, and set *level to the entry's level.
+ * 0 if no entry fits. */
 static size_t outline_lines(struct pdf_headings *h, const struct pdf_page *pg, size_t i, int *level)
 {
 	const struct pdf *f = h->f;

@@ -31,11 +31,11 @@ struct candidate {
 	int bottom;
 	uint64_t text, letters; /* hashes: of the text, with its page number as '#'; of its letters alone */
 	size_t n_letters;
-	/* numbers that may be the page's: [0] at the line's end, [1] at its beginning; -1 = none */
+	/* numbers that may be the page number: [0] at the line's end, [1] at its beginning; -1 = none */
 	long number[2];
 	int bare[2];   /* 1: besides number[i] the line has only words for "page", the number of pages, and signs */
-	int counts;    /* 1: one of its numbers counts the pages */
-	int is_number; /* 1: that number is bare, so the whole line is a page number */
+	int counts;    /* 1: one of its numbers is a page number */
+	int is_number; /* 1: besides the page number the line has no text of its own: leave it out */
 	int recurs;    /* 1: a running head or foot */
 	int first;     /* 1: the first occurrence of a running head or foot */
 };
@@ -101,8 +101,8 @@ static int is_page_word(const char *p, size_t n)
 	return strstr(words, word) != NULL;
 }
 
-/* If p begins with a sign that may stand around a page number, such as '-', '|' or a bracket, return the sign's bytes;
- * else 0. */
+/* Return the length of the sign at p that may stand around a page number, such as '-', '|' or a bracket; 0 for anything
+ * else. */
 static size_t ornament(const char *p, size_t n)
 {
 	static const char *const signs[] = { "-",
@@ -333,8 +333,8 @@ static int same_place(const struct margins *m, const struct candidate *a, const 
 	       (width - y->x1 - x->x0 < SAME && x->x0 - width + y->x1 < SAME);
 }
 
-/* Find numbers that count the pages: numbers of nearby pages differ as much as the pages' indexes do. They must stand
- * at the same place, unless both are bare. */
+/* Find page numbers: on nearby pages, they differ as much as the pages' indexes do. Two numbers are compared only if
+ * they stand at the same place, or if both are bare (struct candidate). */
 static void find_page_numbers(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -353,7 +353,8 @@ static void find_page_numbers(struct margins *m)
 						break;
 					}
 				}
-			/* A number beside a head must count more pages, because it may be that of an invoice. */
+			/* A number beside a running head must fit on 4 other pages, a bare one on 2, because a number
+			 * beside text may be that of an invoice. */
 			if (found < (c->bare[side] ? 2 : 4))
 				continue;
 			c->counts = 1;
@@ -372,7 +373,7 @@ static int by_text(const void *a, const void *b)
 	                                      : (*x > *y) - (*x < *y);
 }
 
-/* Count the pages where another line stands at c's place. */
+/* Count the pages that have a different line at c's place. */
 static size_t count_others(const struct margins *m, const struct candidate *c)
 {
 	size_t others = 0;
@@ -450,7 +451,7 @@ static void collect_letters(struct margins *m)
 	free(margin);
 }
 
-/* 1 if a line that is no candidate has the same letters: then c repeats that title. */
+/* 1 if a line that is not a candidate has the same letters as c: then c repeats a title. */
 static int stands_elsewhere(const struct margins *m, const struct candidate *c)
 {
 	return c->n_letters >= 4 && bsearch(&c->letters, m->letters, m->n_letters, sizeof c->letters, by_hash);

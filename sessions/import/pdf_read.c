@@ -113,8 +113,8 @@ static int direction(int32_t cp)
 	return (cp | 32) >= 'a' && ((cp | 32) <= 'z' || cp >= 0xc0) ? -1 : 0;
 }
 
-/* pdftotext prints the characters of a line as they stand on the page, from left to right. If some are Hebrew or
- * Arabic, put the line's text, from byte `from`, into the order of reading. Returns 1 if most are. */
+/* Put a line with Hebrew or Arabic characters, the text from byte `from`, into the order of reading: pdftotext prints
+ * characters as they stand on the page, from left to right. Returns 1 if most characters are Hebrew or Arabic. */
 static int order_characters(struct str *t, size_t from)
 {
 	size_t n = 0, right = 0, left = 0, i, j;
@@ -184,12 +184,13 @@ struct reading {
 	size_t letters, lying; /* number of letters; number of letters in words that lie on their side */
 };
 
-/* Return the text to write between word a of a line and the next word b, which reads next[n]. Words that touch get
- * none: only their fonts differ. A raised number gets '^', so that 10 with exponent 3 does not become 103. */
+/* Return the text to write between a word of a line, in box a, and the next word next[n], in box b. Nothing is written
+ * between words that touch: they are one word in two fonts. A raised number gets '^', so that 10 with exponent 3 does
+ * not become 103. */
 static const char *between_words(const struct pdf_box *a, const struct pdf_box *b, const char *next, size_t n)
 {
 	float size = a->y1 - a->y0, small = MIN(size, b->y1 - b->y0), gap = b->x0 - a->x1;
-	/* overlap of their heights; small between words that lie on their side */
+	/* overlap of the two boxes in height; small if the line runs up or down the page */
 	float beside = MIN(a->y1, b->y1) - MAX(a->y0, b->y0);
 
 	if (gap > WORD_SPACE * MAX(size, b->y1 - b->y0) || b->x1 < a->x0 || beside < 0.3f * small)
@@ -241,7 +242,8 @@ static void end_line(struct pdf *f, struct reading *r)
 		return;
 	p->right_to_left = order_characters(&f->text, p->at);
 	p->n = f->text.n - p->at;
-	/* A short line is taken for upright: two letters such as "ll" are higher than wide, too. */
+	/* A line of fewer than 3 letters is taken for upright, because upright letters such as "ll" are higher than
+	 * wide as well. */
 	p->upright = r->lying * 2 <= r->letters || r->letters < 3;
 	p->size = (p->upright ? r->heights : r->widest) / (float)r->letters;
 	p->size = MAX(p->size, 0.1f);

@@ -23,7 +23,7 @@ enum { LONG = 4, TABLES = 8 };
 
 struct flow {
 	float width, widest; /* widths of its lines, in heights of letters: sum and maximum */
-	uint32_t full;       /* how many lines are nearly as wide as the widest, without those of a table of contents */
+	uint32_t full;       /* how many lines, except of a table of contents, are nearly as wide as the widest */
 	/* lines: how many. beside: how many have a neighbour on their baseline, if this flow or the neighbour's is
 	 * narrow */
 	uint32_t lines, beside;
@@ -35,14 +35,14 @@ struct part {
 	float base;     /* y of the baseline */
 	uint32_t join;  /* JOIN_...: how it is joined to the part at its left */
 	uint32_t table; /* index in rows.table, + 1; 0 = in no table */
-	uint32_t row;   /* baseline: the same number for all of its parts */
+	uint32_t row;   /* number of its baseline on the page */
 };
 enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 
 /* A table of the page. */
 struct grid {
 	struct pdf_box box;
-	uint32_t first; /* smallest index of its pieces in pdf.piece: all its rows are written there */
+	uint32_t first; /* index in pdf.piece of its first piece: all its rows are written there */
 };
 
 /* A line to be written: one part, or several that are joined. */
@@ -157,9 +157,9 @@ static void count_neighbours(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* 1 if lines of flow w may be cells of a table. Short flows always may. A narrow flow must have a neighbour beside 1/2
- * of its lines. A wide flow whose lines are not mostly full needs one beside 3/10. A wide flow of full lines is text,
- * except for a short one with neighbours beside 9/10. */
+/* 1 if lines of flow w may be cells of a table. Short flows always may. In a narrow flow, at least 1/2 of the lines
+ * must have a neighbour on their baseline. In a wide flow, at least 3/10 of the lines must have one; but if 6/10 of its
+ * lines are full, the flow is text, unless it has fewer than 3 * LONG lines and 9/10 of them have a neighbour. */
 static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
@@ -181,8 +181,8 @@ static void join_row(struct rows *r, size_t from, size_t to)
 
 		if (gap < -0.5f || a->block == b->block)
 			continue;
-		/* A label belongs to its text, unless the piece on its other side is nearer. So the page number at the
-		 * end of a line of contents is no label of the column beside it. */
+		/* A label is joined to the text behind it, unless the piece before the label is nearer. For example,
+		 * the page number at the end of a line of contents is no label of the next column. */
 		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
 		    (a->right_to_left ? gap <= right && is_label(r->f->text.p + b->at, b->n)
 		                      : gap <= left && is_label(r->f->text.p + a->at, a->n)))
@@ -276,7 +276,8 @@ static void make_outputs(struct rows *r)
 
 		for (to = i + 1; to < r->n && r->part[to].join; to++)
 			;
-		/* Joined parts are written at the place of the last one: the text of a label. */
+		/* Joined parts are written at the place of the last part, which is the text if the first one is a
+		 * label. */
 		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
 			           .table = table,
 			           .part = (uint32_t)i,

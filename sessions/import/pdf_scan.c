@@ -121,11 +121,11 @@ static void copy_page(struct doc *out, const struct scan *s, size_t i)
 		str_add(&out->text, d->text.p + from, to - from);
 }
 
-/* Replace the text of pages by what was recognised. */
+/* Replace the text of the recognised pages by what was recognised. */
 static void put_pages(struct doc *d, const struct scan *s)
 {
 	struct doc out = { 0 };
-	int after = 0; /* 1: the page before was recognised */
+	int after = 0; /* 1: the text of the page before was recognised */
 
 	for (size_t i = 0; i < s->n; i++) {
 		const struct mark *m = &d->mark[s->mark[i]];

@@ -16,8 +16,8 @@ static uint32_t number_at(const unsigned char *p, int bytes, int big)
 	return v;
 }
 
-/* Count the pictures of a TIFF: each has a directory, which ends with the offset of the next one. The directories of a
- * damaged file may form a circle. */
+/* Count the pictures of a TIFF. Each picture has a directory, which ends with the offset of the next directory. In a
+ * damaged file these offsets may form a cycle. */
 static int32_t count_pages(const unsigned char *p, size_t n)
 {
 	int big = n > 1 && *p == 'M';

@@ -1,5 +1,5 @@
-/* sessions/import/pptx.c - converts PowerPoint presentations (PresentationML and DrawingML, ECMA-376 part 1, chapters 19
- * and 21).
+/* sessions/import/pptx.c - converts PowerPoint presentations (PresentationML and DrawingML, ECMA-376 part 1, chapters
+ * 19 and 21).
  *
  * Each slide is a page: its title as a heading, then its shapes in the order of the file, with lists and tables, then
  * what the speaker notes say, behind "Notes: ". Dates, footers and slide numbers are left out. */
@@ -11,9 +11,9 @@
 
 #define SLIDES_MAX 10000
 
-enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* what of a slide is being written */
+enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* the part of a slide that is being written */
 
-/* The label of a paragraph in a list. */
+/* What stands before a paragraph of a list. */
 enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
 
 struct pptx {
@@ -28,7 +28,7 @@ struct pptx {
 	/* the shape */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	enum bullet inherited[LIST_LEVELS]; /* of the shape's own list styles */
+	enum bullet inherited[LIST_LEVELS]; /* [level] by the shape's own list styles */
 	int in_styles;                      /* 1: inside them */
 	int style_level;
 	struct list_level number[LIST_LEVELS];
@@ -211,7 +211,8 @@ static void shape_end(struct pptx *x)
 	x->in_shape = 0;
 }
 
-/* Read which place of the slide's layout the shape takes. Text of a body is a list, unless it says otherwise. */
+/* Read which place of the slide's layout the shape takes. Paragraphs of a body are list items, unless they say
+ * otherwise. */
 static void take_placeholder(struct pptx *x, const struct xml_attr *a, size_t n)
 {
 	static const char *const furniture[] = { "dt", "ftr", "hdr", "sldNum", "sldImg" };
@@ -344,7 +345,7 @@ static void presentation_start(void *ud, const char *name, const struct xml_attr
 
 	if (strcmp(name, "sldId") || x->w->full || x->slides >= SLIDES_MAX)
 		return;
-	/* The element has a number and the id of a relationship, both called id. */
+	/* The element has two attributes called id: a number, and the id of a relationship. */
 	for (size_t i = 0; i < n && !z; i++)
 		z = !strcmp(a[i].name, "id") ? opc_by_id(&x->parts, &a[i]) : NULL;
 	x->slides++;

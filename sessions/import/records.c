@@ -93,7 +93,7 @@ int take_records(struct records *r, const char *p, size_t n, int raw)
 		p += 5 + len;
 		n -= 5 + (size_t)len;
 	}
-	r->d->pages = pages; /* doc_mark() counted pages, too; the record is right */
+	r->d->pages = pages; /* doc_mark() has changed the number of pages: use that of the record */
 	return r->end && !n ? 0 : -1;
 }
 

@@ -13,7 +13,7 @@ enum rtf_to {
 	RTF_FONTS,
 	RTF_STYLES,
 	RTF_LABEL /* label of a list item */,
-	RTF_ENTRY /* of a form's list */
+	RTF_ENTRY /* entry of a form field's list */
 };
 
 struct rtf_group {
@@ -23,7 +23,7 @@ struct rtf_group {
 	int font;
 	/* what the group is: a formula's bracket, a note, or a part of a formula that begins at offset part_at */
 	int bracket, note, part;
-	int instruction; /* 1: it, or a group around it, holds a field's instruction, which may be a form field */
+	int instruction; /* 1: this group or one around it is a field's instruction, perhaps of a form field */
 	size_t part_at;
 	int heading, level, in_table, program; /* paragraph properties to restore after a nested group */
 	/* 1: \upr was read, after which a text follows twice: in a code page, then in Unicode. The next group is
@@ -45,7 +45,7 @@ struct rtf {
 	const char *p, *end;
 	struct rtf_group group[RTF_GROUPS_MAX], *g;
 	int depth, deeper; /* deeper: open groups beyond RTF_GROUPS_MAX */
-	int starred;       /* 1: after \*, the next word's group is optional */
+	int starred;       /* 1: \* was read, so the group that the next word begins is optional */
 	int page;          /* the document's code page */
 	struct rtf_font font[RTF_FONTS_MAX];
 	int n_font, default_font;
@@ -61,7 +61,7 @@ struct rtf {
 	struct str label;     /* label of the list item that begins */
 	int table, row, cell; /* 1: open */
 	size_t note, comments;
-	struct form_field form; /* of the field whose instruction is read */
+	struct form_field form; /* the form field whose instruction is being read */
 	/* saved while a note is read */
 	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;
 	size_t replaced; /* undecodable byte sequences */
@@ -78,6 +78,6 @@ void rtf_table_end(struct rtf *);
 void rtf_note_begin(struct rtf *);
 void rtf_note_end(struct rtf *);
 void rtf_part_begin(struct rtf *, const char *sign);     /* begin a part of a formula */
-const struct rtf_font *rtf_font_now(const struct rtf *); /* current font; NULL: not in the font table */
+const struct rtf_font *rtf_font_now(const struct rtf *); /* current font, or NULL if the font table lacks it */
 
 #endif

@@ -63,8 +63,8 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if byte c of a list item's label begins a letter beyond ASCII, so the label is a number and no bullet. n: bytes of
- * the label. 0 for a label of one character, and for lead bytes that signs have: 0xc2, 0xe2 and 0xef. */
+/* 1 if byte c of a list item's label begins a letter beyond ASCII: then the label is a number, not a bullet. n: bytes
+ * of the label. 0 if the label is one character, or if c is a lead byte of signs: 0xc2, 0xe2 or 0xef. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);

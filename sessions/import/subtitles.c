@@ -10,13 +10,13 @@
 #include <string.h>
 
 #define PAUSE          2.0 /* seconds without text that end a paragraph */
-#define SENTENCE_BYTES 160 /* a paragraph of at least so many bytes ends with its sentence */
-#define MOST_BYTES     600 /* a longer one ends anyway */
+#define SENTENCE_BYTES 160 /* a paragraph of at least so many bytes ends at the end of a sentence */
+#define MOST_BYTES     600 /* a paragraph of at least so many bytes ends at any cue */
 
 struct subtitles {
 	struct writer *w;
 	struct str paragraph, last;
-	double begin, end; /* of the paragraph; end: of its last cue */
+	double begin, end; /* seconds: begin of the paragraph, end of its last cue */
 	int open, rolling; /* rolling: a cue repeats the last line of the one before */
 };
 

@@ -34,13 +34,14 @@ int doc_refuse(struct err *e, const char *path, const char *why)
 
 /* ---- text ---- */
 
-/* Counts of a scan of the bytes as UTF-8. runs: of NUL bytes. control: other control characters. */
+/* What a scan of bytes as UTF-8 has counted. bad: invalid sequences; nul: NUL bytes; runs: runs of NUL bytes; control:
+ * other control characters that texts do not have. */
 struct survey {
 	size_t bad, multibyte, nul, runs, control;
 };
 
-/* 1 if the NULs show binary data. A log that was cut or torn while a program wrote it has few and perhaps long runs of
- * them, and nothing else that is not text. */
+/* 1 if the NULs show binary data. 0 for a text with few runs of NULs, of any length, and with few other bytes that are
+ * not text: a log has such runs if it was truncated while a program wrote to it. */
 static int has_binary_nuls(const struct survey *s, size_t n)
 {
 	size_t rest = n - s->nul;
@@ -90,9 +91,9 @@ struct tidied {
 	size_t used, bad, nul;
 };
 
-/* Write the text to `to`, as valid UTF-8 with \n line ends and without NULs. Several NULs within a line end it, and one
- * becomes a blank. to NULL: only count. keep_cr: 1 = a CR without LF stays; 0
- * = it ends a line. */
+/* Write the text to `to`, as valid UTF-8 with \n line ends and without NULs. Within a line, one NUL becomes a blank,
+ * and several NULs in a row become a line end. to NULL: only count. keep_cr: 1 = a CR without LF stays; 0 = such a CR
+ * becomes a line end. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -175,8 +176,9 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
-/* Recognise UTF-16 without a byte order mark. NUL bytes are either all at even or all at odd offsets, and count as high
- * bytes. There is a blank or newline, no control character and no unpaired surrogate. NULL: not UTF-16. */
+/* Recognise UTF-16 without a byte order mark. Such a text has NUL bytes, as high bytes of ASCII characters, either all
+ * at even or all at odd offsets. It has a blank or newline, no control characters and no unpaired surrogates. NULL: not
+ * UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = { 0 }, low, blanks = 0;
@@ -206,8 +208,8 @@ static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
 	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
 }
 
-/* Find the encoding of p[0 .. n), a text without its byte order mark. marked: 1 if it had UTF-8's mark. Sets *c; NULL
- * means UTF-8. Returns -1 if the bytes are not text. */
+/* Find the encoding of p[0 .. n), a text without its byte order mark. marked: 1 if the mark was that of UTF-8. Sets *c;
+ * NULL means UTF-8. Returns -1 if the bytes are not text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
 	struct survey s = survey_bytes(p, n);
@@ -220,7 +222,7 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 		return 0;
 	if (has_binary_nuls(&s, n))
 		return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
-	/* Ignore a character cut at the end. */
+	/* Do not count a character that the end of the text cuts off. */
 	if (s.multibyte && utf8_complete(p, n) < n)
 		s.bad--;
 	if (!s.bad || marked)

@@ -82,8 +82,8 @@ static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 	return k;
 }
 
-/* 1 if `kind`, the end of an OpenDocument media type, is that of a text, a sheet, slides, a drawing, or a template
- * of these. */
+/* 1 if `kind`, the end of an OpenDocument media type, means a text, a sheet, slides, a drawing, or a template for
+ * one. */
 static int is_odf_kind(const char *kind, size_t n)
 {
 	static const char *const kinds[] = { "text", "spreadsheet", "presentation", "graphics" };
@@ -109,8 +109,8 @@ static int is_flat_odf(const char *p, size_t n)
 	return kind && is_odf_kind(kind + sizeof odf_mime - 1, (size_t)(end - kind) - (sizeof odf_mime - 1));
 }
 
-/* Find the type of an Office file by the name of its main part. The name that comes first counts: a document that is
- * embedded in another may have its names in plain sight, too. */
+/* Find the type of an Office file by the name of its main part. The first of these names in the file decides, because
+ * names of an embedded document may follow uncompressed. */
 static enum doc_type office_type(const char *p, size_t n)
 {
 	static const struct {
@@ -185,8 +185,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 		return DOC_FB2;
 	if ((type = office_type(p, n)) != DOC_TEXT)
 		return type;
-	/* The usual sign is missing: the ZIP entry with the media type is compressed, or is not the first entry. So search
-	 * for the names of other entries. */
+	/* Without the media type at offset 30, search for the names of other entries: the entry with the media type may
+	 * be compressed, or may not be the first one. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
@@ -202,8 +202,8 @@ static int has_object(const char *p, size_t n)
 }
 
 /* 1 for a PDF. "%PDF-" begins it, perhaps after a byte order mark or white space. "%PDF-" may also stand later in the
- * first 1,024 bytes, after the header of a mail or a print job. Then the name must end in .pdf. Without that ending, an
- * object must follow, and the name must not be that of a text, which may only quote a PDF. */
+ * first 1,024 bytes, after the header of a mail or a print job. In this case the name must end in .pdf; or an object
+ * must follow "%PDF-", and the name must not be that of a text, which may quote a PDF. */
 static int is_pdf(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "pdf", NULL };
@@ -334,7 +334,7 @@ int doc_is_plain(const char *name, const void *bytes, size_t n)
 {
 	enum doc_type type = doc_type_of(name, NULL, bytes, n);
 
-	/* An archive's contents are not known from its first bytes. */
+	/* For an archive return 0: its first bytes do not show its contents. */
 	return !(n >= 4 && !memcmp(bytes, "PK\3\4", 4)) && type <= DOC_SOURCE &&
 	       !(type == DOC_TEXT && man_is_source(bytes, n));
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_BYTES_MAX 8192 /* a longer row of a text is page layout, not data */
+#define ROW_BYTES_MAX 8192 /* a longer row of a table is page layout, not data */
 #define ROWS_MAX      1000 /* most equal rows that are written */
 
 void writer_gap(struct writer *w, enum gap gap)
@@ -104,7 +104,7 @@ static void text_kept(struct writer *w, const char *s, size_t n)
 		size_t from = i;
 		while (i < n && s[i] != '\r')
 			i++;
-		/* Skip newlines at the start of a block: the gap has them. */
+		/* Skip newlines at the start of a block: begin_text() writes the gap's newlines. */
 		while (from < i && s[from] == '\n' && (w->gap >= GAP_LINE || !w->doc->text.n))
 			from++;
 		if (from < i) {
@@ -302,7 +302,7 @@ static void join_cells(struct writer *w, const struct table *t)
 	struct str *text = &w->doc->text, row = { 0 };
 	size_t from = t->row, filled = 0;
 
-	/* Skip the gap, which was written with the row's first text. */
+	/* Skip the newlines that were written before the row's first text. */
 	while (from < text->n && text->p[from] == '\n')
 		from++;
 	for (size_t i = 0; i < t->n_cell; i++) {
@@ -313,7 +313,7 @@ static void join_cells(struct writer *w, const struct table *t)
 			filled = row.n;
 	}
 	text->n = from;
-	/* A page that begins inside the row begins with the row. */
+	/* Move the mark of a page that begins inside the row to the row's beginning. */
 	for (size_t i = t->mark; i < w->doc->n_mark; i++)
 		w->doc->mark[i].at = from;
 	/* Empty cells at the end are left out. */

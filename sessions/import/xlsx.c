@@ -16,7 +16,7 @@
 
 struct cell {
 	int32_t row, column; /* from 1 */
-	size_t at;           /* its text in the sheet's text; ends where that of the next cell begins */
+	size_t at;           /* offset of its text in xlsx.text; the text ends where the next cell's begins */
 };
 
 struct xlsx {
@@ -25,7 +25,7 @@ struct xlsx {
 	struct opc parts; /* of the workbook */
 	struct xlsx_styles styles;
 	struct str strings; /* the texts that cells share, one behind the other */
-	size_t *string;     /* [n_string] where they begin */
+	size_t *string;     /* [n_string] offsets in strings where they begin */
 	size_t n_string, string_cap;
 	struct str hidden;                                      /* names of hidden sheets */
 	unsigned char *done;                                    /* [zip.n] 1: the entry is a sheet that was read */
@@ -79,7 +79,7 @@ static void strings_text(void *ud, const char *s, size_t n)
 
 /* ---- cells ---- */
 
-/* Set row and column from a reference such as "B7". Without one, the cell is behind the last one. */
+/* Set row and column from a reference such as "B7". If there is none, the cell is in the next column. */
 static void take_place(struct xlsx *x, const struct xml_attr *ref)
 {
 	long row = 0, column = 0;

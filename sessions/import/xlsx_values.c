@@ -17,7 +17,7 @@
 /* ---- number formats ---- */
 
 /* Return the offset behind the part of a format that is not read: text in quotes, an escaped character, a colour or
- * condition in brackets. *elapsed = 1 for [h], [mm] or [ss]. Returns i if none begins there. */
+ * condition in brackets. *elapsed = 1 for [h], [mm] or [ss]. Returns i if no such part begins at i. */
 static size_t skip_literal(const char *s, size_t n, size_t i, int *elapsed)
 {
 	const char *end;
@@ -57,7 +57,7 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 	}
 	if (elapsed)
 		return XLSX_ELAPSED;
-	if (day || (month && !time)) /* m: months, or minutes beside hours or seconds */
+	if (day || (month && !time)) /* the letter m means months, or minutes beside hours or seconds */
 		return time ? XLSX_DATE_TIME : XLSX_DATE;
 	return time ? XLSX_TIME : percent ? XLSX_PERCENT : XLSX_NUMBER;
 }
@@ -143,8 +143,8 @@ static void add_time(long hours, long seconds, int with_seconds, struct str *out
 		str_addf(out, ":%02ld", seconds % 60);
 }
 
-/* Append a count of days, with fraction, as date, time or both. Day 60 of 1900, February 29, did not exist; the days
- * before it are one later than counted. */
+/* Append a count of days, with fraction, as date, time or both. Excel has a day 60, February 29, 1900, that did not
+ * exist. So days before it are counted from 1899-12-31, and later ones from 1899-12-30. */
 static void add_moment(const struct xlsx_styles *t, enum xlsx_look look, double v, struct str *out)
 {
 	double whole = floor(v);

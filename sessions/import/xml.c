@@ -1,5 +1,5 @@
-/* sessions/import/xml.c - parses the XML files of EPUB, Office files and OpenDocument. Parsing ends at a declaration of an
- * entity, so entities can neither grow without bound nor read files. */
+/* sessions/import/xml.c - parses the XML files of EPUB, Office files and OpenDocument. Parsing ends at a declaration of
+ * an entity, so entities can neither grow without bound nor read files. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -9,8 +9,9 @@
 #include <libxml/parserInternals.h>
 #include <libxml/xmlerror.h>
 
-/* Bytes that the parser gets at once: PART_FIRST, then twice as many each time, up to PART_MOST. Behind the first error
- * it reports nothing but further errors, 1 s for 1 MB of "<a <a <a", so the file ends with the part that has it. */
+/* Bytes that the parser gets at once: PART_FIRST, then twice as many each time, up to PART_MOST. After its first error
+ * the parser only reports further errors, which took 1 s for 1 MB of "<a <a <a". So parsing ends with the part that has
+ * the first error. */
 enum { PART_FIRST = 4096, PART_MOST = 65536 };
 
 struct xml {
@@ -89,7 +90,7 @@ int xml_parse(const char *what, const char *p, size_t n, const struct xml_handle
 		                        .entityDecl = on_declared_entity,
 		                        .getEntity = on_entity };
 	x.ctxt->userData = &x;
-	/* NOENT: "&amp;" in an attribute is "&", not "&#38;". */
+	/* With NOENT, "&amp;" in an attribute is passed on as "&", without it as "&#38;". */
 	xmlCtxtUseOptions(x.ctxt, XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
 	do {
 		size_t some = MIN(n - at, most);
@@ -140,7 +141,7 @@ const char *xml_decode(const char *p, size_t n, struct str *text)
 
 	charset_decode_page(p, n, text);
 	xml = str_text(text);
-	/* The declaration names the encoding that the text had before. */
+	/* Skip the XML declaration: it names the encoding that the text had before it was decoded. */
 	end = strncmp(xml, "<?xml", 5) ? NULL : strstr(xml, "?>");
 	return end ? end + 2 : xml;
 }

@@ -1,6 +1,6 @@
 /* sessions/import/zip.c - unpacks zip archives and gzip in memory, with libarchive.
  *
- * Nothing is written to disk, so harmful names of entries have no effect. Limits count the bytes really unpacked,
+ * Nothing is written to disk, so harmful names of entries have no effect. Limits apply to the bytes that are unpacked,
  * because sizes that the archive states are not trusted.
  *
  * A link may write the name of an entry in another way than the archive does: with accents as letters of their own
@@ -28,7 +28,7 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. Their ratio and *all are
+/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. *all and its ratio to `in` are
  * limited. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
@@ -75,8 +75,8 @@ static int add_key(struct str *keys, const char *name, size_t n)
 	return k < 0 ? -1 : 0;
 }
 
-/* Return the keys of a name, each between line ends. A name that is not UTF-8 has a key for each encoding that programs
- * on Windows and DOS write without a word about it. */
+/* Return the keys of a name, each between line ends. A name that is not UTF-8 has one key for each encoding in which
+ * programs on Windows and DOS store names, because they do not store which encoding it is. */
 static char *name_keys(const char *name)
 {
 	static const char *const labels[] = { "shift_jis", "ibm850", "gbk", "big5", "euc-kr", "ibm866", "cp1252" };
