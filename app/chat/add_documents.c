@@ -34,8 +34,8 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
-/* Tell the user which documents, from index `from` on, are searched for each question instead of being read whole.
- * All are told in one line, because a folder may have hundreds. */
+/* Tell the user which documents, from index `from` on, are searched for each question instead of being read whole. One
+ * line names all, because a folder may have hundreds. */
 static void say_searched(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
@@ -89,8 +89,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* The new document may have used up the free context, so that earlier documents are now searched instead of
-	 * read whole: then name all searched documents, else only the new one. */
+	/* If the new document has used up the free context, earlier documents are now searched instead of read whole.
+	 * Then name all searched documents, else only the new one. */
 	if (!rc && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	if (c->conv.n_doc > before)
@@ -99,7 +99,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-/* Show which page is being recognised: on the import's own progress line, if it has one; else by the front end. */
+/* Show which page is being recognised: on the progress line of the import, or by the front end if there is no such
+ * line. */
 static void on_page(int32_t page, int32_t pages, double left, void *ud)
 {
 	struct chat *c = ud;
@@ -161,7 +162,7 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 	return rc < 0 ? -1 : document_add(c, &doc, e);
 }
 
-/* Tell the user the token count of a document that was added together with others. */
+/* Tell the user how many tokens a document has that was added together with others. */
 static void say_added(struct chat *c, const struct document *d)
 {
 	struct str s = { 0 };
@@ -216,8 +217,8 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* Add standard input as a document, unless it is a terminal or empty. Reading a pipe that nobody writes to would
- * never end. So a pipe that is silent for a second is not read if FILEs are named; otherwise weir says that it
+/* Add standard input as a document, unless it is a terminal or empty. A read from a pipe that nobody writes to would
+ * never end. If no bytes come within a second, the pipe is not read if FILEs are named; else weir says that it
  * waits. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
@@ -287,7 +288,7 @@ void documents_prefill(struct chat *c, size_t from)
 		chat_index(c, from);
 	if (!c->interactive || (!whole && !replaced))
 		return;
-	if (!c->conv.tl) { /* a model on a server: each request contains the documents */
+	if (!c->conv.tl) { /* without a timeline the model is on a server, and each request contains the documents */
 		for (size_t i = from; i < c->conv.n_doc && !c->o.quiet; i++)
 			if (c->conv.doc[i].whole)
 				notice(c,

@@ -5,8 +5,8 @@
  * session, if a document grows, or if the session cannot be written. */
 #include "app/chat/chat_private.h"
 
-/* 1 if the index can be stored in the session's database. It refers to the stored documents, so every document
- * must be stored too. */
+/* 1 if the index can be stored in the session's database. The index refers to the session's documents, so all documents
+ * must be stored in the session. */
 static int in_store(struct chat *c)
 {
 	struct err e = { 0 };
@@ -37,8 +37,9 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index if it is not open, or if it must be in the other place (store or memory). To free text that is no
- * longer searched, an index in memory is rebuilt whenever a growing file has passed another TEXT_SEARCHED bytes. */
+/* Open the index if none is open, or move it between the store and memory if in_store() has changed. An index in memory
+ * is rebuilt whenever growing files have grown by another TEXT_SEARCHED bytes, to free text that is no longer
+ * searched. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
@@ -58,7 +59,7 @@ static int open_index(struct chat *c, struct err *e)
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: show progress after SHOW_FIRST, then every SHOW_EVERY */
 #define WAIT_MOST 15                         /* seconds that a question may wait until all passages are encoded */
 
-/* Show the progress of indexing; a callback of the index. Returns 1 if the user has stopped it. */
+/* Show the progress of indexing or encoding. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)
 {
 	double now = now_seconds(), spent = now - c->indexing.since, part = total ? (double)done / (double)total : 1;
@@ -100,7 +101,7 @@ int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t tot
 	return stop;
 }
 
-/* Decide whether to encode the rest of the passages now, for a front end with a queue of jobs. Returns what to do. */
+/* Decide, for a front end with a queue of jobs, whether the rest of the passages is encoded now. Returns what to do. */
 static int encoding_goes_on(struct chat *c, size_t done, size_t total)
 {
 	double rest = c->indexing.each * (double)(total - done);

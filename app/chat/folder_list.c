@@ -1,5 +1,5 @@
-/* app/chat/folder_list.c - the list of a conversation's folders and of the files in them that are no documents; the list
- * as text for the session (chat_private.h). */
+/* app/chat/folder_list.c - the list of a conversation's folders and of the files in them that are no documents; the
+ * list as text for the session (chat_private.h). */
 #include "app/chat/chat_private.h"
 
 #include <inttypes.h>
@@ -115,8 +115,8 @@ void folder_remove(struct conversation *conv, struct folder *f)
 
 /* ---- the session's text ----
  *
- * One line for each folder, "folder PATH", and behind it one for each of its files that are left out,
- * "WHY SIZE MTIME PATH". Paths with a line end are left out. */
+ * Each folder has a line "folder PATH". A line "WHY SIZE MTIME PATH" follows for each file of the folder that is left
+ * out. Paths that contain a newline are not written. */
 
 void folders_write(const struct conversation *conv, struct str *out)
 {

@@ -1,8 +1,8 @@
 /* app/chat/folders.c - folders whose files are documents: finds which files are new, changed or gone (chat_private.h).
  *
  * The session remembers the folders. Before each question their files are listed, and compared with the documents by
- * path, size and time: 10,000 files in some hundredths of a second, so that nothing has to watch the file system. Only
- * files that differ are read. */
+ * path, size and time: that takes some hundredths of a second for 10,000 files, so nothing has to watch the file
+ * system. Only files that differ are read. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static void look_todo(struct look *l, const struct doc_path *file, size_t doc)
 	l->todo[l->n_todo++] = (struct file_todo){ .file = file, .doc = doc };
 }
 
-/* A file of the list that is a document already. */
+/* Compare a file of the list with its document: note a changed file as one to read. */
 static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 {
 	struct document *d = &l->c->conv.doc[doc];
@@ -91,8 +91,8 @@ static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 		d->renewed = d->stored != 0; /* the new time of the file */
 }
 
-/* A document whose file is not in the list. It is gone; a file that is still there is no document any more if the folder
- * listed it before, because git ignores it now. */
+/* Handle a document whose file is not in the list, because the file is gone or git ignores it now. Note the document as
+ * gone; but if its file exists, and the user has added the file by name or opens the folder now, keep it. */
 static void look_missing(struct look *l, const struct tracked *t)
 {
 	const struct folder_file *left = left_find(l->f, t->path);
@@ -124,14 +124,14 @@ static void look_compare(struct look *l)
 		else if (!order)
 			look_known(l, &l->list.at[i++], l->tracked[k++].doc);
 		else if (folder_of(&l->c->conv, l->list.at[i].path) != l->f)
-			i++; /* of a folder in this one, which was opened, too */
+			i++; /* a file of a subfolder that was opened on its own */
 		else
 			look_todo(l, &l->list.at[i++], SIZE_MAX);
 	}
 	left_sort(l->f);
 }
 
-/* Drop the documents whose files are gone, and read what is to be read. Returns 0 or -1. */
+/* Drop the documents whose files are gone, and read new and changed files. Returns 0 or -1. */
 static int look_act(struct look *l, struct err *e)
 {
 	struct chat *c = l->c;
@@ -167,7 +167,8 @@ static int look_open(struct look *l, struct err *e)
 		return -1;
 	look_track(l);
 	look_compare(l);
-	/* A file that was left out because a document had its name and text may be needed now. */
+	/* A document has gone or changed. So compare again the files that were left out because a document had their
+	 * name and text. */
 	if (l->n_gone + l->n_changed && left_drop(l->f, 's'))
 		look_compare(l);
 	return 0;
@@ -182,7 +183,8 @@ static void look_close(struct look *l)
 	free(l->gone);
 }
 
-/* Append what has changed: "folder 'notes': 2 changed, 1 new, 1 gone: read anew". Appends nothing if nothing has. */
+/* Append what has changed: "folder 'notes': 2 changed, 1 new, 1 gone: read anew". Appends nothing if the folder is
+ * unchanged. */
 static void look_describe(const struct look *l, struct str *out)
 {
 	const struct {
@@ -274,8 +276,8 @@ static void say_opened(struct chat *c, const struct look *l, const char *what)
 	str_free(&s);
 }
 
-/* Check what was read of a folder that is opened. 0 = it is open; 1 = the user stopped the reading, and what was read
- * stays; -1 = error. */
+/* Check what was read of a folder that is being opened. 0 = the folder is open; 1 = the user stopped the reading, and
+ * the documents read so far stay; -1 = error. */
 static int check_opened(struct chat *c, const struct look *l, const char *what, int rc, struct err *e)
 {
 	if (rc < 0 && may_stay(c)) {

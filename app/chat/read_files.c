@@ -43,7 +43,8 @@ static void file_failed(struct files_read *out, const struct err *why)
 		str_addf(&out->failed, "%s%s", out->failed.n ? "; " : "", why->msg);
 }
 
-/* Put what a file became into the conversation. Returns what file_todo.became says. */
+/* Add the document that was read from a file, or replace the file's former document by it. Returns the value for
+ * file_todo.became. */
 static char doc_take(struct chat *c, struct file_todo *t, const struct doc *doc, struct err *e)
 {
 	size_t i = t->doc;
@@ -113,7 +114,7 @@ int files_read(struct chat *c, const char *what, struct file_todo *todo, size_t 
 	progress_init(&progress, c->o.quiet, 0, verb.p, "files");
 	c->n_noticed = 0;
 	session_log_defer(c->log, &c->conv, 1);
-	progress_init(&c->importing, c->o.quiet, 0, "", ""); /* for pages that are recognised */
+	progress_init(&c->importing, c->o.quiet, 0, "", ""); /* shows the pages that are recognised */
 	document_recognition(c);
 	signals_work(1);
 	for (size_t i = 0; i < n && !e->code; i++) {

@@ -12,14 +12,14 @@
 enum {
 	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	/* a text with more bytes than this per token of the context cannot fit: it is searched without counting its
-	 * tokens */
+	/* a text with more bytes than this for each token of the context cannot fit: its tokens are not counted, and it
+	 * is searched */
 	BYTES_HOPELESS = 16,
 	/* documents added together are all searched if they would fill more than this many contexts */
 	CONTEXTS_OF_MANY = 2,
 };
 
-/* Forget which documents are too many: some were removed. */
+/* Set many = 0 for all documents, so that is_one_of_many() computes it again. */
 static void documents_not_many(struct conversation *conv)
 {
 	for (size_t i = 0; i < conv->n_doc; i++)
@@ -94,7 +94,7 @@ void conversation_forget_documents(struct conversation *conv, const char *gone)
 	conv->prefix_known = 0;
 }
 
-/* 1 if the document before d was added together with d, and there were too many already. */
+/* 1 if the document before d was added together with d and has many = 1. */
 static int follows_many(const struct conversation *conv, const struct document *d)
 {
 	return d > conv->doc && d[-1].at == d->at && d[-1].many;
@@ -114,7 +114,7 @@ static int is_one_of_many(const struct conversation *conv, struct document *d)
 	return d->many;
 }
 
-/* 1 if --docs is auto. */
+/* 1 if the option --docs is "auto". */
 static int docs_auto(const struct conversation *conv)
 {
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
@@ -181,8 +181,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 		document_free(&conv->doc[--conv->n_doc]);
 		return -1;
 	}
-	/* With d, the documents added together may be too many for the context. Then all of them are searched, also
-	 * those that were to be read whole. */
+	/* With d, the documents added together may be too many for the context. Then all of them are searched,
+	 * including those that were to be read whole. */
 	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;

@@ -8,7 +8,7 @@
 
 void recognition_begin(const struct options *o, recognition_fn *progress, void *ud)
 {
-	static char kept[PATH_MAX]; /* the import does not copy it */
+	static char kept[PATH_MAX]; /* static, because the import keeps a pointer to it */
 	struct str folder = { 0 };
 
 	*kept = 0;
