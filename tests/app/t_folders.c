@@ -60,11 +60,11 @@ static void remove_files(void)
 	char command[120];
 
 	snprintf(command, sizeof command, "rm -rf %.70s", files);
-	if (system(command)) { /* only a directory is left */
+	if (system(command)) { /* on failure only a directory in /tmp stays behind */
 	}
 }
 
-/* A command about a file: its % is the directory with the folder. */
+/* Type a command. % in it stands for the directory that contains the folder. */
 static void do_file(struct scene *s, const char *line)
 {
 	struct str text = { 0 };
@@ -93,14 +93,14 @@ static void resume(struct scene *s)
 	s->c.o.quiet = 0;
 }
 
-/* Ask; the line about the folder must be `want`, or none if want is NULL. */
+/* Ask a question, and check the line about the folder. want: NULL = there must be no such line. */
 static void asks(struct scene *s, const char *want)
 {
 	do_line(s, "a question");
 	CHECK_MSG(want ? has(&s->said, want) : !has(&s->said, "folder 'f'"), "said: %s", str_text(&s->said));
 }
 
-/* The texts of the documents, sorted by name, with '|' between them. */
+/* Check the names and texts of the documents: "NAME:TEXT", sorted by name, with '|' between them. */
 static void documents(const struct scene *s, const char *want)
 {
 	struct str got = { 0 };
@@ -144,13 +144,13 @@ TEST(new_changed_and_vanished_files_are_found)
 	documents(&s, "a.txt:changed|c.txt:three|d.txt:four|e.txt:new");
 	asks(&s, NULL);
 
-	/* The session has all of it, and a later run reads nothing again. */
+	/* The session has stored all documents, and the next run reads no file again. */
 	resume(&s);
 	documents(&s, "a.txt:changed|c.txt:three|d.txt:four|e.txt:new");
 	asks(&s, NULL);
 	take("e.txt");
 	asks(&s, "[folder 'f': 1 gone]");
-	/* An equal size is no equal text. */
+	/* A file that changes without changing its size is read again. */
 	put("a.txt", "CHANGED");
 	set_time("a.txt", 2000);
 	asks(&s, "[folder 'f': 1 changed: read anew]");
@@ -158,7 +158,7 @@ TEST(new_changed_and_vanished_files_are_found)
 	documents(&s, "a.txt:CHANGED|c.txt:three|d.txt:four");
 	do_file(&s, "/open %/f");
 	CHECK(has(&s.said, "folder 'f': its 3 documents are there already"));
-	/* A fork has documents of its own. */
+	/* A fork changes its own documents only. */
 	do_line(&s, "/fork folder2");
 	put("sub/c.txt", "third");
 	asks(&s, "[folder 'f': 1 changed: read anew]");
@@ -191,7 +191,8 @@ TEST(a_file_that_moves_stays_a_document)
 	CHECK(!rename(from, to));
 	asks(&s, "[folder 'f': 1 new, 1 gone: read anew]");
 	documents(&s, "a.txt:one|b.txt:two");
-	/* Of two files with one name and text one is a document, until that one goes. */
+	/* Of two files with the same name and text only one is a document. When its file is removed, the other file
+	 * becomes a document. */
 	put("b.txt", "two");
 	put("sub/b.txt", "two");
 	asks(&s, NULL);
@@ -218,7 +219,7 @@ TEST(a_bad_file_never_stops_the_rest)
 	                  has(&s.said, "b.pdf"),
 	          "%s", s.said.p);
 	documents(&s, "a.txt:one|c.txt:three");
-	/* It is not read again, and not told again, until it changes. */
+	/* The damaged file is read and reported again only after it has changed. */
 	asks(&s, NULL);
 	resume(&s);
 	asks(&s, NULL);
@@ -246,7 +247,7 @@ TEST(what_the_user_drops_or_adds_stays_so)
 	resume(&s);
 	asks(&s, NULL);
 	documents(&s, "b.txt:two|c.log:three|d.log:four");
-	/* What git ignores from now on leaves, except what the user adds by its name. */
+	/* Documents that git ignores from now on are dropped, except one that the user adds by name. */
 	put(".gitignore", "*.log\n");
 	asks(&s, "[folder 'f': 2 gone]");
 	do_file(&s, "/open %/f/c.log");
@@ -312,7 +313,7 @@ TEST(what_was_read_before_a_stop_stays)
 	CHECK(has(&s.said, "folder 'f': 3 new: read anew"));
 	resume(&s);
 	CHECK_INT(s.c.conv.n_doc, 6);
-	/* Before a question, too: it is withdrawn. */
+	/* If the user stops the reading before a question, the question is withdrawn. */
 	for (int i = 6; i < 12; i++) {
 		snprintf(name, sizeof name, "%d.txt", i);
 		put(name, name);

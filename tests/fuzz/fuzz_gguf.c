@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct gguf *g = NULL;
 
 	if (gguf_parse(&g, "fuzz", data, n, &e)) {
-		/* A refusal must be one printable sentence of the model class, and leave nothing behind. */
+		/* A refusal must leave g at NULL, and set ERR_MODEL and one printable sentence. */
 		if (g || e.code != ERR_MODEL || strncmp(e.msg, "file 'fuzz': byte ", 18))
 			abort();
 		for (const char *p = e.msg; *p; p++)

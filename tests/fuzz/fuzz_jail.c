@@ -1,8 +1,8 @@
-/* tests/fuzz/fuzz_jail.c - libFuzzer target for the parser of the jail's output, sessions/import/records.c: `make fuzz`,
- * then build/fuzz/fuzz_jail [CORPUS].
+/* tests/fuzz/fuzz_jail.c - libFuzzer target for the parser of the jail's output, sessions/import/records.c: `make
+ * fuzz`, then build/fuzz/fuzz_jail [CORPUS].
  *
- * The first byte chooses the input: records of text or bytes as a subverted parser could send them; or a document or
- * output of pdftotext, which is converted and sent by jailed.c and must be received unchanged. */
+ * The first byte chooses the input: records of text or bytes, as a subverted parser could send them; or a document or
+ * output of pdftotext. jailed.c converts the latter and sends the result, which must be received unchanged. */
 #include "sessions/import/records.c"
 #include "sessions/import/jailed.c"
 

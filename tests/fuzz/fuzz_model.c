@@ -1,12 +1,14 @@
-/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, text encoders, a reader, a reranker and a LoRA adapter, with edited keys and shapes.
+/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, text encoders, a reader, a reranker and a LoRA
+ * adapter, with edited keys and shapes.
  *
  * 	make fuzz
- * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model        from the root of the source: the models lie in tests/vectors/models
+ * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model
  *
- * The first byte chooses the file that is edited: one of the models, or from 128 on the adapter. The rest are edits of
- * eight bytes: place (3), width (1), value (4). Places are bytes of the header outside long lists such as the
- * vocabulary, which fuzz_token and fuzz_gguf edit. A model that can be opened then computes some tokens: always, or in
- * the fast build for one input in USED_ONE_IN, because this takes longer than opening it. */
+ * Run it in the root of the source, because the models are in tests/vectors/models. The first byte chooses the file
+ * that is edited: one of the models, or from 128 on the adapter. The rest are edits of eight bytes: place (3), width
+ * (1), value (4). Places are bytes of the header outside long lists such as the vocabulary, which fuzz_token and
+ * fuzz_gguf edit. A model that can be opened then computes some tokens: always, or in the fast build for one input
+ * in USED_ONE_IN, because this takes longer than opening it. */
 #include <glob.h>
 #include <sys/mman.h>
 
@@ -62,7 +64,7 @@ static void read_models(void)
 	glob_t found;
 
 	if (glob("tests/vectors/models/*.gguf", 0, NULL, &found))
-		abort(); /* the current directory is not the root of the source */
+		abort(); /* the models were not found: run this from the root of the source */
 	for (size_t i = 0; i < found.gl_pathc && models < FILES; i++) {
 		FILE *f = fopen(found.gl_pathv[i], "rb");
 		struct base *b = &model[models++];
@@ -209,7 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (engine_open(&e, &o, &err)) {
 		if (!o.lora)
 			use_encoder(path[0]);
-		/* A refusal must be one printable sentence, and leave nothing behind. */
+		/* A refusal must leave e at NULL, and set an error with one printable sentence. */
 		if (e || !err.code || !*err.msg)
 			abort();
 		for (const char *p = err.msg; *p; p++)

@@ -1,8 +1,8 @@
-/* tests/fuzz/fuzz_ocr.c - libFuzzer target for what this process itself reads when text is recognised (sessions/import/ocr*.c,
- * picture.c): `make fuzz`, then build/fuzz/fuzz_ocr CORPUS build/fuzz/seeds/ocr.
+/* tests/fuzz/fuzz_ocr.c - libFuzzer target for what this process itself reads when text is recognised
+ * (sessions/import/ocr*.c, picture.c): `make fuzz`, then build/fuzz/fuzz_ocr CORPUS build/fuzz/seeds/ocr.
  *
- * The first byte chooses the input: a TIFF whose pictures are counted, the text that tesseract printed for a page, a file
- * of kept pages, the pages of a document with running heads, or a PDF whose language is looked for. */
+ * The first byte chooses the input: a TIFF whose pictures are counted, the text that tesseract printed for a page, a
+ * file of kept pages, the pages of a document with running heads, or a PDF whose language is looked for. */
 #include "sessions/import/ocr.c"
 #include "sessions/import/ocr_kept.c"
 #include "sessions/import/picture.c"
@@ -64,7 +64,7 @@ static void margins(const char *p, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* A copy of exact size: reading past the end is found. */
+	/* The copy has exactly this size, so that a sanitizer detects a read past its end. */
 	char *p = size > 1 ? malloc(size - 1) : NULL, language[16], names[OCR_LANGUAGES_MAX];
 	struct str note = { 0 };
 	struct err e = { 0 };

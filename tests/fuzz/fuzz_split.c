@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	}
 	snprintf(path, sizeof path, "%s/m-%05d-of-%05d.gguf", folder, named, count);
 	if (gguf_open(&g, path, &e)) {
-		/* A refusal must be one printable sentence, and leave nothing behind. */
+		/* A refusal must leave g at NULL, and set an error with one printable sentence. */
 		if (g || !e.code || !*e.msg)
 			abort();
 		for (const char *p = e.msg; *p; p++)

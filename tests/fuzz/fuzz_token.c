@@ -1,11 +1,11 @@
 /* tests/fuzz/fuzz_token.c - libFuzzer target: any bytes as a vocabulary, and any text for it.
  *
  *	make fuzz
- *	mkdir -p corpus && build/fuzz/fuzz_token -max_len=2048 corpus
+ * 	mkdir -p corpus && build/fuzz/fuzz_token -max_len=2048 corpus
  *
- * The first byte chooses: the rest is a GGUF file; or it is a series of choices from which a mostly well-formed file is
- * built, then a text with its ranges. The result of vocab_encode is compared with that of the simplest possible
- * encoder: no heap, no cutting at spaces, no cache of words. */
+ * The first byte chooses what the rest is: a GGUF file; or choices, from which a mostly well-formed file is built,
+ * followed by a text with its ranges. The result of vocab_encode() is compared with that of a simple encoder without
+ * heap, cutting at spaces and cache of words. */
 #include "engine/gguf/gguf.h"
 #include "engine/token/token_private.h"
 #include "tests/lib/mkgguf.h"
@@ -197,7 +197,7 @@ static void check_text(const struct vocab *v, struct input *in)
 		tokens_free(&got);
 		return;
 	}
-	if (v->info.encoder) { /* vocab_encode_ends() works without the cache of words */
+	if (v->info.encoder) { /* compare with vocab_encode_ends(), which does not use the cache of words */
 		struct token_ends ends = { 0 };
 
 		if (vocab_encode_ends(v, t.p, t.n, span, n_span, 0, &want, &ends, &e) || ends.n != want.n)
@@ -221,7 +221,7 @@ static void check_text(const struct vocab *v, struct input *in)
 	tokens_free(&want);
 }
 
-/* A vocabulary of up to 40 own tokens and, mostly, all bytes. */
+/* Build a vocabulary with up to 40 tokens from the input and, for most inputs, a token for each byte. */
 static void build(struct input *in, struct str *file)
 {
 	static const char *const pre[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o" };
@@ -303,7 +303,7 @@ static void build(struct input *in, struct str *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static const char fixed[] = "\0Hello, w\xc3\xb6rld 123\n  x"; /* a 0 for "no ranges", then the text */
+	static const char fixed[] = "\0Hello, w\xc3\xb6rld 123\n  x"; /* a 0, which means no ranges, then the text */
 	struct input in = { data, n };
 	struct str file = { 0 };
 	struct err e = { 0 };

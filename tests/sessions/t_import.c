@@ -163,7 +163,7 @@ TEST(encodings)
 	READS("h\0i\0,\0 \0\xac\x20\n\0", "hi, \xe2\x82\xac\n", "UTF-16LE", "a guess");
 	READS("\0h\0i\x30\x42\0\r\0\n\xd8\x3d\xdc\xa9", "hi\xe3\x81\x82\n\xf0\x9f\x92\xa9", "UTF-16BE", "a guess");
 	READS("mail: \x1b$B\x24\x22\x24\x24\x1b(B.\n", "mail: \xe3\x81\x82\xe3\x81\x84.\n", "ISO-2022-JP", "a guess");
-	/* some damage does not make good UTF-8 another encoding */
+	/* UTF-8 with a few damaged bytes is still taken for UTF-8 */
 	READS("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xff!",
 	      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 " FFFD "!", "UTF-8",
 	      "1 byte sequence");
@@ -236,7 +236,7 @@ TEST(formats_by_magic)
 	REFUSED("SQLite format 3\0", "SQLite");
 	REFUSED("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "soffice");
 	REFUSED("\0\0\xfe\xff\0\0\0a", "UTF-32");
-	/* signatures count only at the start */
+	/* signatures of formats count only at the beginning of a file */
 	READS("a text about %PDF-1.4 and PK\3\4\n", "a text about %PDF-1.4 and PK\3\4\n", "UTF-8", NULL);
 	READS("PK", "PK", "UTF-8", NULL);
 }
@@ -366,7 +366,7 @@ TEST(unreadable)
 	int root = !geteuid();
 
 	CHECK(!chmod(path, 0));
-	/* root may read everything, so become nobody for a moment */
+	/* root may read every file, so run this test as the user nobody */
 	if (root && (chmod(dir, 0755) || seteuid(65534)))
 		SKIP("cannot give up the rights of root");
 	refused(path, "cannot be opened: Permission denied");
@@ -387,7 +387,7 @@ TEST(size_cap)
 		refused(path, "has 1099511627776 bytes, the limit is 67108864");
 	CHECK(!truncate(path, DOC_BYTES_MAX));
 	refused(path, "binary file");
-	/* a file of exactly the limit is read; one that grows beyond it during the reading is not */
+	/* a file of exactly the limit is read; a file that grows beyond the limit while it is read is refused */
 	text = xmalloc(DOC_BYTES_MAX);
 	memset(text, 'a', DOC_BYTES_MAX);
 	path = write_file("large", text, DOC_BYTES_MAX);
@@ -515,7 +515,7 @@ TEST(standard_input)
 		close(fd);
 }
 
-/* Any bytes give text or a refusal. */
+/* Random bytes are read as text or refused. */
 TEST(random_bytes)
 {
 	char buf[600];

@@ -18,7 +18,7 @@ static void refused_bytes(const char *name, const char *p, size_t n, const char 
 
 #define REFUSED(name, bytes, want) refused_bytes(name, bytes, sizeof bytes - 1, want)
 
-/* A compound file: 512 bytes of header, then a directory with the root and these streams. */
+/* Check the refusal of a compound file: 512 bytes of header, then a directory with the root and these streams. */
 static void compound(const char *name, const char *const *streams, const char *want)
 {
 	char file[512 + 8 * 128] = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", *entry = file + 512;
@@ -128,7 +128,7 @@ TEST(sounds_films_and_pictures)
 	REFUSED("a.mid", "MThd\0\0\0\6", "a piece of music (MIDI), not a text");
 }
 
-/* What begins like one of them, but is a text. */
+/* Texts that begin nearly like a file of such a format. */
 TEST(texts)
 {
 	static const char *const texts[] = { "BZh is the sign of bzip2.",

@@ -196,7 +196,7 @@ TEST(docx_labels)
 	doc_free(&d);
 }
 
-/* The text before the damage is kept, and a note says where it ends. */
+/* The text before the damage is kept, and a notice says where it ends. */
 TEST(docx_damaged)
 {
 	struct doc d;
@@ -320,7 +320,7 @@ TEST(epub_chapters_in_other_encodings)
 	doc_free(&d);
 }
 
-/* iconv() accepts forms of five bytes, which UTF-8 does not have since 2003; one of them once made the whole book
+/* iconv() accepts forms of five bytes, which UTF-8 does not have since 2003; such a form once made a whole book
  * unreadable. */
 TEST(epub_chapter_of_five_byte_forms)
 {
@@ -451,18 +451,18 @@ TEST(pdf_pages_heads_and_feet)
 	CHECK_STR(d.text.p, "Report\n\none\n\ntwo\n\nthree or more");
 	check_headings(&d, "");
 	doc_free(&d);
-	/* Pages with no other text keep their head. */
+	/* Pages that have no other text keep their heads. */
 	pdf(HEAD "Slide\n\n1\n\f" HEAD "Slide\n\n2\n\f" HEAD "Slide\n\n3\n\f", &d);
 	CHECK_STR(str_text(&d.text), "Slide\n\nSlide\n\nSlide");
 	doc_free(&d);
-	/* Forms recur, too: a line is not a head if the rest of its block is kept. */
+	/* A form recurs on several pages: its first line is no running head, because the rest of its block stays. */
 	pdf(HEAD "Form of the mill\nName: Abe\n\f" HEAD "Form of the mill\nName: Bea\n\f" HEAD
 	         "Form of the mill\nName: Cyd\n\f",
 	    &d);
 	CHECK_STR(d.text.p,
 	          "Form of the mill\nName: Abe\n\nForm of the mill\nName: Bea\n\nForm of the mill\nName: Cyd");
 	doc_free(&d);
-	/* Two pages are too few to see what recurs. */
+	/* Two pages are too few for running heads. */
 	pdf(HEAD "Head\n" BODY "a\n\f" HEAD "Head\n" BODY "b\n\f", &d);
 	CHECK_STR(d.text.p, "Head\n\na\n\nHead\n\nb");
 	doc_free(&d);
@@ -521,7 +521,8 @@ TEST(pdf_numbers_at_the_edges)
 		}
 }
 
-/* Two numbers are too few to be page numbers; a line without a number three pages earlier does not help. */
+/* Numbers on two pages are too few to be page numbers. A line without a number, three pages earlier, does not count as
+ * a third. */
 TEST(pdf_two_numbers_at_one_place)
 {
 	struct doc d;
@@ -662,7 +663,7 @@ TEST(pdf_outline)
 	char *printed = laid_out("2 Begin & end\nThis is text.\nMiddle\n\f" BODY "of the\nMiddle\nbegins here.\n\f");
 
 	str_adds(&s, outline);
-	/* as pdftotext writes it */
+	/* escape '&' as pdftotext does */
 	for (const char *p = printed; *p; p++)
 		if (*p == '&')
 			str_adds(&s, "&amp;");
@@ -909,11 +910,12 @@ TEST(declared_encodings)
 	CHECK_STR(d.text.p, "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
 	CHECK_STR(d.encoding, "Windows-1251");
 	doc_free(&d);
-	/* Good UTF-8 that is declared as another encoding. */
+	/* Valid UTF-8 that is declared as another encoding. */
 	text("x.html", "<meta charset=ISO-8859-1><p>\xce\xb1\xce\xb2\xce\xb3", &d);
 	CHECK_STR(d.text.p, "\xce\xb1\xce\xb2\xce\xb3");
 	doc_free(&d);
-	text("x.html", "<meta charset=gb2312><p>\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5", &d); /* not valid GB 2312 */
+	/* the declared encoding, GB 2312, does not have these bytes */
+	text("x.html", "<meta charset=gb2312><p>\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5", &d);
 	CHECK_STR(d.text.p, "\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5");
 	CHECK_MSG(!d.notices.n, "unexpected note \"%s\"", d.notices.p);
 	doc_free(&d);

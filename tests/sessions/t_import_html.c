@@ -123,7 +123,7 @@ TEST(hidden_text_is_counted)
 	becomes("<style>@media print { .z { display: none } }</style><body><p class=z>shown", "shown");
 }
 
-/* Check the text of a page and the end of its first note. */
+/* Check the text of a page, and that its notices contain this text. */
 static void noted(const char *html, const char *want, const char *note)
 {
 	struct doc d;
@@ -134,7 +134,8 @@ static void noted(const char *html, const char *want, const char *note)
 	doc_free(&d);
 }
 
-/* As in browsers: names of HTML 5, also without their semicolon, numbers that mean Windows-1252, malformed comments. */
+/* These are read as in browsers: names of HTML 5 characters, also without semicolon; numbers that mean Windows-1252;
+ * malformed comments. */
 TEST(references_and_odd_comments)
 {
 	becomes("<p>Don&#146;t &#150; &#147;closed&#148; &#128;5&#133; 1914&#x97;18 &#129;&#0;",
@@ -212,7 +213,7 @@ TEST(what_a_browser_hides_is_left_out)
 		noted(hidden[i], "ab", "9 hidden characters were left out");
 }
 
-/* A page whose text is hidden until a script runs is kept, and a note says so. */
+/* The text of a page that is hidden until a script runs is kept, and a notice says so. */
 TEST(a_page_that_is_mostly_hidden_is_kept)
 {
 	noted("<h1>Bridge</h1><div style='visibility: hidden; opacity: 0;'><p>The bridge was mended in May. It took five days.</div>",
@@ -342,7 +343,7 @@ TEST(style_sheets_make_lines_and_hide_numbers)
 	becomes("<style>@media print {b {display: block}}</style>a<b>b</b>", "ab");
 	becomes("<style>.l {list-style: none outside}</style><ol class=l><li>a<li>b<ol><li>c</ol></ol><ol><li>d<li style='list-style-type:none'>e</ol>",
 	        "- a\n- b\n  1. c\n\n1. d\n- e");
-	/* A heading's link to itself. */
+	/* The sign of a heading's link to itself is left out. */
 	becomes("<h2>A#<a href='#a'>#</a></h2><h2>B<a href='#b'>§</a></h2><p>see <a href='#c'>#</a>",
 	        "A#\n\nB\n\nsee #");
 }
@@ -375,12 +376,13 @@ TEST(main_text)
 	page(html, &d);
 	CHECK(!strncmp(d.text.p, "T\n\nxxx", 6));
 	doc_free(&d);
-	/* Several articles are a list, so none of them is the main text; nor is a short <main>. */
+	/* Several articles are a list, so none of them is the main text. A short <main> is not the main text either. */
 	snprintf(html, sizeof html, "<p>a</p><article>%s</article><article>%s</article>", text, text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 605);
 	doc_free(&d);
-	/* When the row is joined to one line, it becomes shorter than the position where its main text ended. */
+	/* When the row's cells are joined to one line, the text becomes shorter than the stored offset of the end of
+	 * <main>. */
 	snprintf(html, sizeof html, "<table><tr><td>a<td>b<td>c<td>\n\n<main>%s\xc3\xa9</main><td></table>", text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 302);
@@ -395,8 +397,8 @@ TEST(main_text)
 	doc_free(&d);
 }
 
-/* Each paragraph repeats the inline elements left open by the previous one, so their number is limited; links count,
- * too. */
+/* Each paragraph repeats the inline elements that the previous one left open, so their number is limited. Links are
+ * such elements. */
 TEST(inline_elements_that_stay_open)
 {
 	struct str s = { 0 };

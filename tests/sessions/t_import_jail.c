@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process that tries to leave the jail is killed or refused;
- * what a parser needs works in it; model files are checked in it.
+ * inside the jail, what a parser needs works, and model files are checked.
  *
  * Each attempt runs in a child of its own, which enters the jail first. */
 #include "sessions/import/import_private.h"
@@ -24,7 +24,7 @@
 #include <seccomp.h>
 
 #define KILLED    1000 /* by SIGSYS */
-#define SIGNALLED 2000 /* plus the signal, if killed by another one */
+#define SIGNALLED 2000 /* SIGNALLED + n: killed by signal n, not SIGSYS */
 
 static char dir[] = "/tmp/weir-jail-XXXXXX";
 
@@ -250,12 +250,13 @@ TEST(a_good_model_file_is_read_once)
 	CHECK(fd >= 0 && to >= 0);
 	snprintf(command, sizeof command, "cp %s %s", model, copy);
 	CHECK(!system(command));
-	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg); /* asked not to remember it */
+	/* remember = 0: the list stays empty */
+	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg);
 	CHECK_MSG(!model_check(copy, list, 1, &e), "%s", e.msg);
 	once = bytes_of(list);
 	CHECK(once > 0);
 	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == once);
-	CHECK(!ftruncate(to, bytes_of(copy)) && !fchmod(to, 0644)); /* another time */
+	CHECK(!ftruncate(to, bytes_of(copy)) && !fchmod(to, 0644)); /* give the file another time of change */
 	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
 	/* A damaged file is not remembered. The reader in this process reports later what is wrong. */
 	CHECK(!ftruncate(to, 1000) && !model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
@@ -266,7 +267,7 @@ TEST(a_good_model_file_is_read_once)
 	unlink(copy);
 }
 
-/* A reader without a stack crashes, like a reader with a bug that a hostile file uses. */
+/* A reader with too small a stack crashes, as a reader does if a hostile file uses a bug in it. */
 TEST(a_reader_that_crashes_is_one_line)
 {
 	struct rlimit small = { 4096, 4096 };
@@ -413,7 +414,7 @@ TEST(files_cannot_be_asked_for)
 	for (size_t i = 0; i < LEN(kinds); i++) {
 		CHECK_INT(in_jail(kinds[i], stat_beside_the_flag), 1);
 		CHECK_INT(in_jail(kinds[i], statx_beside_the_flag), 1);
-		if (kinds[i] != JAIL_PARSE) /* it can open nothing at all */
+		if (kinds[i] != JAIL_PARSE) /* a jail for parsing opens no files at all */
 			CHECK_INT(in_jail(kinds[i], is_not_there), 0);
 	}
 }
@@ -520,7 +521,7 @@ TEST(nothing_is_parsed_without_a_jail)
 		              "no_new_privs cannot be set up (Operation not permitted)");
 }
 
-/* Only the jail of pdftotext fails; the jail of the parser of its output works. */
+/* Only the jail of pdftotext fails; the jail of the process that parses pdftotext's output works. */
 TEST(pdftotext_does_not_run_without_a_jail)
 {
 	if (syscall(444, NULL, 0, 1) <= 0)

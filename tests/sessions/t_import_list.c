@@ -17,7 +17,7 @@ static void put(const char *name)
 		fclose(f);
 }
 
-/* Check the paths, separated by blanks, or the error. */
+/* Check that doc_find() finds these paths, separated by blanks, or sets this error. */
 static void finds(const char *what, const char *want)
 {
 	struct doc_paths list;
@@ -97,7 +97,7 @@ static void write_file(const char *name, const char *text)
 		fclose(f);
 }
 
-/* Files of the current folder, of which .gitignore has the patterns. */
+/* Check which files of the current folder are listed if its .gitignore has these patterns. */
 static void keeps(const char *patterns, const char *want)
 {
 	write_file(".gitignore", patterns);
@@ -130,10 +130,10 @@ TEST(gitignore)
 	keeps("[x.c\n", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
 	/* a file in an ignored folder stays ignored */
 	keeps("a\n!a/x.log\n", "./b/[1].c ./b/end  ./x.c ./x.log");
-	/* the deepest file of patterns decides */
+	/* the .gitignore of the deepest folder decides */
 	write_file("a/.gitignore", "!x.log\nx.c\n");
 	keeps("*.log\n", "./a/x.log ./b/[1].c ./b/end  ./x.c");
-	/* the files above count inside a repository alone */
+	/* a .gitignore of a folder above is used only inside a repository */
 	CHECK(!chdir("a"));
 	finds(".", "./x.log");
 	CHECK(!unlink(".gitignore"));

@@ -1,4 +1,5 @@
-/* tests/sessions/t_import_mail.c - mail: headers, transfer encodings, forms of a text, quotations, attachments, mailboxes. */
+/* tests/sessions/t_import_mail.c - mail: headers, transfer encodings, forms of a text, quotations, attachments,
+ * mailboxes. */
 #include "sessions/import/mime.h"
 #include "tests/lib/test.h"
 
@@ -72,7 +73,7 @@ TEST(attachments)
 	        "2 attachments were left out: Prüfung.pdf, b; c.txt\n");
 	becomes("a.eml", HEAD "\r\na\r\n\r\nbegin 644 x.bin\r\n#86)C\r\n`\r\nend\r\nb\r\n",
 	        SHOWN "a\n\nb\n\nAttachments: x.bin", "1 attachment was left out: x.bin\n");
-	/* a type that is not UTF-8 is used in place of a missing name */
+	/* an attachment without a name is named by its type, even if the type is not valid UTF-8 */
 	becomes("a.eml", MULTI("mixed", PART("", "a") PART("Content-Type: \xd8x/y", "b")),
 	        SHOWN "a\n\nAttachments: Øx/y", "1 attachment was left out: Øx/y\n");
 }

@@ -14,7 +14,7 @@ static void read_text(const char *name, const char *s, struct doc *d)
 	CHECK_INT(d->type, DOC_TEXT);
 }
 
-/* The headings of a text, each "LEVEL TITLE|". All but manual pages keep the text as it is. */
+/* Check the headings of a text, each "LEVEL TITLE|". Also check that the text is unchanged, except for manual pages. */
 static void headings(const char *name, const char *s, const char *want)
 {
 	struct doc d;
@@ -140,11 +140,11 @@ TEST(texts_that_only_look_like_markup)
 {
 	struct doc d;
 
-	/* Rulers of a plain text. */
+	/* Rulers in plain text are no underlines of titles. */
 	headings("a.txt",
 	         "Text above\n\n=====================================\n\nmore of it.\n\n-----\n\nand the end\n", "");
 	headings("b.txt", "* a list\n* of things\n\n** more **\n\n\\section{no}\n", "");
-	/* A mail that quotes a manual page, and a patch. */
+	/* A mail that quotes a manual page, source code and a patch have no headings. */
 	headings("letter", "Hello,\n\n.SH NAME\n.TH X 1\nis how a page begins.\n", "");
 	for (const char *const *name = (const char *const[]){ "a.c", "a.patch", "a.py", NULL }; *name; name++) {
 		struct err e = { 0 };

@@ -1,9 +1,9 @@
-/* tests/sessions/t_import_ocr.c - pages without text and pictures (ocr*.c, pdf_scan.c, picture.c), with programs that stand
- * in for pdftotext, pdftoppm and tesseract.
+/* tests/sessions/t_import_ocr.c - pages without text and pictures (ocr*.c, pdf_scan.c, picture.c), with programs that
+ * stand in for pdftotext, pdftoppm and tesseract.
  *
- * The programs are this one, started under another name. A document is "%PDF-1.4" and a line for each page: "text WORDS",
- * "glyphs", or "scan WORDS" for a page without text, on which tesseract reads the words. Words may also say what
- * tesseract does instead: "hang", "crash", "fail", "endless", "open FILE". */
+ * The programs are this one, started under another name. A document is "%PDF-1.4" and a line for each page: "text
+ * WORDS", "glyphs", or "scan WORDS" for a page without text, on which tesseract reads the words. Words may also say
+ * what tesseract does instead: "hang", "crash", "fail", "endless", "open FILE". */
 #include "sessions/import/import.h"
 #include "tests/lib/test.h"
 
@@ -142,7 +142,7 @@ __attribute__((constructor)) static void act(int argc, char **argv)
 
 /* ---- the tests ---- */
 
-static struct str seen; /* what progress was told: "1/2 2/2 " */
+static struct str seen; /* pages of which progress was shown: "1/2 2/2 " */
 static int stop_at;     /* the page at which the user stops; 0 = none */
 static double stopped_at;
 
@@ -167,7 +167,7 @@ static void file_make(const char *name)
 	close(fd);
 }
 
-/* Let the programs be found, and recognised pages be kept. */
+/* Set PATH to the stand-ins, and the options of recognition. keeps: 1 = recognised pages are kept. */
 static void begin(const char *languages, int keeps)
 {
 	static int begun;
@@ -196,7 +196,8 @@ static void begin(const char *languages, int keeps)
 	doc_recognise_by(&(struct doc_recognition){ languages, keeps ? kept : NULL, on_page, NULL });
 }
 
-/* Import a document: its text with "[PAGE]" or "[PAGE recognised]" where pages begin, and its notices; or the error. */
+/* Import a document. Returns its text, with "[PAGE]" or "[PAGE recognised]" where pages begin, and its notices; or the
+ * error. */
 static const char *imported(const char *name, const char *bytes, size_t n)
 {
 	static struct str out;
@@ -259,7 +260,7 @@ TEST(lines_of_a_page)
 		"document 'a.pdf' holds no text on its 1 page: they are pictures (scanned?); tesseract recognises none");
 }
 
-/* A line that recurs at the top stays once; page numbers go. */
+/* Of lines that recur at the top of pages, the first one stays; page numbers are left out. */
 TEST(running_heads_of_recognised_pages)
 {
 	begin(NULL, 0);
@@ -325,7 +326,7 @@ TEST(a_page_is_recognised_once)
 	begin(NULL, 1);
 	CHECK_STR(pdf(doc), want);
 	CHECK_STR(str_text(&seen), "");
-	begin("deu", 1); /* other languages: recognised anew */
+	begin("deu", 1); /* with other languages, kept pages are not used */
 	pdf(doc);
 	CHECK_STR(str_text(&seen), "1/3 2/3 3/3 ");
 	begin(NULL, 0); /* nothing is kept */
@@ -333,7 +334,7 @@ TEST(a_page_is_recognised_once)
 	CHECK_STR(str_text(&seen), "1/3 2/3 3/3 ");
 }
 
-/* The end of a file of kept pages that a crash has cut off is no page. */
+/* A page is recognised again if a crash has cut off its record in the file of kept pages. */
 TEST(kept_pages_that_are_damaged)
 {
 	static const char doc[] = "scan alpha\nscan beta\n";
@@ -394,7 +395,7 @@ TEST(languages)
 
 #define PNG "\x89PNG\r\n\x1a\n|"
 
-/* Put a TIFF with `pages` directories into out; `circle`: the last one names the first as the next. */
+/* Write a TIFF with `pages` directories to out. circle: 1 = the last directory names the first one as the next. */
 static size_t tiff(unsigned char *out, int pages, int circle)
 {
 	size_t n = 8;

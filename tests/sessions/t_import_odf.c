@@ -148,7 +148,7 @@ TEST(headings)
 	CHECK_INT(d.mark[2].level, 2);
 	CHECK_INT(d.mark[6].level, 6);
 	doc_free(&d);
-	/* A heading that is an item of a list. */
+	/* A heading can be an item of a list. */
 	TEXT(LIST("L1", I(H("1", "A") SUB(I(H("2", "B"))))) P("c"), "a) A\n\na.3. B\n\nc");
 }
 
@@ -175,8 +175,7 @@ TEST(pages)
 	pages_are(BODY("text", SP("Brk", "a") P("b<text:soft-page-break/>c") SP("NoBrk", "d") SP("Brk", "e")),
 	          "1@a 2@c 3@e ");
 	pages_are(BODY("text", SP("New", "a") SP("New", "b") P("<text:soft-page-break/>c")), "7@a 7@b 8@c ");
-	/* Page marks that are incomplete are ignored: if the file says that it has three pages, or if a page would be
-	 * too long. */
+	/* Incomplete page marks are ignored: the file says that it has three pages, or a page would be too long. */
 	pages_are(BODY("text", P("a") "<text:soft-page-break/>" P("b")), "");
 	str_adds(&s, ROOT STYLES "<office:body><office:text>" P("a") SP("Brk", "b") "<text:p text:style-name='Brk'>");
 	for (int i = 0; i < 400; i++)

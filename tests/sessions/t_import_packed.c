@@ -1,4 +1,5 @@
-/* tests/sessions/t_import_packed.c - EPUB and DOCX: names of entries in every form, SVG pages, parts beside the text. */
+/* tests/sessions/t_import_packed.c - EPUB and DOCX: names of entries in every form, SVG pages, parts beside the
+ * text. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 #include "tests/lib/zip.h"
@@ -69,7 +70,8 @@ static struct str archive(const struct part *p, size_t n, unsigned flags)
 #define CONTAINER "<container><rootfiles><rootfile full-path='OPS/p.opf'/></rootfiles></container>"
 #define TWO       "<itemref idref='a'/></spine></package>"
 
-/* Check the text of a book with one chapter: its name in the archive, its link in the package file. */
+/* Check the text of a book with one chapter. name: the chapter's name in the archive; href: the link in the package
+ * file. */
 static void chapter(const char *name, const char *href, const char *type, unsigned flags, const char *body,
                     const char *want)
 {

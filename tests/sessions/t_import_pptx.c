@@ -62,7 +62,7 @@ TEST(slides)
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, d.text.n)->text, "2");
 	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 0)->text, "Oil & lamps");
 	doc_free(&d);
-	/* a slide counts once, a missing one is said */
+	/* a slide that is listed twice is written once, and a notice reports a missing slide */
 	CHECK(!convert(SLIDES("<p:sldId r:id='r2'/><p:sldId r:id='r2'/><p:sldId id='r9'/>"), "<x/>",
 	               SLD(SHAPE("", P("a")) "</x>"), &d, &e));
 	CHECK_STR(str_text(&d.text), "a");
@@ -132,7 +132,7 @@ TEST(refusals)
 	CHECK_STR(e.msg, "document 'a.pptx' is damaged: 'ppt/slides/slide1.xml' is not well-formed XML after line 1");
 }
 
-/* Tables in tables and shapes in shapes, however deep: the text is no longer than the file. */
+/* Deeply nested tables and shapes give a text that is not longer than the file. */
 TEST(deep_nesting)
 {
 	struct str s = { 0 };

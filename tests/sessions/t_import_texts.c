@@ -17,7 +17,7 @@ static void becomes(const char *name, const char *s, enum doc_type type, const c
 	doc_free(&d);
 }
 
-/* Any beginning of a file is read or refused with a message. */
+/* Check that any beginning of a file is read, or refused with a message. */
 static void cut_short(int (*import)(const char *, size_t, struct doc *, struct err *), const char *s)
 {
 	for (size_t n = 0; n < strlen(s); n++) {
