@@ -184,7 +184,7 @@ void document_row_drop(struct session_log *, struct document *);
 void document_rows_from(struct session_log *, struct conversation *, size_t i);
 /* Let the documents have the rows of the session, which is a fork of theirs. Returns 0 or -1. */
 int session_log_adopt(struct session_log *, struct conversation *, struct err *);
-/* Note that no session has the documents. */
+/* Forget which rows of a session the documents have: no session has them. */
 void session_log_no_documents(struct session_log *, struct conversation *);
 
 /* ---- cmd_stream.c ---- */

@@ -150,7 +150,7 @@ enum conversation_event_what {
 	/* the last message is an answer, which is empty or has the text that /continue extends */
 	EVENT_ANSWER_BEGAN,
 	EVENT_ANSWER_GREW,  /* the answer has one more token */
-	EVENT_ANSWER_ENDED, /* the answer is complete; turn: its figures */
+	EVENT_ANSWER_ENDED, /* the answer is complete; turn: its statistics */
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
 	EVENT_CLEARED,      /* all messages were removed */

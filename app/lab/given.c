@@ -42,7 +42,8 @@ static const struct longbench { const char *name; enum eval_metric metric; int32
 };
 /* clang-format on */
 
-/* How each form of record is made a prompt and the beginning of its answer. %c: the context, %i: the input. */
+/* Templates for each form of record. prompt: the user's message. head: how the answer begins. %c is replaced by the
+ * record's context, %i by its input. */
 /* clang-format off */
 static const struct { const char *prompt, *head; } forms[] = {
 	[QA] = {"Answer a question by the text below, in as few words as possible, and say nothing else.\n\n%c\n\nAnswer the question by the text above, in as "

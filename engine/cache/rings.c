@@ -300,7 +300,7 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* every ring accepts the first `size` + 1 tokens behind the sinks */
+	/* 1: every ring accepts the token, because it is among the first `size` + 1 behind the sinks */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {

@@ -27,11 +27,15 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* Numbers of columns of buffers (struct forward), enough for any layer. in: conv_in; conv: conv; delta: delta and
- * delta_gate; heads: alpha and beta; both: half of beta_alpha; gated: gate, and half of q_gate. halves: number of
- * groups of columns that deinterleave() copies to each of its outputs. */
+/* For each field the largest number of columns that any layer needs in buffers of struct forward. */
 struct mix_columns {
-	int32_t in, conv, delta, heads, both, gated, halves;
+	int32_t in;     /* conv_in */
+	int32_t conv;   /* conv */
+	int32_t delta;  /* delta, delta_gate */
+	int32_t heads;  /* alpha, beta */
+	int32_t both;   /* beta_alpha has twice as many */
+	int32_t gated;  /* gate; q_gate has twice as many */
+	int32_t halves; /* not columns: groups of columns that deinterleave() copies to each of its outputs */
 };
 static struct mix_columns largest_mix(const struct hparams *hp)
 {
@@ -47,7 +51,7 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 		most.delta = MAX(delta, most.delta);
 		most.heads = MAX(a->n_value_head, most.heads);
 		if (a->gated)
-			most.gated = a->n_head * a->head_dim;
+			most.gated = MAX(a->n_head * a->head_dim, most.gated);
 		if (a->grouped && a->n_value_head > most.both)
 			most.both = a->n_value_head;
 		if (a->gated && a->n_head > most.halves)

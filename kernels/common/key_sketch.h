@@ -32,7 +32,7 @@ static inline int32_t sketch_groups(int32_t head_dim)
 	return (head_dim - 1) / SKETCH_GROUP + 1;
 }
 
-/* Return the number of units of n values. */
+/* Return how many units of 32 bits n values take. */
 static inline int32_t sketch_units(int32_t n, int32_t bits)
 {
 	return (int32_t)(((int64_t)n * bits + 31) / 32);

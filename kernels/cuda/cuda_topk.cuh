@@ -22,7 +22,7 @@ enum {
 	TILE = 2048,    /* selected slots that a block sorts, if there are more than COUNTED */
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
 	/* COUNTS: words of a KV head. They are BINS counts of slots, then the number of finished blocks, the bin of
-	 * the k-th highest score, and the number of slots in higher bins. */
+	 * the k-th highest score, the number of slots in higher bins, and one word that is not used. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
 };

@@ -740,7 +740,7 @@ TEST(mouse)
 	CHECK(!shows("Keys everywhere"));
 	key("\33[<0;5;23M");
 	CHECK_INT(u->focus, ON_LINE);
-	key("\33[<0;5;5M"); /* after a click letters are still written, not keys */
+	key("\33[<0;5;5M"); /* after a click typed letters still go to the input line */
 	CHECK_STR(type("quiet"), "");
 	CHECK_STR(draft(), "quiet");
 	closed();

@@ -126,7 +126,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		const struct str *name = t->name.n ? &t->name : &t->title;
 		int room = a->w - 8 - 7, cols = (int)text_width(str_text(name), name->n);
 
-		/* If the name does not fit, leave it out: the possible answers must be visible. */
+		/* With fewer than 3 columns for the name, leave it out: the possible answers must be visible. */
 		if (room < 3 || !cols) {
 			put_left(a, 0, 0, a->w, ST_WARNING, "delete it? y/n", 14, p->ascii);
 			return;

@@ -114,7 +114,7 @@ struct transcript {
 	uint32_t source;
 	int behind;
 	uint64_t pos_stamp;
-	size_t pos_n; /* `line` is valid if the first pos_n bytes are laid out with stamp pos_stamp */
+	size_t pos_n; /* `line` is valid while stamp is pos_stamp and entry top has pos_n bytes laid out */
 
 	size_t jumped; /* question jumped to; SIZE_MAX = none */
 	struct find find;
