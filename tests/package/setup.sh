@@ -248,7 +248,6 @@ build() {
 	missing=$(missing_build)
 	if [ -z "$missing" ]; then
 		have pdftotext || install poppler || say "without pdftotext weir reads no PDF documents"
-		have tesseract || say "optional: with tesseract (Debian: tesseract-ocr) weir reads scanned pages and pictures"
 		return 0
 	fi
 	# Without a compiler libraries cannot be found, so count them all as missing.
@@ -259,6 +258,7 @@ build() {
 	have pdftotext || missing="$missing poppler"
 	# shellcheck disable=SC2086 # a list
 	install $missing || exit 1
+	have tesseract || say "optional: with tesseract (Debian: tesseract-ocr) weir reads scanned pages and pictures"
 	missing=$(missing_build)
 	[ -z "$missing" ] && return 0
 	# shellcheck disable=SC2086
