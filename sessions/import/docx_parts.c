@@ -1,7 +1,7 @@
 /* sessions/import/docx_parts.c - parts of a DOCX beside its text: documents of other formats that are inserted
  * (<w:altChunk>), comments, and diagrams. */
 #include "sessions/import/docx.h"
-#include "engine/base/utf8.h"
+#include "sessions/import/mime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,110 +34,23 @@ int docx_parts_want(const char *name)
 
 /* ---- web archives (MHTML) ---- */
 
-/* Find a header of a MIME part by its name, in any case. Returns the header's value, which ends at the line end; NULL:
- * the part has no such header. */
-static const char *mime_header(const char *p, const char *end, const char *name)
+/* Append the HTML of a web archive: the first part with the type text/html, or the whole body without parts. */
+static void unpack_mhtml(struct str *out, const char *p, size_t n)
 {
-	size_t k = strlen(name);
+	struct mime whole = mime_split(p, n), part;
+	struct str type = { 0 }, boundary = { 0 };
+	size_t at = 0;
 
-	for (; p && p < end && *p != '\n' && *p != '\r'; p = memchr(p, '\n', (size_t)(end - p)), p += p != NULL)
-		if ((size_t)(end - p) > k && !strncasecmp(p, name, k) && p[k] == ':')
-			return p + k + 1 + strspn(p + k + 1, " \t");
-	return NULL;
-}
-
-/* Return the byte behind the blank line that ends the headers at p. */
-static const char *mime_body(const char *p, const char *end)
-{
-	const char *a = memmem(p, (size_t)(end - p), "\n\r\n", 3), *b = memmem(p, (size_t)(end - p), "\n\n", 2);
-
-	if (a && (!b || a < b))
-		return a + 3;
-	return b ? b + 2 : end;
-}
-
-static int hex(char c)
-{
-	return byte_is_digit(c)       ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                              : -1;
-}
-
-static void decode_quoted(struct str *out, const char *p, const char *end)
-{
-	for (; p < end; p++) {
-		char c = *p;
-
-		if (c == '=' && end - p > 2 && hex(p[1]) >= 0 && hex(p[2]) >= 0) {
-			c = (char)(hex(p[1]) * 16 + hex(p[2]));
-			p += 2;
-		} else if (c == '=') { /* a line end that is not part of the text */
-			p += end - p > 1 && p[1] == '\r';
-			p += end - p > 1 && p[1] == '\n';
-			continue;
-		}
-		str_add(out, &c, 1);
+	mime_field(&whole, "Content-Type", &type);
+	if (!mime_param(str_text(&type), "boundary", &boundary))
+		mime_decode(&whole, out);
+	while (boundary.n && !out->n && mime_next(&whole, boundary.p, &at, &part)) {
+		str_clear(&type);
+		if (mime_field(&part, "Content-Type", &type) && mime_is(type.p, "text/html"))
+			mime_decode(&part, out);
 	}
-}
-
-static void decode_base64(struct str *out, const char *p, const char *end)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	unsigned bits = 0;
-	int n = 0;
-
-	for (; p < end && *p != '='; p++) {
-		const char *at = *p ? strchr(digits, *p) : NULL;
-
-		if (!at)
-			continue;
-		bits = bits << 6 | (unsigned)(at - digits);
-		if ((n += 6) >= 8) {
-			char c = (char)(bits >> (n -= 8));
-			str_add(out, &c, 1);
-		}
-	}
-}
-
-static void decode_part(struct str *out, const char *head, const char *p, const char *end)
-{
-	const char *how = mime_header(head, p, "Content-Transfer-Encoding");
-
-	if (how && !strncasecmp(how, "quoted-printable", 16))
-		decode_quoted(out, p, end);
-	else if (how && !strncasecmp(how, "base64", 6))
-		decode_base64(out, p, end);
-	else
-		str_add(out, p, (size_t)(end - p));
-}
-
-/* Append the HTML of a web archive: the first part with the type text/html. */
-static void unpack_mhtml(struct str *out, const char *p, const char *end)
-{
-	const char *body = mime_body(p, end), *name = memmem(p, (size_t)(body - p), "boundary=", 9), *type;
-	struct str mark = { 0 };
-
-	if (!name) {
-		decode_part(out, p, body, end);
-		return;
-	}
-	name += 9 + (name[9] == '"');
-	str_adds(&mark, "--");
-	str_add(&mark, name, strcspn(name, "\"; \r\n"));
-	for (p = body; (p = memmem(p, (size_t)(end - p), mark.p, mark.n)); p = body) {
-		p += mark.n;
-		p += strspn(p, " \t\r");
-		p += p < end && *p == '\n';
-		body = mime_body(p, end);
-		type = mime_header(p, body, "Content-Type");
-		if (type && !strncasecmp(type, "text/html", 9)) {
-			const char *to = memmem(body, (size_t)(end - body), mark.p, mark.n);
-			decode_part(out, p, body, to ? to : end);
-			break;
-		}
-	}
-	str_free(&mark);
+	str_free(&type);
+	str_free(&boundary);
 }
 
 /* ---- inserted documents ---- */
@@ -200,9 +113,11 @@ int docx_chunk(struct writer *w, const struct zip *zip, const struct xml_attr *i
 	if (z->n > 5 && !memcmp(z->p, "{\\rtf", 5))
 		return write_converted(w, rtf_import, z);
 	if (ends_in(z->name, ".mht") || ends_in(z->name, ".mhtml")) {
-		unpack_mhtml(&html, z->p, z->p + z->n);
-		if (!html.n)
+		unpack_mhtml(&html, z->p, z->n);
+		if (!html.n) {
+			str_free(&html);
 			return -1;
+		}
 	}
 	writer_gap(w, GAP_BLOCK);
 	charset_decode_page(html.n ? html.p : z->p, html.n ? html.n : z->n, &text);

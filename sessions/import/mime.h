@@ -1,4 +1,5 @@
-/* sessions/import/mime.h - parts of a mail message (RFC 5322, 2045 to 2047, 2231); private to mime.c and mail.c. */
+/* sessions/import/mime.h - parts of a mail message (RFC 5322, 2045 to 2047, 2231); for mail.c, and docx_parts.c, which reads web
+ * archives. */
 #ifndef WEIR_IMPORT_MIME_H
 #define WEIR_IMPORT_MIME_H
 

@@ -54,6 +54,17 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
+void passage_rows_copy(sqlite3_stmt *st, struct passage_rows *out)
+{
+	size_t bytes;
+	const void *rows = db_bytes(st, 4, 1, &bytes);
+
+	out->id = sqlite3_column_int64(st, 0);
+	out->n = bytes / sizeof *out->at;
+	out->at = xmalloc(bytes + 1);
+	memcpy(out->at, rows, bytes);
+}
+
 /* Read the sentences of the text with the hash out->hash. 1 = *out has them; 0 = the text is not indexed; -1 = error;
  * db_index_damaged() then tells whether the index is damaged. */
 static int rows_find(struct passage_index *x, struct passage_rows *out, struct err *e)
@@ -65,13 +76,7 @@ static int rows_find(struct passage_index *x, struct passage_rows *out, struct e
 	if (rc > 0 && !passage_rows_ok(st)) {
 		rc = index_damaged(x, e);
 	} else if (rc > 0) {
-		size_t bytes;
-		const void *rows = db_bytes(st, 4, 1, &bytes);
-
-		out->id = sqlite3_column_int64(st, 0);
-		out->n = bytes / sizeof *out->at;
-		out->at = xmalloc(bytes + 1);
-		memcpy(out->at, rows, bytes);
+		passage_rows_copy(st, out);
 	}
 	db_put(x->db, st);
 	return rc;

@@ -85,6 +85,8 @@ int passage_rows_write(const struct passage_index *, struct db *, const char *sq
                        const struct passage_rows *, struct err *);
 /* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */
 int passage_rows_ok(sqlite3_stmt *st);
+/* Copy the sentences of such a row, which is good, to *out; its hash stays. The caller frees out->at. */
+void passage_rows_copy(sqlite3_stmt *st, struct passage_rows *out);
 /* Compute the checksum of a row of table passages. */
 int64_t passage_rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */

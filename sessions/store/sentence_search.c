@@ -86,16 +86,10 @@ static void rows_merge(struct row_list *f)
 
 /* ---- texts of the sentences ---- */
 
-struct text_rows {
-	int64_t id;
-	size_t n;
-	struct sentence *at;
-};
-
 /* Load the sentences of the text to which index row `row` belongs. *out: all zero before the first call; each call
  * frees the sentences of the call before, and the caller frees out->at at the end. 1 = loaded; also 1 if the text's row
  * is damaged, and *out is then empty. 0 = no text; -1 = error. */
-static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
+static int text_of(struct passage_index *x, int64_t row, struct passage_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =
 		db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1",
@@ -103,16 +97,9 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	int rc = st ? db_step(x->db, st, e) : -1;
 
 	free(out->at);
-	*out = (struct text_rows){ 0 };
-	if (rc > 0 && passage_rows_ok(st)) {
-		size_t bytes;
-		const void *rows = db_bytes(st, 4, 1, &bytes);
-
-		out->id = sqlite3_column_int64(st, 0);
-		out->n = bytes / sizeof *out->at;
-		out->at = xmalloc(bytes + 1);
-		memcpy(out->at, rows, bytes);
-	}
+	*out = (struct passage_rows){ 0 };
+	if (rc > 0 && passage_rows_ok(st))
+		passage_rows_copy(st, out);
 	db_put(x->db, st);
 	return rc;
 }
@@ -121,7 +108,7 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 static int rows_place(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
                       struct err *e)
 {
-	struct text_rows t = { 0 };
+	struct passage_rows t = { 0 };
 	int rc = 0;
 
 	for (size_t i = 0; i < f->n && rc >= 0; i++) {

@@ -1,5 +1,6 @@
 /* tests/sessions/t_import_pptx.c - PowerPoint presentations: slides, titles, lists, tables, notes, what is left out. */
 #include "sessions/import/import_private.h"
+#include "tests/lib/cut_short.h"
 #include "tests/lib/test.h"
 #include "tests/lib/zip.h"
 
@@ -156,13 +157,5 @@ TEST(cut_short)
 	size_t n;
 	char *p = zip(parts, LEN(parts), &n);
 
-	for (size_t k = 0; k < n; k++) {
-		struct doc d = { 0 };
-		struct err e = { 0 };
-		char *copy = xstrndup(p, k);
-
-		CHECK(pptx_import(copy, k, &d, &e) ? *e.msg : d.text.n > 0);
-		free(copy);
-		doc_free(&d);
-	}
+	check_cut_short(pptx_import, p, n);
 }

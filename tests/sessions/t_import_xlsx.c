@@ -1,5 +1,6 @@
 /* tests/sessions/t_import_xlsx.c - Excel workbooks: values and their formats, places of cells, sheets, limits. */
 #include "sessions/import/xlsx.h"
+#include "tests/lib/cut_short.h"
 #include "tests/lib/test.h"
 #include "tests/lib/zip.h"
 
@@ -221,13 +222,5 @@ TEST(cut_short)
 	size_t n;
 	char *p = zip(parts, LEN(parts), &n);
 
-	for (size_t k = 0; k < n; k++) {
-		struct doc d = { 0 };
-		struct err e = { 0 };
-		char *copy = xstrndup(p, k);
-
-		CHECK(xlsx_import(copy, k, &d, &e) ? *e.msg : d.text.n > 0);
-		free(copy);
-		doc_free(&d);
-	}
+	check_cut_short(xlsx_import, p, n);
 }
