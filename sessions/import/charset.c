@@ -152,8 +152,8 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* Convert a byte in Adobe's Symbol encoding to UTF-8. The parts of which large brackets are drawn have no text
- * form and become bullets. */
+/* Convert a byte in Adobe's Symbol encoding to UTF-8. Pieces of which large brackets are put together have no text form
+ * and become bullets. */
 const char *charset_symbol(unsigned char c)
 {
 	static const char *const low[] = {    /* from 0x20 on */

@@ -82,7 +82,7 @@ static void close_all(int *fd, int n)
 
 int child_start(struct child *c, const char *type, const char *const *more, int in, int out)
 {
-	int fd[4] = { -1, -1, -1, -1 }; /* two pipes */
+	int fd[4] = { -1, -1, -1, -1 }; /* pipes for standard output and standard error */
 
 	*c = (struct child){ .pid = -1, .out = -1, .err = -1, .most = OUTPUT_MAX };
 	if (in < 0 || (out < 0 && pipe2(fd, O_CLOEXEC)) || pipe2(fd + 2, O_CLOEXEC) ||
@@ -146,7 +146,7 @@ static int take_message(struct child *c)
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
-	/* If a read ends inside the message, it is missed; but pdftotext repeats the message for each font. */
+	/* A message that is divided between two reads is missed. But pdftotext repeats the message for each font. */
 	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }

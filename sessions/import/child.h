@@ -14,7 +14,7 @@
 
 struct child {
 	pid_t pid;          /* -1: not started, or ended */
-	int out, err;       /* pipes; -1: closed, or another child reads it */
+	int out, err;       /* read ends of pipes: standard output and error; -1: closed, or another child reads it */
 	struct str message; /* standard error so far */
 	int no_tables;      /* 1: pdftotext reported missing tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */
@@ -32,13 +32,13 @@ char *program_find(const char *name);
 /* Copy bytes to an anonymous file in memory. Returns its descriptor, at the beginning of the file; -1 on error. */
 int child_file(const char *p, size_t n);
 /* Start a child whose standard input is `in`. Its standard output is `out`, or for -1 a new pipe that child_listen()
- * reads. type, more: argv[2] and the following of the jailed process (import_private.h); more ends with NULL, and may
- * be NULL. -1: not started; errno says why. */
+ * reads. type, more: argv[2] and the later arguments of the jailed process (import_private.h); more ends with NULL, and
+ * may be NULL. -1: not started; errno says why. */
 int child_start(struct child *, const char *type, const char *const *more, int in, int out);
 /* child_start() with the bytes p[n] as standard input and a new pipe as standard output. */
 int child_start_on(struct child *, const char *type, const char *const *more, const char *p, size_t n);
-/* Read the pipes of one or two children (second may be NULL) to their ends, and wait for the children to exit. If a
- * child still runs after so many seconds, kill it and return. If both still run, kill only the first child. */
+/* Read the pipes of one or two children (second may be NULL) to their ends, and wait for the children to exit. A child
+ * that still runs after `seconds` is killed, and the function returns. If both still run, only the first is killed. */
 void child_listen(struct child *, struct child *second, double seconds);
 /* Write why the child ended without a complete output, as a clause for an error message. */
 void child_describe(const struct child *, char *out, size_t cap);
@@ -56,7 +56,7 @@ struct records {
 };
 /* Parse all records. raw: 1 = the text may be any bytes. Returns 0, or -1 if the records are incomplete or invalid. */
 int take_records(struct records *, const char *p, size_t n, int raw);
-/* Take the document from a child that has ended. On -1 e->msg is a sentence with this name of the document. */
+/* Take the document from the output of a child that has ended. name: for the sentence in e->msg after -1. */
 int child_document(struct child *, const char *name, int raw, struct doc *d, struct err *e);
 int valid_text(const char *p, size_t n); /* 1 for UTF-8 without NUL */
 

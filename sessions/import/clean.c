@@ -3,7 +3,7 @@
  * ("data:").
  *
  * A carriage return ends a line, as a newline does. A line is left out only if it is a state of a progress line and the
- * next line is a later state of the same. */
+ * next line is a later state of the same progress line. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -104,8 +104,8 @@ static size_t delete_escapes(struct str *t)
 
 /* ---- lines ---- */
 
-/* State of printing lines. cell: the characters of the current line; struck, states: how many overstruck characters and
- * progress states were left out. */
+/* State of printing lines, that is, of computing what a terminal shows of them. cell: the characters of the current
+ * line; struck, states: how many overstruck characters and progress states were left out. */
 struct printer {
 	int32_t *cell;
 	size_t cap;
@@ -113,7 +113,7 @@ struct printer {
 	size_t struck, states;
 };
 
-/* Print s[n] with its backspaces: "_\bx" and "x\bx" are x. */
+/* Print s[n] with its backspaces: "_\bx" and "x\bx" print x. */
 static void print_cells(struct printer *r, const char *s, size_t n, struct str *out)
 {
 	size_t at = 0, used = 0;
@@ -157,7 +157,8 @@ static int is_overstrike(const struct str *line, const struct str *over)
 	return 1;
 }
 
-/* 1 if the line looks like a state of a progress line: "10%", "3/40", "1.2 MB/s", a bar, turning dots. */
+/* 1 if the line looks like a state of a progress line: "10%", "3/40", "1.2 MB/s", a bar, or a spinner of Braille
+ * dots. */
 static int is_state(const char *p, size_t n)
 {
 	static const char *const signs[] = { "B/s", "it/s", "===", "###", "\xe2\x96\x88", "ETA" };
@@ -183,11 +184,11 @@ static int is_state(const char *p, size_t n)
 	for (size_t i = 0; i < LEN(signs); i++)
 		if (memmem(p, n, signs[i], strlen(signs[i])))
 			return 1;
-	return n > 3 && !memcmp(p, "\xe2\xa0", 2); /* turning dots, U+2800 and on */
+	return n > 3 && !memcmp(p, "\xe2\xa0", 2); /* Braille dots, U+2800 and later */
 }
 
-/* 1 if a and b begin with the same ASCII letters, other characters ignored: at least half of the letters of the text
- * that has fewer. */
+/* 1 if the ASCII letters of a and b begin alike; other characters are ignored. The common beginning must have at least
+ * half of the letters of the text with fewer letters. */
 static int is_similar(const struct str *a, const struct str *b)
 {
 	size_t i = 0, k = 0, alike = 0, letters_a = 0, letters_b = 0;
@@ -207,7 +208,7 @@ static int is_similar(const struct str *a, const struct str *b)
 	return 2 * alike >= MIN(letters_a, letters_b);
 }
 
-/* 1 if the lines differ only in a turning dash: "| wait", "/ wait". */
+/* 1 if the lines differ only in a spinner at their beginning or end: "| wait", "/ wait". */
 static int is_turn(const struct str *a, const struct str *b)
 {
 	static const char dash[] = "|/-\\";
@@ -223,7 +224,8 @@ static int is_same(const struct str *a, const struct str *b)
 	return a->n == b->n && !memcmp(str_text(a), str_text(b), a->n);
 }
 
-/* Print s[n], a line with carriage returns or backspaces, at `to`. Returns its length, which is at most n. */
+/* Print the line s[n], which has carriage returns or backspaces, to `to`. Returns the length of the result, which is at
+ * most n. */
 static size_t print_line(struct printer *r, const char *s, size_t n, char *to)
 {
 	struct str swap;
@@ -331,7 +333,8 @@ static int is_base64(char c)
 	return byte_is_alnum(c) || c == '+' || c == '/' || c == '=' || c == '-' || c == '_' || c == '%';
 }
 
-/* Return the end of the base64 text at p. The next line belongs to the text if it has no other characters. */
+/* Return the end of the base64 text at p. The text continues on the next line if that line has only base64
+ * characters. */
 static const char *base64_end(const char *p, const char *end)
 {
 	for (;;) {
@@ -350,7 +353,8 @@ static const char *base64_end(const char *p, const char *end)
 	}
 }
 
-/* Return the end of the data of an address. p: after "data:". *comma: where the data begins. NULL: no such address. */
+/* Return the end of the data in a "data:" address. p: after "data:". *comma: where the data begins. NULL: the text is
+ * no such address. */
 static const char *data_end(const char *p, const char *end, const char **comma)
 {
 	const char *at = p;

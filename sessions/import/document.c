@@ -167,7 +167,7 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 		out->encoding = "UTF-8";
 	if (type != DOC_GZIP)
 		doc_mark_paragraphs(out);
-	/* A stopped import may lack marks. */
+	/* The document of a stopped import may lack marks, so it is dropped. */
 	if (import_stopped()) {
 		doc_free(out);
 		return import_refuse_stopped(doc_shown(name), e);

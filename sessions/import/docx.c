@@ -344,7 +344,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->font = v ? symbol_font(v->value, v->n) : 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript: number of half points */
+	} else if (!strcmp(name, "position")) { /* superscript of LibreOffice, raised by half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }

@@ -12,7 +12,7 @@ int docx_is_on(const struct xml_attr *, size_t n);
 /* The form field that was read last. */
 struct docx_form {
 	struct form_field field;
-	int open; /* 1: inside its <w:ffData> */
+	int open; /* 1: inside the field's <w:ffData> */
 };
 /* Handle the start or end of an element. Returns 1 if the element is part of a form field's data. */
 int docx_form_start(struct docx_form *, const char *name, const struct xml_attr *, size_t n);

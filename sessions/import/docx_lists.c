@@ -17,7 +17,7 @@ struct numbering {
 };
 struct list {
 	long id;
-	int of; /* index into numbering[]; -1 = none */
+	int of; /* the list's numbering, an index into numbering[]; -1 = none */
 	int used;
 	long override[LIST_LEVELS]; /* start override of each level; -1 = none */
 };

@@ -22,7 +22,7 @@ struct epub {
 	char *package; /* path of the package file */
 	struct item *item;
 	size_t n_item;
-	char **spine; /* ids */
+	char **spine; /* ids of manifest items, in reading order */
 	size_t n_spine;
 	struct label *label;
 	size_t n_label;

@@ -1,7 +1,8 @@
 /* sessions/import/fb2.c - converts FictionBook 2: one XML file, alone or in a zip archive.
  *
- * The book's title is a heading, before its authors and annotation; sections have headings by their depth. Verses are
- * lines. Notes follow at the end, as "[1] text". Pictures and other binary data are left out. */
+ * The book's title becomes a heading; its authors and annotation follow. Titles of sections become headings whose level
+ * is the depth of the section. Verses are lines. Notes follow at the end, as "[1] text". Pictures and other binary data
+ * are left out. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 

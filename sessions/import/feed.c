@@ -6,13 +6,13 @@
 
 #define TITLE_BYTES_MAX 1000
 
-/* The feed, before its first entry, or the entry that is read. */
+/* What was read of the feed itself, before its first entry, or of the current entry. */
 struct feed {
 	struct writer *w;
-	int level; /* of its title: 1 = the feed, 2 = an entry */
+	int level; /* level of the title's heading: 1 = the feed's, 2 = an entry's */
 	struct str title, date, summary, text;
-	struct str *into; /* one of these, while its element is open; or NULL */
-	int depth;        /* open elements inside that element */
+	struct str *into; /* the string above that receives the text of the open element; NULL: none */
+	int depth;        /* elements that are open inside this element */
 	int plain;        /* 1: the element holds plain text or elements; 0 = text that is HTML */
 };
 
@@ -21,7 +21,7 @@ static int is_entry(const char *name)
 	return !strcmp(name, "item") || !strcmp(name, "entry");
 }
 
-/* Write what was read and begin an entry of this level. */
+/* Write what was read, and begin an entry whose title has this level. */
 static void entry_write(struct feed *x, int level)
 {
 	const struct str *text = x->text.n ? &x->text : &x->summary;
@@ -43,7 +43,7 @@ static void entry_write(struct feed *x, int level)
 	x->level = level;
 }
 
-/* Return where the text of an element belongs, unless an element before it has filled that; NULL: nowhere. */
+/* Return the string that receives the text of an element; NULL: there is none, or an earlier element has filled it. */
 static struct str *place_of(struct feed *x, const char *name)
 {
 	static const struct {

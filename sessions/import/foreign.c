@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum place {
-	FIRST,  /* bytes of the file */
+	FIRST,  /* bytes at an offset of the file */
 	XML,    /* anywhere in the first XML_HEAD bytes of a file that begins with '<' */
 	STREAM, /* stream of a compound file, the container of old Office programs */
 	ENTRY,  /* entry of a zip archive */
@@ -17,8 +17,8 @@ struct foreign {
 	enum place place;
 	uint16_t at; /* FIRST: offset of the bytes */
 	uint8_t n;
-	const char *bytes;  /* '?' is any byte; STREAM, ENTRY: its name */
-	const char *what;   /* completes "is ..." */
+	const char *bytes;  /* '?' stands for any byte; STREAM, ENTRY: name of the stream or entry */
+	const char *what;   /* completes the sentence "document NAME is ..." */
 	const char *advice; /* what to do with the file; NULL: it cannot become a text */
 };
 
@@ -31,7 +31,7 @@ struct foreign {
 #define COMPOUND    "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 #define ZIP         "PK\3\4"
 
-/* Of the rows with the same place, the first one that fits is used. */
+/* If several rows with the same place fit, the first of them is used. */
 /* clang-format off */
 static const struct foreign foreigns[] = {
 	{ STREAM, 0, ROW("EncryptedPackage"), "encrypted", "its text cannot be read without the password" },

@@ -112,7 +112,7 @@ void css_strip_comments(struct str *out, const char *p, size_t n)
 				mark = strlen(marks[i]);
 		p += mark;
 		if (mark)
-			continue; /* a comment may follow */
+			continue; /* another comment may follow */
 		if (quote)
 			quote = *p == quote || *p == '\n' ? 0 : quote;
 		else if (*p == '"' || *p == '\'')
@@ -222,7 +222,7 @@ void css_declarations(struct css_values *v, const char *p, const char *end)
 	while (p < end) {
 		const char *to = css_scan(p, end, ";{");
 
-		if (to < end && *to == '{') { /* a nested rule */
+		if (to < end && *to == '{') { /* a nested rule: not read */
 			to = css_block_end(to + 1, end);
 		} else {
 			declaration(v, p, to);
@@ -300,7 +300,7 @@ static enum css_match query(char *s)
 		else if (!strcmp(s, "or"))
 			return CSS_UNSURE;
 		else if (strcmp(s, "and") && strcmp(s, "only") && strcmp(s, "all") && strcmp(s, "screen"))
-			is = CSS_NO; /* print */
+			is = CSS_NO; /* a query for another medium, such as "print" */
 		s[n] = end;
 		s += n;
 	}

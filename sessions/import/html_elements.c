@@ -70,7 +70,7 @@ static void begin_item(struct html *h, const GumboNode *node)
 	for (int i = h->depth - 1; i >= 0 && !list; i--)
 		if (h->frame[i].list)
 			list = &h->frame[i];
-	/* The number of an outer item that begins with this list stays before it: "1. - text". */
+	/* If an outer item begins with this list, the number of the outer item stays before the label: "1. - text". */
 	if (prefix->n < 2 || prefix->p[prefix->n - 2] == '-') {
 		str_clear(prefix);
 		for (int i = 1; i < h->lists && i < 8; i++)
@@ -209,7 +209,7 @@ static void begin_block(struct html *h, struct html_frame *f, const char *name, 
 	}
 }
 
-/* Write what stands for an element without contents. */
+/* Write what an element without contents stands for, such as a line break. */
 static void void_element(struct html *h, const char *name, const GumboNode *node)
 {
 	if (h->skip)
@@ -360,7 +360,7 @@ static void end_frame(struct html *h, struct html_frame *f)
 	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
 		html_cell_end(h, f);
 	if (!strcmp(f->name, "li"))
-		str_clear(&w->prefix); /* an empty item has not used its label */
+		str_clear(&w->prefix); /* an empty item has not used its label: drop the label */
 	if (f->list && h->lists)
 		writer_gap(w, GAP_LINE);
 	else if (f->is & BLOCK)

@@ -30,7 +30,7 @@ struct html_frame {
 	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
 	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
-	const char *separators, *close; /* of <mfenced>; belong to the page's tree */
+	const char *separators, *close; /* attributes of <mfenced>; the page's tree owns them */
 	unsigned parts;                 /* child elements that have begun so far */
 	/* part of a formula: what writer_part_begin() returned, and the value that n_main + n_article had then */
 	size_t part_begin, ranges;
@@ -41,7 +41,7 @@ struct html_frame {
 
 /* An open table. */
 struct html_grid {
-	size_t column;            /* of the next cell */
+	size_t column;            /* column of the next cell */
 	long below[HTML_COLUMNS]; /* for each column, rows below the current one that a cell reaches into (rowspan) */
 };
 
@@ -50,8 +50,8 @@ struct html {
 	int whole; /* 1: keep navigation */
 	int shown; /* 1: keep hidden text */
 	struct html_frame frame[HTML_DEPTH];
-	int depth, deeper;   /* open elements in frame[], and those beyond HTML_DEPTH */
-	int skip, hide, nav; /* open elements whose frames have skips, hides, nav */
+	int depth, deeper;   /* open elements that are in frame[]; open elements that did not fit into frame[] */
+	int skip, hide, nav; /* how many open elements have skips, hides, nav set */
 	size_t hidden;       /* characters of hidden text left out */
 	size_t left_out;     /* characters of navigation left out */
 	int lists;           /* open lists */

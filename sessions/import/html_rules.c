@@ -13,8 +13,8 @@ enum {
 	RULES_MAX = 1 << 16, /* rules of a page; further ones are ignored */
 	SELECTOR_MAX = 1000, /* bytes of a selector; longer ones are ignored */
 	NESTED_MAX = 8,      /* at-rules around a rule; rules in more at-rules are ignored */
-	/* comparisons by css_selector_matches() for one page. After so many, rules are no longer compared: as many
-	 * further ones count as CSS_UNSURE, and the rest is ignored */
+	/* most comparisons by css_selector_matches() for one page. After that, the next TRIES_ALL rules are not
+	 * compared and count as CSS_UNSURE; all later rules are ignored */
 	TRIES_ALL = 20000000
 };
 
@@ -34,7 +34,8 @@ struct html_rules {
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
 	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
-	int tries;                   /* comparisons so far; beyond TRIES_ALL, rules that were not compared */
+	/* comparisons so far; from TRIES_ALL on, rules that were not compared are counted, too */
+	int tries;
 };
 
 /* Add a rule for one selector. media: whether the media query around it matches. */

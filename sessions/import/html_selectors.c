@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-	COMPOUNDS_MAX = 16, /* of one selector */
+	COMPOUNDS_MAX = 16, /* most compound selectors of one selector */
 	SIBLINGS_MAX = 100, /* elements tried for one '~' */
 	TRIES_MAX = 1000    /* comparisons of a compound selector with an element, to match one selector */
 };

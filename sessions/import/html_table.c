@@ -1,4 +1,5 @@
-/* sessions/import/html_table.c - writes the tables of a page as rows of cells, with rowspan and colspan as empty cells. */
+/* sessions/import/html_table.c - writes the tables of a page as rows of cells. rowspan and colspan become empty
+ * cells. */
 #include "sessions/import/html_elements.h"
 #include "engine/base/utf8.h"
 

@@ -1,9 +1,9 @@
 /* sessions/import/html_tree.c - parses HTML as browsers do, by gumbo.
  *
- * Before that, one pass over the bytes does what gumbo does not: it bounds the depth of the tree, because gumbo's time
- * grows with the square of the depth; it makes <noscript> a template, because browsers run scripts; and it writes XHTML
- * as HTML. The pass finds tags by their names alone. Where it errs, as in the value of an attribute, it loses no
- * text. */
+ * Before that, one pass over the bytes does what gumbo does not. It bounds the depth of the tree, because gumbo's time
+ * grows with the square of the depth. It turns <noscript> into <template>, whose contents are left out, because
+ * browsers run scripts and do not show <noscript>. It writes XHTML as HTML. The pass finds tags by their names alone.
+ * Where it errs, as in the value of an attribute, it loses no text. */
 #include "sessions/import/html.h"
 #include "engine/base/utf8.h"
 
@@ -19,11 +19,11 @@
 /* Kinds of elements, by how they nest. */
 enum kind {
 	NESTS,  /* may lie in an element of its own name */
-	CLOSES, /* ends where the next one of its name begins */
+	CLOSES, /* ends where the next element of its name begins */
 	INLINE,
 	FORMAT, /* inline; if its paragraph ends before its end tag, it stays open in the next paragraph */
 	VOID,
-	SINGLE, /* once in a page */
+	SINGLE, /* allowed once in a page */
 };
 
 enum { TAGS = 256 };
@@ -177,7 +177,7 @@ static int tag_begins(struct tags *k, GumboTag t)
 	return 1;
 }
 
-/* End an element. Returns 1; 0 = its end tag must be dropped, because its start tag was. */
+/* End an element. Returns 1; 0 = its end tag must be dropped, because its start tag was dropped. */
 static int tag_ends(struct tags *k, GumboTag t)
 {
 	size_t i;
@@ -307,7 +307,7 @@ static int is_alpha(char c)
 	return byte_is_upper(c) || byte_is_lower(c);
 }
 
-/* Make the pass over the bytes: copy the page to out as gumbo shall read it. */
+/* Make the pass over the bytes: copy the page to out in the form that gumbo is to parse. */
 static void prepare(struct str *out, const char *p, size_t n, int xml)
 {
 	const char *end = p + n;

@@ -21,7 +21,8 @@ enum {
 
 /* ---- one pattern ---- */
 
-/* 1 if the bracket expressions of a pattern's segment are closed: git matches nothing with one that is not. */
+/* 1 if all bracket expressions of a pattern's segment are closed. For git, a pattern with an open one matches
+ * nothing. */
 static int brackets_closed(const char *p)
 {
 	for (; *p; p++) {
@@ -29,7 +30,7 @@ static int brackets_closed(const char *p)
 			p++;
 		} else if (*p == '[') {
 			p += p[1] == '!' || p[1] == '^' ? 2 : 1;
-			/* a ']' that comes first stands for itself */
+			/* a ']' directly after the '[' stands for itself */
 			for (int first = 1; *p && (first || *p != ']'); first = 0, p++)
 				if (*p == '\\' && p[1])
 					p++;
@@ -73,8 +74,8 @@ static int is_any_folders(const char *pattern)
 }
 
 /* Match a path with a pattern, segment by segment. A segment "**" stands for any number of folders; at the end of the
- * pattern, for at least one name. The last "**" is tried with one more segment whenever what follows does not match;
- * earlier ones need not be tried again. */
+ * pattern, for at least one name. Where the rest of the pattern does not match the rest of the path, the last "**" is
+ * tried with one more folder. Earlier ones need not be tried again. */
 static int path_matches(const char *pattern, const char *path)
 {
 	const char *again = NULL, *again_path = NULL;
@@ -131,7 +132,7 @@ static int rule_parse(char *line, struct ignore_rule *r)
 }
 
 struct ignore_file {
-	size_t base; /* bytes of the path of its folder, with the slash behind it */
+	size_t base; /* length of the folder's path, with the slash behind it */
 	int level;   /* level of its folder, as given to ignores_enter() */
 	struct str text;
 	struct ignore_rule *rule; /* [n_rule] in the order of the file; the strings are in text */
@@ -148,7 +149,7 @@ static void file_parse(struct ignore_file *f)
 		char *nl = memchr(p, '\n', (size_t)(end - p));
 		struct ignore_rule r;
 
-		nl = nl ? nl : end; /* struct str keeps a NUL behind its end */
+		nl = nl ? nl : end; /* the last line may have no newline: struct str keeps a NUL behind its end */
 		*nl = 0;
 		if (nl > p && nl[-1] == '\r')
 			nl[-1] = 0;

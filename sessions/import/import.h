@@ -39,9 +39,9 @@ extern const char *const doc_type_name[];
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
 /* How the text of a page was found. Only PAGE_TEXT and PAGE_RECOGNISED are stored in chat.db. */
 enum page_state {
-	PAGE_TEXT,       /* it stands in the file */
-	PAGE_RECOGNISED, /* it was recognised in a picture of the page, and may hold errors */
-	PAGE_EMPTY,      /* the page has none */
+	PAGE_TEXT,       /* the text is in the file */
+	PAGE_RECOGNISED, /* the text was recognised in a picture of the page, and may hold errors */
+	PAGE_EMPTY,      /* the page has no text */
 	PAGE_UNREADABLE, /* the page's fonts do not say which characters its glyphs stand for */
 };
 struct mark {
@@ -69,7 +69,7 @@ struct doc {
 	char *name;           /* last part of the path, or "standard input"; may contain control characters */
 	enum doc_type type;   /* type after unpacking, so never DOC_GZIP; stored in chat.db */
 	const char *encoding; /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252", ... */
-	uint64_t bytes;       /* size as read */
+	uint64_t bytes;       /* size of the imported file */
 	struct str text;
 	struct mark *mark; /* [n_mark], ascending by `at` */
 	size_t n_mark;
@@ -88,7 +88,7 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 /* 1 if name and first bytes show plain text, source code or Markdown. Then a part of the file can be read alone. 0 if
  * doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
-/* 1 if doc_decode() cleans the text of such a document by doc_print_part(). 0 for source code and tables. */
+/* 1 if doc_decode() passes a document of this name and type to doc_print_part(). 0 for source code and tables. */
 int doc_is_printed(const char *name, enum doc_type);
 /* Clean whole lines of a text that a program printed, in place: leave out escape sequences, overstruck characters and
  * earlier states of progress lines. Other carriage returns end a line. The text does not grow. */
@@ -135,12 +135,13 @@ enum doc_change doc_changed(struct doc_origin *o);
 
 #define DOC_PATHS_MAX 20000 /* most documents that one argument names */
 
-/* The documents that an argument names. Files whose names end in a way that shows another kind of file are skipped.
- * n_other: their number; other: the name of the first. */
+/* A document that an argument names. */
 struct doc_path {
 	char *path;
 	int64_t size, mtime; /* of a file in a folder, as in struct doc_origin; else 0 */
 };
+/* The documents that an argument names. Files are skipped if the endings of their names show that they are no
+ * documents. n_other: number of skipped files; other: name of the first one. */
 struct doc_paths {
 	struct doc_path *at;
 	size_t n, cap;

@@ -69,7 +69,7 @@ const char *charset_symbol(unsigned char);
 
 /* ---- form_field.c ---- */
 
-enum { FORM_ENTRIES = 64 }; /* of a list; further ones are ignored */
+enum { FORM_ENTRIES = 64 }; /* most entries of a list; further entries are ignored */
 enum form_kind { FORM_NONE, FORM_BOX, FORM_LIST };
 
 /* A form field of DOCX or RTF. All zero: none. */
@@ -80,7 +80,8 @@ struct form_field {
 	char *entry[FORM_ENTRIES];
 	size_t n_entry;
 };
-/* Set the value. by_user: 0 = it is the default, which a user's value replaces. */
+/* Set the value. by_user: 1 = the user has set it; 0 = it is the default, which does not replace a value of the
+ * user. */
 void form_field_set(struct form_field *, long value, int by_user);
 void form_field_entry(struct form_field *, const char *s, size_t n);
 /* Return the text for the value of a box or list; NULL: there is none. The field owns the text. */
@@ -134,7 +135,7 @@ struct writer {
 	int page_due;
 	int heading; /* level of the current heading; 0 = none */
 	size_t heading_at;
-	size_t raised_end; /* end of the text announced by writer_raise() */
+	size_t raised_end; /* text offset at which the superscript of the last writer_raise() ends */
 	struct table {
 		size_t row, mark; /* text offset and mark index where the row begins */
 		size_t *cell;     /* [n_cell] text offsets where cells begin */
@@ -160,8 +161,8 @@ void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
 void writer_heading_begin(struct writer *, int level);
 void writer_heading_end(struct writer *);
-/* Write tables. A row becomes one line with " | " between its cells, unless it contains headings, tables or, but for
- * sheets, long text. */
+/* Write tables. A row becomes one line with " | " between its cells. It stays as several lines if it contains headings,
+ * tables or long text. In a sheet, a row with long text becomes one line, too. */
 void writer_table_begin(struct writer *);
 void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
@@ -227,7 +228,7 @@ int pptx_import(const char *p, size_t n, struct doc *, struct err *);
 int feed_import(const char *p, size_t n, struct doc *, struct err *);
 int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* input: an XML file, or a zip archive with one */
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
-int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
+int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* the text is the unpacked bytes */
 /* The input of these two functions is text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
@@ -239,7 +240,8 @@ int pdf_import(const char *p, size_t n, struct doc *, struct err *);
 
 struct zip_entry {
 	char *name;
-	char *keys; /* further names under which the entry is found: in NFC, without case, each between newlines */
+	/* other names under which zip_find() finds the entry: in NFC, without case, each between newlines */
+	char *keys;
 	char *p;
 	size_t n;
 };
@@ -273,7 +275,8 @@ struct xml_handler {
 /* Parse well-formed XML without external files and without entities other than the five predefined ones. -1: *e says
  * what is wrong and where; the handler has been called for everything before that. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
-/* Append a file as UTF-8 to *text. Returns where its XML begins in it, behind the declaration, for xml_parse(). */
+/* Append a file as UTF-8 to *text. Returns the place in *text behind the XML declaration. Pass this place to
+ * xml_parse(). */
 const char *xml_decode(const char *p, size_t n, struct str *text);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
@@ -297,7 +300,8 @@ void opc_free(struct opc *);
 /* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
 const struct zip_entry *opc_by_id(const struct opc *, const struct xml_attr *id);
 const struct zip_entry *opc_by_type(const struct opc *, const char *type);
-/* Find the main part of the file; usual: where programs put it. NULL: missing. */
+/* Find the main part of the file: the part that the relationships name, else the entry called `usual`. NULL:
+ * missing. */
 const struct zip_entry *opc_main(const struct zip *, const char *usual);
 /* For zip_read(): 1 for XML that may contain text of the document. */
 int opc_want(const char *name);

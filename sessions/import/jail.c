@@ -160,7 +160,7 @@ static void add_path(struct bound *b, size_t *n, const char *path)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
 
-	if (fd >= 0) /* missing: this system keeps its libraries elsewhere */
+	if (fd >= 0) /* a missing folder is left out: this system keeps its libraries elsewhere */
 		b[(*n)++] = (struct bound){ path, fd };
 }
 
@@ -250,7 +250,7 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
-		return 0; /* missing: this system keeps its libraries elsewhere */
+		return 0; /* a missing folder is left out: this system keeps its libraries elsewhere */
 	rc = (int)syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
@@ -380,9 +380,9 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 
 	if (add_all(f, SCMP_ACT_ALLOW, allowed, LEN(allowed)))
 		return -1;
-	/* Signals to itself only, for abort(). */
+	/* Allow signals to this process only, for abort(). */
 	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
-	/* Limits can be read, not set. */
+	/* Allow reading limits, but not setting them. */
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0));
 	rc |= add_stat(f);
 	if (kind == JAIL_EXEC) {
@@ -399,7 +399,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	/* Opening a file for reading fails with EACCES, which libraries tolerate. Opening for writing ends the
 	 * process. */
 	if (kind == JAIL_MODEL)
-		no = SCMP_ACT_ALLOW; /* Landlock restricts which files */
+		no = SCMP_ACT_ALLOW; /* Landlock restricts which files can be opened */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
 	return rc ? -1 : 0;

@@ -175,7 +175,7 @@ static void close_inherited(void)
 }
 
 /* Execute a program: argv[0] is its path, and its arguments follow argv[1], the folder that it may read. tesseract
- * computes in one thread, because the jail has no others. */
+ * computes in one thread, because the jail does not allow others. */
 static int execute(char **argv)
 {
 	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", (char *)(uintptr_t) "OMP_THREAD_LIMIT=1",

@@ -47,7 +47,7 @@ static int is_other(const char *name)
 	const char *dot = strrchr(name, '.');
 	size_t n = strlen(name);
 
-	if (n > 8 && !strcasecmp(name + n - 8, ".fb2.zip")) /* a book */
+	if (n > 8 && !strcasecmp(name + n - 8, ".fb2.zip")) /* a FictionBook, not an archive */
 		return 0;
 	for (size_t i = 0; dot && i < LEN(endings); i++)
 		if (!strcasecmp(dot + 1, endings[i]))
@@ -149,7 +149,7 @@ static int add_pattern(struct doc_paths *list, const char *pattern, struct err *
 		/* Skip folders that match. */
 		if (n && path[n - 1] == '/')
 			continue;
-		if (is_other(path) && !is_other(pattern)) /* "*.png" names pictures */
+		if (is_other(path) && !is_other(pattern)) /* the pattern "*.png" asks for pictures */
 			leave_out(list, path);
 		else
 			rc = add_path(list, path, NULL, e);

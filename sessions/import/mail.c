@@ -14,9 +14,9 @@
 
 struct mail {
 	struct writer *w;
-	int level;              /* level of the message's heading; messages in messages are deeper */
-	struct str attachments; /* names, of this message */
-	struct str all;         /* names, of all messages */
+	int level;              /* level of the message's heading; messages in messages have deeper levels */
+	struct str attachments; /* names of the attachments of this message */
+	struct str all;         /* names of the attachments of all messages */
 	size_t n_attachments, encrypted, messages;
 };
 
@@ -182,7 +182,7 @@ static size_t count_letters(const struct str *s)
  * letters. */
 static void write_alternative(struct mail *m, const struct mime *whole, const char *boundary, int depth)
 {
-	struct doc forms[2] = { { 0 }, { 0 } }; /* plain; any other */
+	struct doc forms[2] = { { 0 }, { 0 } }; /* [0]: the plain form; [1]: any other form */
 	struct writer *w = m->w;
 	struct mime part;
 	size_t at = 0;

@@ -192,8 +192,9 @@ static void put_words(const struct words *w, size_t from, const char *between, s
 
 /* State of man_read(). */
 struct page {
-	int mdoc;          /* 1: macros of mdoc(7), 0: of man(7) */
-	int defining;      /* 1: inside the definition of a macro, which ends with ".." or the next heading */
+	int mdoc; /* 1: macros of mdoc(7), 0: of man(7) */
+	/* 1: inside the definition of a macro; the definition ends with ".." or at the next heading */
+	int defining;
 	int table;         /* 1: in the formats of the columns of a table (tbl(1)), 2: in its rows; 0: in text */
 	int heading;       /* level of the heading that the next text line is; 0: no heading */
 	struct part named; /* mdoc: the name that ".Nm" stands for */

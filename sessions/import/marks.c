@@ -1,4 +1,5 @@
-/* sessions/import/marks.c - stores marks, offsets of a document's pages, headings and paragraphs, and finds paragraphs. */
+/* sessions/import/marks.c - stores marks (offsets of a document's pages, headings and paragraphs), and finds
+ * paragraphs. */
 #include "sessions/import/marks.h"
 #include "engine/base/utf8.h"
 

@@ -1,4 +1,4 @@
-/* sessions/import/marks_plain.c - finds the headings of plain text, by their words, numbers, capitals and underlines. */
+/* sessions/import/marks_plain.c - finds the headings of plain text by their words, numbers, capitals and underlines. */
 #include "sessions/import/marks.h"
 #include "engine/base/utf8.h"
 

@@ -243,7 +243,8 @@ static int raw_param(const char *s, const char *name, struct str *out)
 	return 0;
 }
 
-/* Append "utf-8''a%20b", or a part of it; *label: the charset. */
+/* Decode a value such as "utf-8''a%20b", or a later part of one, and append it. first: 1 = the charset may come first;
+ * *label: receives the charset. */
 static void add_percent(const char *s, int first, struct str *label, struct str *out)
 {
 	const char *mark = first ? strchr(s, '\'') : NULL, *second = mark ? strchr(mark + 1, '\'') : NULL;
@@ -264,7 +265,7 @@ static void add_percent(const char *s, int first, struct str *label, struct str 
 	}
 }
 
-/* Append a parameter in the parts "NAME*=", or "NAME*0=", "NAME*1*=" and so on. */
+/* Append the value of a parameter that is written as "NAME*=", or in parts as "NAME*0=", "NAME*1*=" and so on. */
 static int long_param(const char *value, const char *name, struct str *out)
 {
 	struct str key = { 0 }, bytes = { 0 }, label = { 0 }, part = { 0 };

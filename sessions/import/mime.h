@@ -1,5 +1,5 @@
-/* sessions/import/mime.h - parts of a mail message (RFC 5322, 2045 to 2047, 2231); for mail.c, and docx_parts.c, which reads web
- * archives. */
+/* sessions/import/mime.h - parts of a mail message (RFC 5322, 2045 to 2047, 2231); for mail.c, and for docx_parts.c,
+ * which reads web archives. */
 #ifndef WEIR_IMPORT_MIME_H
 #define WEIR_IMPORT_MIME_H
 
@@ -20,7 +20,7 @@ int mime_header(const struct mime *, const char *name, struct str *out);
 int mime_param(const char *value, const char *name, struct str *out);
 /* 1 if the media type of a Content-Type value begins with `type`, in any case. */
 int mime_is(const char *value, const char *type);
-/* Append the body without its transfer encoding. */
+/* Append the body, decoded from its transfer encoding, such as base64. */
 void mime_decode(const struct mime *, struct str *out);
 /* Append bytes as UTF-8 without NULs. label: the charset that the message names, or "". */
 void mime_text(const char *p, size_t n, const char *label, struct str *out);

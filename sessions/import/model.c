@@ -52,7 +52,7 @@ static void add_to_list(const char *list, const struct str *line)
 	if (fd < 0)
 		return;
 	full = fstat(fd, &st) || st.st_size + (off_t)line->n > LIST_MOST;
-	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* ignored */
+	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* an error is ignored */
 	}
 	close(fd);
 }
@@ -64,7 +64,7 @@ int model_check(const char *path, const char *list, int remember, struct err *e)
 	int rc = 0;
 
 	if (!whole)
-		return 0; /* the caller's open reports why */
+		return 0; /* the caller reports why when it opens the file */
 	line_of(whole, &line);
 	if (!line.n || !list || !is_listed(list, &line)) {
 		rc = helper_model(whole, e);

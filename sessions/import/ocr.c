@@ -52,7 +52,7 @@ int doc_recogniser(struct str *out, struct err *e)
 
 /* ---- opening ---- */
 
-/* Add what identifies a file without reading it. */
+/* Hash what identifies a file without reading it: path, size and time. */
 static void hash_file_state(EVP_MD_CTX *md, const char *path)
 {
 	struct stat st = { 0 };

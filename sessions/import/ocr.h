@@ -12,13 +12,13 @@
 
 /* ---- ocr_language.c ---- */
 
-enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of "deu+eng", with NUL */
+enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of a list such as "deu+eng", with NUL */
 /* Find the folder with tesseract's languages: $TESSDATA_PREFIX, or where packages put it. The caller frees it; NULL:
  * there is none. */
 char *ocr_data_folder(void);
 /* Choose the languages to recognise. said: the user's choice, "deu+eng", or NULL. document: the language that the
- * document names, as "de-AT", or "". If tesseract lacks that language, *note says which package has it. -1: no
- * language, or none of the chosen ones; *e says what to install. */
+ * document names, as "de-AT", or "". If tesseract lacks that language, *note says which package has it. -1: tesseract
+ * has no language, or lacks one of the user's choice; *e says what to install. */
 int ocr_languages(const char *folder, const char *said, const char *document, char out[OCR_LANGUAGES_MAX],
                   struct str *note, struct err *e);
 void ocr_languages_installed(const char *folder, struct str *out); /* append their names, with blanks between them */
@@ -44,7 +44,7 @@ void ocr_kept_close(struct ocr_kept *);
 struct ocr {
 	char *tesseract, *pdftoppm, *folder; /* pdftoppm: NULL if the document is a picture */
 	char languages[OCR_LANGUAGES_MAX];
-	int file; /* the document's bytes */
+	int file; /* descriptor of an anonymous file with the document's bytes */
 	struct ocr_kept kept;
 	int32_t pages, page; /* pages to recognise, and how many of them are done */
 	int32_t n_late;      /* pages that took too long or printed too much */

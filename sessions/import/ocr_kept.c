@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define FILE_MAX   (64u << 20)
-#define FOLDER_MAX (128ll << 20) /* bytes */
+#define FOLDER_MAX (128ll << 20) /* most bytes of the folder */
 
 /* Parse the record at byte `at`. Returns the offset behind it; 0 = there is no whole record. */
 static size_t record_at(const struct str *s, size_t at, int32_t *page, size_t *text, size_t *n)

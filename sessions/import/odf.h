@@ -26,8 +26,8 @@ struct odf_cells {
 struct odf_flow {
 	int paragraphs;    /* open paragraphs */
 	int begun;         /* 1: the paragraph has text */
-	int heading, kept; /* heading level, keep white space */
-	int blank;         /* kept text: the last character was white space */
+	int heading, kept; /* heading: level, 0 = none; kept: 1 = white space is kept */
+	int blank;         /* in kept text: the last character was white space */
 	int numbered;      /* level of a heading that gets a number before its text, such as "2.1"; 0 = no number */
 	int last_was_item, last_was_kept;
 	int break_after;

@@ -251,15 +251,15 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 	}
 }
 
-/* 1 for a character of no common text: Latin Extended-B, private use, U+FFFD. pdftotext often prints such characters
- * for a font that does not say which characters its glyphs stand for. */
+/* 1 for a character that common texts do not contain: Latin Extended-B, private use, U+FFFD. pdftotext often prints
+ * such characters for a font that does not say which characters its glyphs stand for. */
 static int is_rare(int32_t cp)
 {
 	return (cp >= 0x180 && cp < 0x250) || (cp >= 0xe000 && cp < 0xf900) || cp == 0xfffd || cp >= 0xf0000;
 }
 
-/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters. In languages that use them, fewer
- * letters are rare. */
+/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters (is_rare). Fewer letters are rare in a
+ * text of a language that uses such characters. */
 static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
 {
 	size_t letters = 0, rare = 0;

@@ -31,7 +31,7 @@ struct pdf_line {
 	unsigned char row;      /* 1: row of a table */
 	unsigned char upright;  /* as in struct pdf_piece */
 	unsigned char left_out; /* LEFT_...: a running head, foot or page number; 0 = the line is written */
-	unsigned char running;  /* 1: a running head or foot that stays, because it is the first */
+	unsigned char running;  /* 1: first occurrence of a running head or foot; it stays in the text */
 };
 
 enum { LEFT_LINE = 1, LEFT_NUMBER };

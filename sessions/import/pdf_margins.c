@@ -134,7 +134,7 @@ static size_t ornament(const char *p, size_t n)
 struct token {
 	const char *p;
 	size_t n;
-	long value; /* -1: no number */
+	long value; /* value of a number; -1: the token is no number */
 	int sign;
 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* in heights of letters */
+/* Distances in heights of letters. */
 #define WORD_SPACE 0.1f /* least space between two words */
 #define CELL_GAP   1.3f /* least space between a number and its neighbour, to make them two cells of a row */
 
@@ -122,7 +122,7 @@ static int order_characters(struct str *t, size_t from)
 	struct str out = { 0 };
 	int rtl;
 
-	for (i = from; i < t->n; i++) /* lead bytes that Hebrew or Arabic letters have */
+	for (i = from; i < t->n; i++) /* find the lead bytes that Hebrew or Arabic letters have */
 		right += ((unsigned char)t->p[i] >= 0xd6 && (unsigned char)t->p[i] <= 0xe0) ||
 		         (unsigned char)t->p[i] == 0xef;
 	if (!right)
@@ -311,7 +311,8 @@ static void parse_page(struct pdf *f, const char *p, size_t n)
 		const char *text = t.p + t.n + 1,
 			   *end = text < p + n ? memchr(text, '<', (size_t)(p + n - text)) : NULL;
 
-		if (tag_is(t, "page") && memmem(t.p, t.n, "position=", 9)) { /* printed by pdftohtml: not used */
+		/* a page printed by pdftohtml is not used */
+		if (tag_is(t, "page") && memmem(t.p, t.n, "position=", 9)) {
 			open = 0;
 		} else if (tag_is(t, "page")) {
 			add_page(f, t);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* in heights of letters */
+/* Distances in heights of letters. */
 #define WIDE      11.0f /* least average width of the lines of a wide flow */
 #define LABEL_GAP 4.0f  /* most space between a number or bullet and its text */
 #define WORD_GAP  1.3f  /* most space between two words of a line */
@@ -23,9 +23,9 @@ enum { LONG = 4, TABLES = 8 };
 
 struct flow {
 	float width, widest; /* widths of its lines, in heights of letters: sum and maximum */
-	uint32_t full;       /* how many lines, except of a table of contents, are nearly as wide as the widest */
-	/* lines: how many. beside: how many have a neighbour on their baseline, if this flow or the neighbour's is
-	 * narrow */
+	uint32_t full;       /* number of lines nearly as wide as the widest, without lines of a table of contents */
+	/* lines: number of its lines. beside: how many of them have a neighbour on their baseline; lines of two wide
+	 * flows are no neighbours */
 	uint32_t lines, beside;
 };
 
@@ -143,7 +143,8 @@ static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
 	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
 }
 
-/* Add the parts [from, to), which are all on one baseline, to the `beside` of their flows. */
+/* Count each of the parts [from, to), which are all on one baseline, in the `beside` of its flow, if the part has a
+ * neighbour. */
 static void count_neighbours(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {

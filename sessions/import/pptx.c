@@ -11,7 +11,7 @@
 
 #define SLIDES_MAX 10000
 
-enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* the part of a slide that is being written */
+enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* which part of a slide is being written */
 
 /* What stands before a paragraph of a list. */
 enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
@@ -28,8 +28,8 @@ struct pptx {
 	/* the shape */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	enum bullet inherited[LIST_LEVELS]; /* [level] by the shape's own list styles */
-	int in_styles;                      /* 1: inside them */
+	enum bullet inherited[LIST_LEVELS]; /* [level] bullet by the shape's own list styles */
+	int in_styles;                      /* 1: inside the shape's list styles */
 	int style_level;
 	struct list_level number[LIST_LEVELS];
 

@@ -1,6 +1,6 @@
 /* sessions/import/subtitles.c - converts subtitles (.srt, .vtt, .sbv, .ass): the texts of cues become paragraphs, each
- * after the time at which it is said, "[0:01:23]". The time is also the label of a page, so that a passage of the text
- * is found by it.
+ * after the time at which it is said, "[0:01:23]". The time is also the label of a page, so that a source of an answer
+ * is shown with its time.
  *
  * A paragraph ends where a sentence ends, after a pause, or when it is long. */
 #include "sessions/import/import_private.h"
@@ -17,7 +17,7 @@ struct subtitles {
 	struct writer *w;
 	struct str paragraph, last;
 	double begin, end; /* seconds: begin of the paragraph, end of its last cue */
-	int open, rolling; /* rolling: a cue repeats the last line of the one before */
+	int open, rolling; /* rolling: 1 = cues repeat the last line of the cue before */
 };
 
 struct row {

@@ -39,7 +39,8 @@ struct xlsx {
 
 	/* the row and the cell */
 	int32_t row, column;
-	int in_row, in_value, in_inline, reading, formula, skip; /* skip: depth inside phonetic letters */
+	/* skip: depth inside phonetic hints, which are not written */
+	int in_row, in_value, in_inline, reading, formula, skip;
 	char type;
 	long style;
 	struct str value;
@@ -205,7 +206,7 @@ static void sheet_text(void *ud, const char *s, size_t n)
 
 /* ---- sheets ---- */
 
-/* Number the columns that have a cell; column[] = 0: it has none. */
+/* Number the columns that have a cell from 1 on. column[] = 0: the column has no cell. */
 static void number_columns(const struct xlsx *x, int32_t column[COLUMNS_MAX + 1])
 {
 	int32_t n = 0;

@@ -28,8 +28,8 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. *all and its ratio to `in` are
- * limited. */
+/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. The entry is refused if *all, or the
+ * ratio of *all to `in`, becomes too large. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;
