@@ -52,8 +52,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read the beginning of a message that other rows store, b->bytes bytes, into out. Follows the references from message
- * to message. */
+/* Read the first b->bytes bytes of a message's text, which other rows store, into out. Follows the references from
+ * message to message. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;

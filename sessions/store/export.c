@@ -16,7 +16,7 @@ struct exporting {
 	struct str *out;
 	int n;
 	int64_t *shown;
-	size_t n_shown; /* shown: ids of the messages on the branch, in order */
+	size_t n_shown; /* number of ids in `shown`: those of the messages on the branch, in order */
 };
 
 static const char *const role_key[] = { "system", "user", "assistant" };

@@ -177,7 +177,7 @@ static int rows_add(struct passage_index *x, const struct indexed_text *t, struc
 	return passage_rows_write(x, x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", t->p, r, e);
 }
 
-/* New texts, of which the next ones are indexed: text[missing[i]], for i from `at` to n. */
+/* New texts to be indexed: text[missing[i]], for i from 0 to n - 1. Those with i < `at` are done. */
 struct adding {
 	const struct indexed_text *text;
 	struct passage_rows *rows;

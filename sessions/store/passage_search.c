@@ -15,8 +15,9 @@ enum {
 	PREFIX_LEAST = 5,
 	/* to find a prefix in common with related words, at most this many last characters of the stem are dropped */
 	PREFIX_LESS = 2,
-	GAP = 1000, /* most rows of other texts in a range of rows that one query searches */
-	TRIES = 5,  /* retries while another process changes the index */
+	/* one query searches the rows of two texts if at most so many rows of other texts are between them */
+	GAP = 1000,
+	TRIES = 5, /* retries while another process changes the index */
 	/* texts with at most this many sentences in all: no word is skipped as too common */
 	COMMON_ABOVE = 400,
 };
@@ -174,7 +175,7 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* A text, by the number of its first row. */
+/* For sorting texts: the id of a text's first row, and the index of the text. */
 struct text_order {
 	int64_t id;
 	uint32_t text;

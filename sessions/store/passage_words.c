@@ -31,7 +31,7 @@ static const int32_t radical[] = {
 struct folding {
 	struct str *out;
 	char before[4];
-	size_t n_before; /* 0: none */
+	size_t n_before; /* length of `before`; 0: there is none */
 	int paired;      /* 1: a pair with `before` has been written */
 };
 

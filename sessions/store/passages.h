@@ -28,7 +28,8 @@ void tokenizer_close(struct tokenizer *);
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* The first distinct words of a question. text: as words_fold() writes it, without double quotes; stem: as indexed. */
+/* The first distinct words of a question, at most QUESTION_WORDS. text: as words_fold() writes it, without double
+ * quotes; stem: as indexed. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -85,7 +86,7 @@ int passage_rows_write(const struct passage_index *, struct db *, const char *sq
                        const struct passage_rows *, struct err *);
 /* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */
 int passage_rows_ok(sqlite3_stmt *st);
-/* Copy the sentences of such a row, which is good, to *out; its hash stays. The caller frees out->at. */
+/* Copy the sentences of a row that passage_rows_ok() accepts to *out; out->hash stays. The caller frees out->at. */
 void passage_rows_copy(sqlite3_stmt *st, struct passage_rows *out);
 /* Compute the checksum of a row of table passages. */
 int64_t passage_rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes);

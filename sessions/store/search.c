@@ -105,7 +105,8 @@ static int build_query(const char *words, struct str *out, struct err *e)
 			if (++count > WORDS_MOST)
 				return err_set(e, ERR_USAGE, "a search has at most %d words", WORDS_MOST);
 			str_adds(out, "\"");
-			str_add(out, words + start, i - start); /* contains no quote: quotes end words */
+			/* a word contains no quotation mark, because a mark ends the word */
+			str_add(out, words + start, i - start);
 			str_adds(out, "\" ");
 		}
 		i += (size_t)phrase;

@@ -137,7 +137,7 @@ int session_drop_document(struct store *, int64_t session, int64_t id, struct er
 struct document_change {
 	int64_t id;                      /* the document; 0 = a new one, which gets its id here */
 	const struct stored_document *d; /* its text from now on; NULL = drop it */
-	int64_t added;                   /* for session_change_documents() alone */
+	int64_t added;                   /* used by session_change_documents() alone */
 };
 /* Add, replace and drop documents, all or none of them. A document that is replaced keeps its place. */
 int session_change_documents(struct store *, int64_t session, struct document_change *, size_t n, struct err *);

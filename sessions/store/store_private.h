@@ -30,7 +30,7 @@ struct store {
 	char *vfs;    /* NULL = the default */
 	int read_only;
 	int lock;  /* fd of file `lock` (locks.c); -1 = read only */
-	int alone; /* 1: when this process opened the store, no other had it open */
+	int alone; /* 1: no other process had the store open when this process opened it */
 	/* if no other process had the store open: the time of opening, in milliseconds since 1970; else 0 */
 	int64_t alone_at;
 	/* fd of file `writers`, whose byte ranges are locked (locks.c): one range for each session, one byte for
