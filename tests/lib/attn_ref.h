@@ -32,7 +32,7 @@ struct shape {
 	float spread;   /* scale of the queries: 0.1 = even attention, 3 = peaked */
 	int32_t window; /* sliding window of parts without lists; 0 = none */
 	float softcap;
-	int sinks;  /* sink_of() each head */
+	int sinks;  /* 1 = each head has an attention sink, sink_of() */
 	int biased; /* 1 = the first list adds bias_of() to the scores of its slots */
 	int prompt; /* 1 = the tokens are computed as tokens of a prompt */
 };
@@ -43,7 +43,7 @@ struct world {
 	float *q[MOST_PARTS];      /* [n][n_head * dim] */
 	int32_t *rows[MOST_PARTS]; /* [n_kv][n_rows] */
 	void *kb, *vb;             /* planes as stored */
-	float *k, *v;              /* and as floats */
+	float *k, *v;              /* the same planes as floats */
 	/* [n][n_head * block_bytes]: bits of the blocks that each query reads, for a single part from slot 0 on; NULL =
 	 * all */
 	uint8_t *blocks;
@@ -63,7 +63,7 @@ static inline float sink_of(int32_t head)
 {
 	return 3 * sinf((float)(7 * head + 1));
 }
-/* Bias as for a sample: 0 for selected slots, up to 4 for sampled ones, SAMPLE_NONE for missing ones. */
+/* Return a bias like that of a sample: 0 for selected slots, up to 4 for sampled ones, SAMPLE_NONE for missing ones. */
 static inline float bias_of(int32_t head, int part, int32_t k)
 {
 	int32_t x = (37 * k + 11 * head + 5 * part) % 23;

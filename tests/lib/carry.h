@@ -8,7 +8,8 @@
 #include "tests/lib/test.h"
 #include "engine/engine_snapshot.h"
 
-/* Save the entries and the state of one and load them into the other, which then has all n tokens of id. */
+/* Save the KV entries and the state of timeline `from` and load them into timeline `to`, which then has all n tokens of
+ * id. */
 static inline void carry(struct timeline *from, struct timeline *to, const int32_t *id, size_t n, const char *kv)
 {
 	int32_t ready = timeline_entries_ready(from);

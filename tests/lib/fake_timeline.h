@@ -27,7 +27,7 @@ struct timeline {
 	int32_t bounded;       /* tokens from this one on have no entries; 0 = all tokens have entries */
 	size_t head_bytes;     /* bytes of state in the head */
 	const char *policy;
-	int fail_after; /* the number of the call of timeline_entries_save() that fails; 0 = none */
+	int fail_after; /* number of the call of timeline_entries_save() that fails; 0 = none */
 	struct tokens tokens;
 	struct str marks;
 	uint8_t *rows; /* [ctx][FAKE_PLANES][plane_bytes] */

@@ -29,7 +29,7 @@ struct body;
 struct file {
 	sqlite3_file base;
 	sqlite3_file *under; /* the real file object, which follows this struct in memory */
-	struct body *body;   /* NULL: not followed */
+	struct body *body;   /* contents of the file for power cuts; NULL: not followed */
 };
 
 #define UNDER(f) (((struct file *)(f))->under)
@@ -84,7 +84,7 @@ struct body {
 	struct change {
 		size_t at, n;
 		uint8_t *bytes;
-	} * change; /* changes since then; bytes NULL = truncated to `at` bytes */
+	} * change; /* changes since the last sync; bytes NULL = truncated to `at` bytes */
 	int n;
 };
 
@@ -94,7 +94,7 @@ static struct {
 	struct {
 		char text[64];
 		struct body *disk, *now;
-	} name[32]; /* names in the directory; a file NULL = does not exist */
+	} name[32]; /* names in the directory; a name whose file is NULL does not exist */
 	int names, calls, off, unsynced, dir_opened;
 	uint64_t dice;
 } power;
@@ -171,7 +171,7 @@ static void change_apply(const struct change *c, uint8_t **bytes, size_t *size, 
 			continue;
 		if (*size < at + n) {
 			*bytes = need(realloc(*bytes, at + n + 1));
-			/* A gap that was never written has zeros, or old contents of the disk. */
+			/* A gap before the write has zeros, or old contents of the disk. */
 			for (size_t i = *size; i < at; i++)
 				(*bytes)[i] = odds & 1 ? 0 : (uint8_t)toss();
 			*size = at + n;
@@ -216,8 +216,8 @@ static void body_image(const struct body *b, int fd)
 		const struct change *c = &b->change[i];
 		int whole = way == 1 || (way == 2 && i < upto) || (way == 3 && i >= upto);
 
-		/* Six ways: no change; all changes; all up to one that is torn; only the last ones; random sectors;
-		 * random changes. */
+		/* way 0: no change is on the disk; 1: all changes; 2: all before one that is torn; 3: only the last
+		 * ones; 4: random sectors; 5: random changes. */
 		if (whole || (way == 4 && (c->bytes || toss() & 1)) || (way == 5 && toss() & 1) ||
 		    (way == 2 && i == upto && c->bytes))
 			change_apply(c, &bytes, &size, sector, whole || way == 5 ? 100 : each);
@@ -261,7 +261,7 @@ static int power_fails(void)
 	return power.off;
 }
 
-/* Take the names of the directory for safe on disk, if SQLite opened the directory to sync it. Call after a sync. */
+/* If SQLite opened the directory to sync it, count its names as safely on the disk. Call after a sync. */
 static void dir_settle(void)
 {
 	for (int i = 0; power.dir_opened && i < power.names; i++)
@@ -432,7 +432,7 @@ static int f_shm_unmap(sqlite3_file *f, int drop)
 	return UNDER(f)->pMethods->xShmUnmap(UNDER(f), drop);
 }
 
-/* Version 2: shared memory, for WAL; no memory map. */
+/* Version 2 of the methods has shared memory, which WAL needs, but no memory maps. */
 static const sqlite3_io_methods methods = {
 	2,         f_close,  f_read,   f_write,   f_truncate, f_sync,        f_size,      f_lock, f_unlock, f_reserved,
 	f_control, f_sector, f_traits, f_shm_map, f_shm_lock, f_shm_barrier, f_shm_unmap, NULL,   NULL,

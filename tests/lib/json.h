@@ -1,5 +1,5 @@
-/* tests/lib/json.h - the program's JSON reader (engine/base/json.h), and functions for JSON that only tests need.
- * Absent values are 0 or NULL, because the reference files are our own. */
+/* tests/lib/json.h - the program's JSON reader (engine/base/json.h), and functions for JSON that only tests need. An
+ * absent value counts as 0 or NULL, because the reference files are trusted. */
 #ifndef WEIR_TESTS_JSON_H
 #define WEIR_TESTS_JSON_H
 

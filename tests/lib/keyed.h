@@ -1,4 +1,4 @@
-/* tests/lib/keyed.h - makes copies of a model file with additional keys in front of its own. */
+/* tests/lib/keyed.h - makes copies of a model file with additional keys in front of the file's own keys. */
 #ifndef WEIR_KEYED_H
 #define WEIR_KEYED_H
 

@@ -13,7 +13,7 @@
 #define levels cpu_level_name
 enum { N_LEVELS = CPU_LEVELS };
 
-/* The backend at one level, or NULL where this machine lacks it. */
+/* Open the CPU backend at one level. NULL: this machine lacks the level. */
 static inline struct backend *open_level(const char *level, int threads)
 {
 	struct backend *be = NULL;

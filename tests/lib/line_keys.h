@@ -38,7 +38,7 @@ __attribute__((unused)) static void type_n(const char *bytes, size_t n)
 	struct keys keys = { 0 };
 
 	line_unused = 0;
-	/* In small pieces: many bytes at once would count as a paste. */
+	/* Feed small pieces: many bytes at once would count as a paste. */
 	for (size_t i = 0; i < n; i += 8)
 		keys_feed(&keys, bytes + i, n - i < 8 ? n - i : 8, 1, line_on_key, NULL);
 	keys_tick(&keys, 100, line_on_key, NULL);
@@ -213,7 +213,7 @@ __attribute__((unused)) static void key_storm(long n)
 		}
 		input_wants_escape();
 	}
-	/* Ctrl-G closes whatever is open; then the line must work again. */
+	/* Ctrl-G closes whatever is open. After it the line must work again. */
 	keys_free(&keys);
 	type("\007\007");
 	input_abandon();

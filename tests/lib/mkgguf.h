@@ -159,7 +159,7 @@ static inline void mk_array(struct mk *m, const char *key, enum gguf_type elem, 
 	put_u64(&m->kv, n);
 }
 
-/* data = NULL: zeros. */
+/* Add a tensor. data NULL: its bytes are zeros. */
 static inline void mk_tensor(struct mk *m, const char *name, uint32_t n_dims, const int64_t *ne, uint32_t ggml_type,
                              const void *data, size_t bytes)
 {

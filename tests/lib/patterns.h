@@ -1,11 +1,11 @@
 /* tests/lib/patterns.h - repeating patterns, and a check that processing a text (a pass) takes time in proportion to
  * its length.
  *
- * A pattern fails if twice the text takes more than three times the processor time, and four times the text more than
- * three times as long again; this tells linear and n log n from quadratic. It also fails if it takes OF_MEDIAN times as
- * long as the median of all patterns. The least of several measurements counts, because other programs run; times below
- * a floor count as noise. A few KB are enough to find a badly quadratic pass. With WEIR_SOAK, texts have 1 and 2 MB,
- * and 4 MB for patterns that were suspicious at 2 MB; the slowest pattern of each pass is printed
+ * A pattern fails if processing 2n bytes takes more than three times as long as n bytes, and 4n bytes more than three
+ * times as long as 2n bytes. This tells linear and n log n from quadratic. A pattern also fails if it takes OF_MEDIAN
+ * times as long as the median of all patterns. The least of several measurements counts, because other programs run.
+ * Times below a floor count as noise. A few KB are enough to find a badly quadratic pass. With WEIR_SOAK, texts have 1
+ * and 2 MB, and 4 MB for patterns that were suspicious at 2 MB; the slowest pattern of each pass is printed
  * (tests/reliability.md). WEIR_PATTERNS=TEXT runs only passes whose name contains the text. */
 #ifndef WEIR_TEST_PATTERNS_H
 #define WEIR_TEST_PATTERNS_H
@@ -19,7 +19,7 @@
 
 /* ---- patterns ---- */
 
-/* %d counts up. */
+/* Each unit is repeated; in each repetition "%d" becomes the next number. */
 /* clang-format off */
 static const char *const units[] = {
 	/* letters and blanks */
@@ -70,7 +70,7 @@ static inline void random_unit(size_t seed, struct str *out)
 	}
 }
 
-/* Make pattern i, which is more than a repeated unit. Returns its name. */
+/* Make pattern i, one of those that are more than a repeated unit. Returns its name. */
 static inline const char *shape(size_t i, size_t n, struct str *out)
 {
 	switch (i) {
@@ -184,7 +184,7 @@ struct pass {
 };
 
 #define FACTOR    3.0
-#define OF_MEDIAN 150 /* detects passes that are quadratic up to a bound and linear, but slow, beyond it */
+#define OF_MEDIAN 150 /* detects passes that are quadratic only up to some length of text, and slow for longer texts */
 #define AGAIN     5   /* measurements of a pattern that looks worse than linear */
 
 static inline double time_of(const struct pass *pass, const struct str *s, size_t n)

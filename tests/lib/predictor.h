@@ -21,7 +21,7 @@ static inline void predictor_dir_remove(void)
 		fprintf(stderr, "%s was not removed\n", predictor_dir);
 }
 
-/* Let networks be looked for in a temporary folder, which is removed at the end of the program. */
+/* Use a temporary folder as the one where the policy looks for networks. It is removed at the end of the program. */
 static inline void predictor_home(void)
 {
 	static int made;

@@ -138,7 +138,7 @@ static inline void check_modes_restored(struct pty *p)
 	CHECK(same_modes(&now, &p->before));
 }
 
-/* ---- what may be said to a terminal ---- */
+/* ---- the allowed control sequences ---- */
 
 static const char *cap(const char *name)
 {

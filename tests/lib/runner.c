@@ -242,8 +242,8 @@ int main(int argc, char **argv)
 		return helper;
 	/* off by default, because encoding takes seconds; tests of the encoder switch it on */
 	setenv("WEIR_ENCODER", "off", 0);
-	/* Refuse unknown options: a test program that starts itself as a helper, but is none, would otherwise run its
-	 * tests again, endlessly. */
+	/* Refuse unknown options. A test may start its own program again with an option, as a helper process. If main()
+	 * does not handle the option, the tests would run again, endlessly. */
 	if (argc > 1 && argv[1][0] == '-' && strcmp(argv[1], "--list")) {
 		fprintf(stderr, "unknown option '%s': --list, or parts of the names of tests\n", argv[1]);
 		return 2;
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
 		if (fails_here > 20)
 			fprintf(stderr, "    ... and %d more\n", fails_here - 20);
 		if (!fails_here && now() - start >= 0.5)
-			/* tests/run.sh lists the slowest */
+			/* tests/run.sh reads the seconds, to list the slowest tests */
 			printf("  ok    %s (%.1f s)\n", test[i].name, now() - start);
 		else
 			printf("  %s  %s\n", fails_here ? "FAIL" : "ok  ", test[i].name);

@@ -23,8 +23,9 @@ struct scene {
 	struct str said, errors, shown, draft; /* output since the last command; shown: text of answers */
 	struct str resumed;                    /* notice about the resumed session */
 	int answer;                            /* the answer that ask() returns */
-	int turns, came_back, stop_after;      /* stop_after: stop the answer after this many pieces; 0 = never */
-	int kill_after;                        /* kill the process after this many pieces; 0 = never */
+	/* turns, came_back: calls of these functions; stop_after: stop the answer after so many pieces, 0 = never */
+	int turns, came_back, stop_after;
+	int kill_after; /* kill the process after this many pieces; 0 = never */
 	/* stop the work at the progress report with this text; NULL = never */
 	const char *stop_at;
 	char *args[WORDS_MOST];

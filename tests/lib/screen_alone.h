@@ -99,7 +99,7 @@ static inline const char *key(const char *bytes)
 	return asked();
 }
 
-/* Letters one by one, so that they are no paste. */
+/* Type the letters one by one, so that they do not count as a paste. */
 static inline const char *type(const char *text)
 {
 	for (; *text; text++)

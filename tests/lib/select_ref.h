@@ -82,8 +82,8 @@ struct ranked {
 /* For qsort() of struct ranked: best first; ties by the slot. */
 int better(const void *pa, const void *pb);
 
-/* sample_holds(): check a top k with a sample: the k are those without a sample, and the sample has the properties that
- * backend.h promises. */
+/* sample_holds(): check a top k with a sample. The k slots must be the same as without a sample, and the sample must
+ * have the properties that backend.h promises. */
 /* topk_plain(): compute the top k by sorting all scores. */
 void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, int32_t sample, int kind);
 void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,

@@ -51,7 +51,7 @@ static inline int box_snaps(struct snaps_box *b, struct err *e)
 static inline void box_begin(struct snaps_box *b)
 {
 	struct store_options o = { 0 };
-	/* In /dev/shm if possible, because the tests sync often and most do not depend on the disk. */
+	/* Use /dev/shm if possible, because the tests sync often and most do not depend on the disk. */
 	const char *tmp = getenv("WEIR_TIME") || access("/dev/shm", W_OK) ? getenv("TMPDIR") : "/dev/shm";
 	struct timeline *tl = fake_open(1, 40, 1);
 	struct err e = { 0 };

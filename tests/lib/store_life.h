@@ -121,7 +121,7 @@ __attribute__((unused)) static int roll(int n)
 	return (int)((dice >> 33) % (uint64_t)n);
 }
 
-/* Make up the next step; the message points to static bytes. */
+/* Choose the next step at random; the message points to static bytes. */
 __attribute__((unused)) static void life_choose(const struct life *l, struct entry *y, struct stored_message *m)
 {
 	static char text[6000];
@@ -152,7 +152,7 @@ __attribute__((unused)) static void life_choose(const struct life *l, struct ent
 	if (y->op == SET_HEAD || y->op == FORK)
 		y->at = roll(c->n + 1);
 	if (y->op == FORK && !y->at)
-		y->at = c->n; /* session_fork() takes 0 as the head */
+		y->at = c->n; /* session_fork() takes 0 for the head */
 	if (y->op == UPDATE)
 		y->message = c->message[roll(c->n)];
 }

@@ -22,7 +22,7 @@ struct place {
 __attribute__((unused)) static void place_dir(struct place *p)
 {
 	struct stat st;
-	/* In /dev/shm if possible, because the tests make many thousand fsync calls. */
+	/* Use /dev/shm if possible, because the tests make many thousand fsync calls. */
 	const char *top = getenv("WEIR_TEST_DIR");
 	char base[300];
 

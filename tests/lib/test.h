@@ -14,7 +14,8 @@ void test_add(const char *name, void (*fn)(void));
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 int test_failures(void); /* failed checks of this test so far; for tests that continue in a child process */
-void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* a figure worth printing */
+/* print a figure, such as a measured time */
+void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define TEST(name)                                                                                                     \
 	static void test_##name(void);                                                                                 \
@@ -59,15 +60,17 @@ void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* a
 #define SKIP(...) test_skip(__VA_ARGS__)
 
 /* Return the path of a file of the reference data ($WEIR_SHARED, default ../shared), such as "data/models/x.gguf".
- * Skips the test if it does not exist. Static buffers for the last four calls. */
+ * Skips the test if the file does not exist. The path is in a static buffer and stays valid for four calls. */
 const char *test_shared(const char *rel);
 /* Return the path of a committed file, given from the top of the checkout ($WEIR_TOP, default "."), such as
  * "tests/vectors/x". */
 const char *test_file(const char *rel);
 /* Return the path of a file in the archive tests/vectors/NAME.tar.xz, which is unpacked until the program ends:
- * test_unpacked("NAME", "x"). Skips the test if xz is not installed. Static buffers for the last four calls. */
+ * test_unpacked("NAME", "x"). Skips the test if xz is not installed. The path is in a static buffer and stays valid for
+ * four calls. */
 const char *test_unpacked(const char *archive, const char *rel);
-/* Return the default model's path ($WEIR_TEST_MODEL or the user's cache). Skips the test if it does not exist. */
+/* Return the path of the default model ($WEIR_TEST_MODEL, else the model in the user's cache). Skips the test if the
+ * file does not exist. */
 const char *test_model(void);
 /* Return the factor on every time limit: 1, or 20 for a slow build (a sanitizer). Limits distinguish linear from
  * quadratic time, not fast from slow code. */

@@ -28,11 +28,11 @@ struct vt {
 	struct vt_cell *cell;
 	struct vt_pen pen;
 	int wraps;       /* the next character begins a new line */
-	int top, bottom; /* of the region that scrolls; bottom is the row below it */
+	int top, bottom; /* first row of the scrolling region, and the row below its last row */
 	int saved_x, saved_y;
 	/* erasing fills with the background colour; insert mode; automatic margins off */
 	int bce, insert, no_margin;
-	int alternate, paste, mouse, frame, hidden; /* modes that are on */
+	int alternate, paste, mouse, frame, hidden; /* 1 = the mode is on */
 	int frames;                                 /* number of marked frames */
 	int32_t last;
 	struct str held; /* bytes of a sequence that is not whole */

@@ -24,7 +24,7 @@ static inline struct tensor weight_new(struct backend *be, enum dtype type, int3
 	return t;
 }
 
-/* Rows of a type as in a file: quantised from floats, or random bits with sane scales. */
+/* Return rows of a type as a model file stores them: quantised from floats, or random bits with sane scales. */
 static inline void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 {
 	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n);
@@ -79,7 +79,7 @@ static inline struct tensor guarded(struct backend *be, int32_t n, int32_t cols)
 	return t;
 }
 
-/* The first n rows. Checks the guard. */
+/* Return the first n rows of a result, after a check of its guard row. */
 static inline float *result(struct backend *be, struct tensor *t, const char *what)
 {
 	size_t n = (size_t)(t->rows - 1) * (size_t)t->cols, all = n + (size_t)t->cols;

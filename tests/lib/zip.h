@@ -13,7 +13,8 @@ struct part {
 	const char *name, *text;
 };
 
-/* Text in UTF-16LE, known by its byte order mark, ends with two NUL bytes; other texts with one. */
+/* Return the bytes of a part's text. A text in UTF-16LE, known by its byte order mark, ends with two NUL bytes, any
+ * other text with one. */
 static inline size_t part_size(const struct part *p)
 {
 	size_t n = 0;
@@ -25,7 +26,7 @@ static inline size_t part_size(const struct part *p)
 	return n;
 }
 
-/* Build the archive of these parts. Valid until the next call. */
+/* Build the archive of these parts. The result is valid until the next call. */
 static inline char *zip(const struct part *p, size_t n, size_t *size)
 {
 	static char buf[1 << 20];

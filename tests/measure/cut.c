@@ -1,5 +1,5 @@
-/* tests/measure/cut.c - prints the passages into which the document search cuts a text: cut TEXT. A line for each:
- * first byte, last + 1. */
+/* tests/measure/cut.c - prints the passages into which the document search cuts a text: cut TEXT. Each passage is a
+ * line with its first byte and its last byte + 1. */
 #include <stdio.h>
 #include <stdlib.h>
 

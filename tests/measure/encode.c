@@ -1,10 +1,10 @@
-/* tests/measure/encode.c - tokens per second of an encoder, in processor time and wall time, and the share of each kind
- * of operation.
+/* tests/measure/encode.c - measures tokens per second of an encoder, in processor time and wall time, and the share of
+ * each kind of operation.
  *
  *     build/tests/measure/encode MODEL.gguf [THREADS [TEXTS [TOKENS]]]
  *
- * Texts are random token ids. The operations are timed by wrapping the backend's table, on the calling thread: run alone.
- * tests/vectors/make_encoder.py --speed makes files of random weights. */
+ * Texts are random token ids. The operations are timed by wrapping the backend's table, on the calling thread. Run the
+ * program while the machine does nothing else. tests/vectors/make_encoder.py --speed makes files of random weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -117,7 +117,7 @@ static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps
 		int timed = i >= steps / 2;
 		double start;
 
-		/* one token earlier than the timed ones, because a step looks at what the previous one read */
+		/* begin one token before the timed ones, because a step looks at what the previous one read */
 		if (cold && i >= steps / 2 - 1)
 			go_cold(tl);
 		disk = disk_bytes();
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 			       kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
 		}
 	timeline_close(tl);
-	/* The same without a limit of memory. */
+	/* Measure the same without --kv-memory, with all KV entries in memory. */
 	o.kv_memory = 0;
 	if (timeline_open(&tl, e, &o, &err))
 		stop(err.msg);

@@ -41,7 +41,7 @@ static int is(const struct shape *s, const char *arch)
 {
 	return !strcmp(s->arch, arch);
 }
-/* Layers of lfm2 and qwen35 that have attention. */
+/* 1 if layer l has attention; in lfm2 and qwen35 only some layers have it. */
 static int attends(const struct shape *s, int32_t l)
 {
 	return is(s, "qwen35") ? l % 4 == 3
@@ -140,7 +140,7 @@ static void put_vocabulary(int32_t n)
 		put32(i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
 }
 
-/* One block of random bits. Its scales are F16 numbers near `scale`, so that values are small and finite. */
+/* Write one block of random bits. Its scales are F16 numbers near `scale`, so that values are small and finite. */
 static void random_block(enum dtype type, uint8_t *b, float scale)
 {
 	size_t n = (size_t)dtype_info(type)->block_bytes;
@@ -269,7 +269,7 @@ static const char *key(const struct shape *s, const char *suffix)
 	return text;
 }
 
-/* One number, or a number per layer if some layers have no KV heads. */
+/* Write the number of KV heads: one number, or a number per layer if some layers have no KV heads. */
 static void put_kv_heads(const struct shape *s)
 {
 	if (!is(s, "lfm2")) {
@@ -332,7 +332,8 @@ int main(int argc, char **argv)
 	if (is(s, "lfm2"))
 		kv_u32(key(s, "shortconv.l_cache"), 3);
 	if (is(s, "qwen35")) {
-		put_str(key(s, "rope.dimension_sections")); /* for pictures; other programs need it */
+		/* only pictures use this key, but other programs require it */
+		put_str(key(s, "rope.dimension_sections"));
 		put32(9), put32(5), put64(4);
 		put32(11), put32(11), put32(10), put32(0);
 		kv_u32(key(s, "ssm.conv_kernel"), 4);
@@ -361,7 +362,7 @@ int main(int argc, char **argv)
 	}
 	pad();
 	for (int32_t i = 0; i < n; i++) {
-		/* Like a trained matrix: outputs about as large as inputs. */
+		/* As in a trained matrix, outputs are about as large as inputs. */
 		float scale = t[i].rows == 1 ? 0 : 0.2f / sqrtf((float)t[i].cols);
 		if (t[i].rows == 1) {
 			for (int32_t j = 0; j < t[i].cols; j++)

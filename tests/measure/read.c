@@ -1,7 +1,10 @@
-/* tests/measure/read.c - the answers that a reader finds in passages: read ENCODER.gguf READER.gguf THREADS < TEXTS
+/* tests/measure/read.c - prints the answers that a reader finds in passages.
  *
- * Texts end with a zero byte: a question, its passages, an empty text; and so on. A line for each passage is printed: log
- * odds that it answers, first and last byte + 1 of the answer. */
+ *     read ENCODER.gguf READER.gguf THREADS < TEXTS
+ *
+ * Each text ends with a zero byte. The texts are a question, its passages and an empty text, and so on for the next
+ * question. For each passage one line is printed: log odds that the passage answers, first byte and last byte + 1 of
+ * the answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -94,7 +94,7 @@ static int is_at(const struct source *s, const char *place)
 	return b > a && 2 * (b - a) >= (to - from < s->to - s->from ? to - from : s->to - s->from);
 }
 
-/* The number (from 1) of the source that contains the place; 0 = none. */
+/* Return the number (from 1) of the source that contains the place; 0 = none. */
 static int rank_of(const struct sources *s, const char *place)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -103,8 +103,8 @@ static int rank_of(const struct sources *s, const char *place)
 	return 0;
 }
 
-/* How many of the second and third passages found have a score below each fraction of the first one's: right passages,
- * others. */
+/* below[1][k]: how many right passages, second or third of those found, have a score below k / PARTS of the first
+ * passage's score; below[0][k]: the same for wrong passages. followers: number of all such passages. */
 enum { PARTS = 20 };
 static int below[2][PARTS + 1], followers[2];
 

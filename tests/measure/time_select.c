@@ -99,7 +99,7 @@ static void time_move(struct backend *be, struct timed *t, int layer)
 	                                     .neox = 1 });
 }
 
-/* The work of `predict` with blocks of 16 in one layer: five rows of 248 blocks in each KV head. */
+/* Do the work of `predict` with blocks of 16 in one layer: five rows of 248 blocks in each KV head. */
 static void time_predict(struct backend *be, struct timed *t, int layer)
 {
 	static float out[32 * 32], in[3][34 * 16], w[9 * 16 * 32];
@@ -112,8 +112,8 @@ static void time_predict(struct backend *be, struct timed *t, int layer)
 				 .out = out, .in = { in[0], in[1], in[2] }, .w = w, .n_in = 16, .n_out = 32, .n = 31 });
 }
 
-/* Median microseconds of one layer's call. The calls go through all layers one after the other, as in a decoding
- * step. */
+/* Print the median microseconds of one layer's call. The calls go through all layers one after the other, as in a
+ * decoding step. */
 static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct backend *, struct timed *, int),
                           double bytes, const char *name)
 {

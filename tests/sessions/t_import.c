@@ -21,7 +21,7 @@ static ssize_t hooked_read(int fd, void *buf, size_t n);
 /* ---- hooks and helpers ---- */
 
 static int fail_errno, fail_after = -1, short_reads, interrupts;
-static long end_after = -1; /* the file ends after this many bytes */
+static long end_after = -1; /* read() reports the end of the file after this many bytes */
 
 static ssize_t hooked_read(int fd, void *buf, size_t n)
 {
@@ -206,7 +206,7 @@ TEST(nul_bytes)
 	REFUSED("a\0b\0\x01\0", "binary file"); /* a control character */
 	REFUSED("a\0b\0\x3d\xd8"
 	        "c\0",
-	        "binary file"); /* half a pair */
+	        "binary file"); /* the first half of a surrogate pair */
 	REFUSED("a\0b\0\0c", "binary file");
 	REFUSED("\xff\xfe"
 	        "\0\0a\0",
@@ -325,7 +325,7 @@ TEST(special_files)
 	refused(in_dir("missing"), "cannot be opened: No such file");
 	refused("", "cannot be opened");
 	CHECK(!mkfifo(in_dir("fifo"), 0600));
-	alarm(300); /* opening the pipe and waiting for a writer would hang */
+	alarm(300); /* ends the test if opening the pipe waits for a writer */
 	refused(in_dir("fifo"), "is a pipe");
 	alarm(0);
 	CHECK(!symlink("/dev/zero", in_dir("zero-link")));

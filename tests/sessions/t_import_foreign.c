@@ -128,7 +128,7 @@ TEST(sounds_films_and_pictures)
 	REFUSED("a.mid", "MThd\0\0\0\6", "a piece of music (MIDI), not a text");
 }
 
-/* Texts that begin nearly like a file of such a format. */
+/* Texts whose first words look like the first bytes of a file that is refused. They are read. */
 TEST(texts)
 {
 	static const char *const texts[] = { "BZh is the sign of bzip2.",

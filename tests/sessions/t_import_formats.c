@@ -136,7 +136,7 @@ TEST(docx_headings_pages_and_notes)
 	doc_free(&d);
 #define BOX(text)     "<w:r><w:pict><w:txbxContent>" text "</w:txbxContent></w:pict></w:r>"
 #define HEADING(runs) "<w:p><w:pPr><w:pStyle w:val='Mine'/></w:pPr>" runs "</w:p>"
-	/* The text of a box does not become part of the heading that it is anchored in, and does not replace it. */
+	/* The text of a box is not joined to the heading that contains the box, and the heading keeps its own text. */
 	docx(W(HEADING(BOX(P("note") HEADING(R("Boxed"))) R("Top")) HEADING(R("Sub") BOX(P("aside"))) P("text")), &d);
 	CHECK_STR(d.text.p, "note\n\nBoxed\n\nTop\n\nSub\n\naside\n\ntext");
 	CHECK_INT(d.n_mark, 3);
@@ -291,7 +291,8 @@ TEST(epub_chapter_that_is_no_utf8)
 	doc_free(&d);
 }
 
-/* The C library loads most conversions from files, which the jail does not let a parser open. */
+/* A parser in the jail cannot open files. The C library loads most conversions from files, so they are loaded
+ * before. */
 TEST(epub_chapters_in_other_encodings)
 {
 	static const struct part parts[] = {
@@ -546,7 +547,7 @@ TEST(pdf_year_on_a_title_page)
 	doc_free(&d);
 }
 
-/* Heads that change from section to section, as in books, next to a page number. */
+/* Running heads beside a page number that repeat the title of the section, as in books, are left out. */
 TEST(pdf_heads_of_sections)
 {
 	struct str s = { 0 };
@@ -768,7 +769,8 @@ TEST(underlined_headings_of_plain_text)
 	doc_free(&d);
 }
 
-/* Each sentence in the encodings of its language, whole and cut at an odd byte. */
+/* The encoding of each sentence is recognised among those of its language, also if the sentence is cut inside a
+ * character. */
 TEST(guessed_encodings)
 {
 	/* clang-format off */

@@ -134,8 +134,8 @@ static void noted(const char *html, const char *want, const char *note)
 	doc_free(&d);
 }
 
-/* These are read as in browsers: names of HTML 5 characters, also without semicolon; numbers that mean Windows-1252;
- * malformed comments. */
+/* As in browsers: names of HTML 5 characters need no semicolon, numbers from 128 to 159 mean Windows-1252, and
+ * malformed comments are left out. */
 TEST(references_and_odd_comments)
 {
 	becomes("<p>Don&#146;t &#150; &#147;closed&#148; &#128;5&#133; 1914&#x97;18 &#129;&#0;",

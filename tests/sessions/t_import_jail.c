@@ -23,7 +23,7 @@
 
 #include <seccomp.h>
 
-#define KILLED    1000 /* by SIGSYS */
+#define KILLED    1000 /* killed by SIGSYS */
 #define SIGNALLED 2000 /* SIGNALLED + n: killed by signal n, not SIGSYS */
 
 static char dir[] = "/tmp/weir-jail-XXXXXX";
@@ -438,7 +438,7 @@ static int read_limits(void)
 	       getrlimit(RLIMIT_NPROC, &r) || r.rlim_max;
 }
 
-/* What a parser needs to do. */
+/* Do what a parser needs: all of it must work in the jail. */
 static int work(void)
 {
 	char *p = malloc(3u << 20), *q;

@@ -395,7 +395,7 @@ TEST(languages)
 
 #define PNG "\x89PNG\r\n\x1a\n|"
 
-/* Write a TIFF with `pages` directories to out. circle: 1 = the last directory names the first one as the next. */
+/* Write a TIFF with `pages` directories to out. circle: 1 = the last directory names the first one as the next one. */
 static size_t tiff(unsigned char *out, int pages, int circle)
 {
 	size_t n = 8;

@@ -73,7 +73,7 @@ TEST(paragraphs)
 	     "\xe6\xbc\xa2");
 }
 
-/* Program text: blanks count, paragraphs are lines. */
+/* In program text blanks are kept, and each paragraph is a line. */
 TEST(kept_white_space)
 {
 	TEXT(P("text") SP("Pre", "if x:") SP("Pre", "<text:s text:c='4'/>return   1") SP("Pre", "")
@@ -113,14 +113,15 @@ TEST(lists)
 	             P("-") "<text:list text:style-name='L1' text:continue-numbering='true'>" I(P("2")) "</text:list>",
 	     "a) 1\n\n-\n\na) 1\n\n-\n\nb) 2");
 	TEXT(LIST("L1", I(P("one")) I(P("")) I(P("three"))), "a) one\n\nc) three");
-	/* A list has its own count, even if another one of its style comes between its parts or in a note inside it. */
+	/* A list keeps its own count, even if another list of the same style stands between its parts, or in a note
+	 * inside it. */
 	TEXT("<text:list xml:id='one' text:style-name='L1'>" I(P("1")) I(P("2")) "</text:list>" LIST("L1", I(P("1")))
 	             P("-") "<text:list xml:id='two' text:continue-list='one' text:style-name='L1'>" I(P("3")) "</text:list>" P("-") "<text:list text:continue-list='one' text:style-name='L1'>" I(
 			     P("4")) "</text:list>" P("-") "<text:list text:continue-list='two' text:style-name='L1'>" I(P("5")) "</text:list>" P("-") "<text:list text:continue-list='none' text:style-name='L1'>" I(P("6")) "</text:list>",
 	     "a) 1\nb) 2\na) 1\n\n-\n\nc) 3\n\n-\n\nd) 4\n\n-\n\ne) 5\n\n-\n\nf) 6");
 	TEXT(LIST("L1", I(P("1" NOTE(LIST("L1", I(P("in")) I(P("a note")))))) I(P("2"))),
 	     "a) 1[1]\nb) 2\n\n[1] a) in\nb) a note");
-	/* Labels after z. */
+	/* After label z come aa, bb and so on. */
 	TEXT(LIST("L1", "<text:list-item text:start-value='26'>" P("z") "</text:list-item>" I(
 				P("27")) "<text:list-item text:start-value='703'>" P("703") "</text:list-item>"),
 	     "z) z\naa) 27\naaa) 703");

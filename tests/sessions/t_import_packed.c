@@ -27,7 +27,7 @@ static void put_header(struct str *s, const struct part *p, unsigned flags, int 
 		put(s, 20, 2);
 	put(s, 20, 2);
 	put(s, flags, 2);
-	put(s, 0, 6); /* stored; no time */
+	put(s, 0, 6); /* method 0 (stored), no time */
 	put(s, (unsigned)crc32(0, (const Bytef *)p->text, n), 4);
 	put(s, n, 4);
 	put(s, n, 4);
@@ -112,13 +112,13 @@ TEST(names_beyond_ascii)
 
 TEST(names_in_old_encodings)
 {
-	page("\x88\xea.xhtml", "\xe4\xb8\x80.xhtml", 0); /* Shift_JIS */
+	page("\x88\xea.xhtml", "\xe4\xb8\x80.xhtml", 0); /* name in Shift_JIS */
 	page("\x81"
 	     "ber.xhtml",
 	     "\xc3\xbc"
 	     "ber.xhtml",
-	     0);                                      /* DOS */
-	page("\xb5\xda.xhtml", "%E7%AC%AC.xhtml", 0); /* GBK */
+	     0);                                      /* name in a code page of DOS */
+	page("\xb5\xda.xhtml", "%E7%AC%AC.xhtml", 0); /* name in GBK */
 }
 
 TEST(names_in_nfd_and_other_case)

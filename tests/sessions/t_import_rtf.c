@@ -46,7 +46,8 @@ TEST(code_pages_and_unicode)
 	        "caf\xc3\xa9 \xe2\x82\xac Привет 日本語 ソ 你α•");
 	becomes(RTF("\\u8364?\\u-10179?\\u-8704? {\\uc2\\u233\\'c3\\'a9}{\\uc0\\u1055\\u1088}x\\u233 {y}\\u0?z"),
 	        "€😀 éПрxéyz");
-	/* Characters of the font Symbol, also in the private use area; those of other symbol fonts become bullets. */
+	/* Characters of the font Symbol become text, also those in the private use area; characters of Wingdings become
+	 * bullets if they have no text. */
 	becomes("{\\rtf1\\deff0{\\fonttbl{\\f0 T;}{\\f1\\fcharset2 Symbol;}{\\f2\\fcharset2 Wingdings;}}5 {\\f1\\u61549\\'3f}m \\f1\\'b1\\'a3\\'b0W \\f2 l}",
 	        "5 μm ±≤°Ω •");
 	becomes("{\\rtf1\\ansicpg1251{\\fonttbl{\\f0\\fcharset204 A;}{\\f1\\fcharset0 B;}{\\f2\\fcharset128 \\'82\\'6c;}}{\\f1 caf\\'e9}",

@@ -125,7 +125,7 @@ TEST(places)
 	                           "<row r='9'>" C("C9", "4")
 	                                   C("XFD9", "5") "</row><row r='1048576'>" C("XFD1048576", "6") "</row>"),
 	        HEAD "1 | 2\n | 3\n\n4 |  | 5\n\n |  | 6", "");
-	/* cells without positions, or with impossible ones, are put one after the other */
+	/* cells without positions, or with impossible ones, are put behind the cell before */
 	becomes(ROWS("<row><c><v>1</v></c><c><v>2</v></c></row><row r='0'><c r='XFE2'><v>3</v></c><c r='7'><v>4</v></c></row>"),
 	        HEAD "1 | 2\n3 | 4", "");
 	becomes(ROWS("<row r='1' hidden='1'>" T("A1", "a\nb  c") T("B1", "x &lt; y") "</row>"), HEAD "a b c | x < y",

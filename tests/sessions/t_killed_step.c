@@ -1,8 +1,8 @@
-/* tests/sessions/t_killed_step.c - kill -9 in the middle of a VERIFY step: the saved state survives and continues bit
- * for bit as if every token had been generated alone and without a break.
+/* tests/sessions/t_killed_step.c - kill -9 in the middle of a VERIFY step: the last snapshot survives. From it the
+ * answer continues bit for bit as if every token had been generated alone and without a break.
  *
  * A child generates with drafts, saves every few tokens, mostly while such a step is open, and is killed during the
- * attention of one of its layers. The next child continues from the last save with another number of threads. */
+ * attention of one of its layers. The next child continues from the last snapshot with another number of threads. */
 #include "engine/observe/observe.h"
 #include "engine/timeline/timeline.h"
 #include "sessions/snap/snap_private.h"
@@ -24,7 +24,7 @@ static const struct {
 
 struct talk {
 	const char *kv;
-	int sampler; /* of how[] */
+	int sampler; /* index in how[] */
 	int32_t prompt[PROMPT];
 };
 struct run {
@@ -43,8 +43,8 @@ static void run_open(struct run *r, const struct talk *k, int threads)
 
 	memset(r, 0, sizeof *r);
 	r->e = tiny_open(&tiny_families[2], threads, TRAINED, 10000);
-	/* The model's file is deleted after it was opened; this one takes its place, so that there is something to
-	 * hash. */
+	/* The model's file is deleted after it was opened. The file made here takes its place, so that there is
+	 * something to hash. */
 	fd = open(engine_info(r->e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0 || write(fd, "weights", 7) != 7 || close(fd) ||
 	    timeline_open(&r->tl, r->e, &(struct timeline_options){ .ctx = 1500, .kv = k->kv, .batch = 128 }, &err)) {
@@ -66,8 +66,8 @@ static void run_close(struct run *r)
 	engine_close(r->e);
 }
 
-/* Start from the prompt or, if message > 0, from what was saved under it. A message's number is the number of tokens of
- * the answer when it was saved. Returns NULL, or what is wrong. */
+/* Start from the prompt or, if message > 0, from the snapshot of that message. The number of a message is the number of
+ * tokens that the answer had when it was saved. Returns NULL, or what is wrong. */
 static const char *run_start(struct run *r, const struct place *p, const struct talk *k, int64_t message)
 {
 	static char why[600];
@@ -95,8 +95,8 @@ static const char *run_start(struct run *r, const struct place *p, const struct 
 	return NULL;
 }
 
-/* Generate one token, with drafts as long as possible, right or wrong. Another token is taken if the answer would end.
- * < 0: none. */
+/* Generate one token, with drafts as long as possible, right or wrong. If the model ends the answer, append token 9
+ * instead. Returns < 0 on error. */
 static int32_t run_step(struct run *r)
 {
 	struct step_out out = { .id = 9 };
@@ -119,7 +119,7 @@ static int32_t run_step(struct run *r)
 struct killer {
 	struct observer base;
 	int left;
-}; /* attentions of drafted tokens until the end */
+}; /* left: calls for drafted tokens until the process kills itself */
 
 static void killer_attended(struct observer *o, const struct attention *a)
 {
@@ -141,7 +141,7 @@ static int32_t killer_rewind(struct observer *o, int32_t n)
 	return n;
 }
 
-/* The child: writes to the pipe how many tokens of the answer each save has. */
+/* Run as the child. Write to the pipe how many tokens of the answer each save has. */
 static void child(const struct place *p, const struct talk *k, int64_t message, int threads, int left, int to)
 {
 	static const struct observer_ops ops = { killer_attended, killer_commit, killer_rewind };
@@ -178,7 +178,7 @@ static int same_text(const struct timeline *a, const struct timeline *b)
 	return n == m && !memcmp(x, y, n * sizeof *x);
 }
 
-/* Check that a goes on like b, which generated each token alone. */
+/* Check that run a continues exactly like run b, which generated each token alone. */
 static void check_end(struct run *a, struct run *b, const struct talk *k)
 {
 	struct str x = { 0 }, y = { 0 };
@@ -212,7 +212,8 @@ static int times(void)
 	return n > 1 && n < 100000 ? (int)n : 1;
 }
 
-/* Returns the number of tokens of the last save. */
+/* Let several children generate, each from the last snapshot of the child before, until each is killed. Returns the
+ * number of tokens in the last snapshot. */
 static int64_t live(const struct talk *k, int first)
 {
 	struct place p;
@@ -260,7 +261,7 @@ static int64_t live(const struct talk *k, int first)
 	return message;
 }
 
-/* All policies except h2o, under which each token is generated alone. */
+/* Kill under all policies except h2o, which generates each token alone. */
 TEST(nothing_is_lost)
 {
 	static const char *const kv[] = {

@@ -168,7 +168,7 @@ static struct passage_index *open_index(struct store *s)
 	return x;
 }
 
-/* Returns the sentence that fits a question best; "" = none. */
+/* Return the sentence that fits a question best; "" = none. */
 static const char *ask(struct passage_index *x, const char *text, const char *question)
 {
 	static struct str out;
@@ -225,7 +225,7 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 	passage_index_close(x);
 }
 
-/* The folded words of a text, separated by blanks. */
+/* Return the folded words of a text, separated by blanks. */
 static const char *folded(const char *text)
 {
 	static struct str out, s;
@@ -321,8 +321,8 @@ TEST(hostile_questions_are_only_words)
 	static const char *const hostile[] = {
 		"\"", "\"\"\"", "ferry\" OR \"x", "NEAR(ferry sail)", "text:ferry", "ferry*", "^ferry", "ferry AND NOT", "-ferry", "{text}:x", "'; DROP TABLE sentence;--",
 		"\xff\xfe", "\xe6\x97", "\xc2", "(((((((", "+ +", "ferry + sail", "%s%n", "\x01\x02", "\xef\xbf\xbe", "\xcc\x81\xcc\x81", "\xe0\xb8\xb4",
-		/* Letters around malformed bytes. SQLite reads these as another letter, but reads its own encoding of
-		 * that letter as a blank. */
+		/* Malformed bytes between letters. SQLite's tokenizer decodes these bytes to a letter. It takes the
+		 * valid encoding of the same letter for a blank. */
 		"\xd8\xb9\xe3\x80\x82\xa6\x96\xd8\xa7\xd9\x84\xd9\x82",
 	};
 	/* clang-format on */

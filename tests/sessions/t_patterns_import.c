@@ -21,7 +21,7 @@ static void import_plain(const char *name, enum doc_type type, const char *p, si
 	d.type = type;
 	doc_mark_text(&d);
 	doc_mark_paragraphs(&d);
-	/* The name of a place is looked up for one passage after the other. */
+	/* Look up the page and heading of 64 places, one after the other, as is done for the passages of a document. */
 	for (size_t at = 0; at < d.text.n; at += d.text.n / 64 + 1) {
 		doc_mark_at(&d, MARK_PAGE, at);
 		doc_mark_at(&d, MARK_HEADING, at);
@@ -340,7 +340,8 @@ static void pass_pdf(const char *p, size_t n)
 	import(pdf_import, p, n);
 }
 
-/* As PDF pages of words: the text's lines, at positions that recur; after a tab each word is a line of its own. */
+/* Import the text as pages of a PDF, word by word, at positions that recur; after a tab each word is on a line of its
+ * own. */
 static void pass_pdf_pages(const char *p, size_t n)
 {
 	static struct str s;
@@ -372,7 +373,8 @@ static void pass_pdf_pages(const char *p, size_t n)
 	import(pdf_import, s.p, s.n);
 }
 
-/* As one PDF page, all words on one line or all at one position. */
+/* Import the text as one page of a PDF, each character a word of one line. The lowest bit of a character tells whether
+ * its word has a place of its own, or the place that all such words share. */
 static void pass_pdf_line(const char *p, size_t n)
 {
 	static struct str s;

@@ -13,7 +13,8 @@
 
 #include <fcntl.h>
 
-/* The model's file is deleted after it was opened; this one takes its place, so that there is something to hash. */
+/* The model's file is deleted after it was opened. The file made here takes its place, so that there is something to
+ * hash. */
 static void stand_in(const struct engine *e, const char *text)
 {
 	int fd = open(engine_info(e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -137,7 +138,7 @@ TEST(goes_on_bit_for_bit)
 	place_remove(&p);
 }
 
-/* A known text with another end: only the end is computed, and the result is that of a fresh start. */
+/* If only the end of a text is new, only the end is computed, and the result is that of a fresh start. */
 TEST(a_known_beginning_is_not_read_again)
 {
 	struct engine *e = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
@@ -216,7 +217,7 @@ TEST(another_policy_misses)
 		          "%s", got.why);
 		timeline_close(u);
 	}
-	/* Another chunk size or a larger context changes nothing under `full`. */
+	/* Under `full` a snapshot fits timelines with another chunk size or a larger context. */
 	{
 		struct timeline_options o = { .ctx = 400, .kv = "full", .batch = 32 };
 		struct timeline *u = NULL;
@@ -290,13 +291,13 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	text_of(id, 700, 77);
 	CHECK_MSG(timeline_sync(tl, id, 700, NULL, NULL, &err) == 0, "%s", err.msg);
 	save_on(s, here, tl, 1);
-	/* On `there`: the same answer. */
+	/* Continued by the kernels of `there`, the answer has the same tokens. */
 	u = back_on(p, &s, there, kv, 1, by);
 	answer(tl, a, ANSWER);
 	answer(u, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer there", kv);
 	save_on(s, there, u, 2);
-	/* On `there` again: bit for bit the same as without the break. */
+	/* Loaded again by `there`: the result is bit for bit that without the break. */
 	v = back_on(p, &s, there, kv, 2, "");
 	asks(u, 9);
 	asks(v, 9);
@@ -307,7 +308,7 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	      !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
 	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
 	timeline_close(v);
-	/* On `here` again: the answer that `there` gives. */
+	/* Loaded again by `here`: the answer is the one that `there` gives. */
 	timeline_close(tl);
 	tl = back_on(p, &s, here, kv, 2, back_by);
 	v = back_on(p, &s, there, kv, 2, "");

@@ -30,14 +30,14 @@ static void round_trip(int32_t n, int32_t bounded, size_t extra)
 	CHECK_MSG(!snap_save(b.s, tl, &b.fp, 3, 30, own.p, own.n, &saved, &e), "%d tokens: %s", n, e.msg);
 	CHECK_INT(saved.tokens, n);
 	CHECK_INT(saved.bytes, saved.new_bytes);
-	/* Close kv.db and open it again. */
+	/* Load the snapshot after kv.db was closed and opened again. */
 	box_again(&b);
 	CHECK_MSG(snap_load(b.s, back, &b.fp, 30, &got, &loaded, &e) == 1, "%d tokens: %s%s", n, e.msg, loaded.why);
 	CHECK_INT(loaded.tokens, n);
 	CHECK(fake_same(tl, back));
 	CHECK(got.n == own.n && (!own.n || !memcmp(got.p, own.p, own.n)));
 	CHECK_STR(loaded.why, "");
-	/* Into a timeline that already has tokens. */
+	/* Load it into a timeline that already has tokens. */
 	CHECK_INT(snap_load(b.s, back, &b.fp, 30, &got, &loaded, &e), 1);
 	CHECK(fake_same(tl, back));
 	CHECK_INT(snap_load(b.s, back, &b.fp, 31, &got, &loaded, &e), 0);
@@ -59,7 +59,7 @@ TEST(round_trips)
 	round_trip(900, 1, 0);
 }
 
-/* Chunks and a head of several parts each, saved in several transactions. */
+/* Chunks and heads that take several parts each are saved in several transactions. */
 TEST(large_rows)
 {
 	struct snaps_box b;
@@ -94,7 +94,7 @@ TEST(marks_make_other_rows)
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
 	CHECK(fake_same(tl, back));
-	/* The same tokens, but all read: no chunk can be shared. */
+	/* If the same tokens are computed by prefill and not generated, no chunk can be shared. */
 	fake_cut(back, 0);
 	for (int i = 0; i < 600; i++)
 		fake_add(back, i, MARK_READ);
@@ -106,8 +106,8 @@ TEST(marks_make_other_rows)
 	box_close(&b);
 }
 
-/* Entries that layers with a window have dropped are not stored. A sequence that still has them writes them for all
- * that share the chunk. */
+/* KV entries that layers with a sliding window have dropped are not stored. If another sequence still has these
+ * entries, its save adds them to the shared chunks. */
 TEST(lost_windows_are_not_stored)
 {
 	struct snaps_box b;
@@ -127,7 +127,7 @@ TEST(lost_windows_are_not_stored)
 	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 1024 * full + 1024 * fake_row(lost));
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
 	CHECK(fake_same(lost, back) && back->held == 1024);
-	/* A beginning must end where the window layers still have entries. */
+	/* A loaded beginning must end where the window layers still have entries. */
 	fake_cut(back, 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, lost->tokens.id, 1030, &loaded, NULL), 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, lost->tokens.id, 1500, &loaded, NULL), 1280);
@@ -142,7 +142,7 @@ TEST(lost_windows_are_not_stored)
 	CHECK(fake_same(held, back) && back->held == 0);
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
 	CHECK(fake_same(lost, back) && back->held == 0);
-	/* A sequence that has dropped them shares the chunks as they are. */
+	/* A sequence that has dropped these entries shares the chunks as they are. */
 	CHECK_INT(snap_save(b.s, lost, &b.fp, 3, 30, NULL, 0, &saved, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 2048 * fake_row(lost));
 	fake_close(lost);
@@ -162,10 +162,10 @@ TEST(sessions_share_chunks)
 	fake_grow(tl, 7, 2048);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, &first, NULL), 0);
 	CHECK_INT(snaps_space(b.s, &before, &empty, NULL), 0);
-	/* Another session with the same beginning; later a fork after 1,000 tokens. */
+	/* Save another session with the same beginning, then a fork after 1,000 tokens. */
 	fake_grow(tl, 8, 100);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 20, NULL, 0, &second, NULL), 0);
-	/* the timeline's head contains its token ids, too */
+	/* the head contains the token ids, too */
 	CHECK(second.new_bytes < 100 * fake_row(tl) + 10 * 2148 + 1500);
 	CHECK_INT(second.bytes - second.new_bytes, 2048 * fake_row(tl));
 	CHECK_INT(snap_bytes(b.s, 1, &one, NULL), 0);
@@ -176,12 +176,12 @@ TEST(sessions_share_chunks)
 	fake_grow(tl, 9, 500);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, NULL, 0, &second, NULL), 0);
 	CHECK_INT(second.bytes - second.new_bytes, 768 * fake_row(tl));
-	/* Shared chunks are stored once: the space used grew only by new ones. */
+	/* Shared chunks are stored once: the space used grows only by the new chunks. */
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 	CHECK_MSG(used - before < 1000 * fake_row(tl) + 30 * PAGE_BYTES, "%llu bytes more",
 	          (unsigned long long)(used - before));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 8 + 2);
-	/* Dropping one session does not harm the others. */
+	/* Deleting one session's snapshots does not harm those of others. */
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 	CHECK(box_loads(&b, tl, 20, 2148));
 	CHECK(box_loads(&b, tl, 30, 1500));
@@ -200,15 +200,15 @@ TEST(older_heads_are_kept)
 		fake_grow(tl, 7, 150);
 		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10 + i, NULL, 0, NULL, NULL), 0);
 	}
-	/* The newest few snapshots can be loaded, older ones do not exist. */
+	/* The HEADS_KEPT newest snapshots can be loaded. Older ones were deleted. */
 	for (int i = 0; i < 10; i++)
 		CHECK_INT(box_loads(&b, tl, 10 + i, 150 * (i + 1)), i >= 10 - HEADS_KEPT);
-	/* A snapshot of the same message replaces the previous one of it, not others. */
+	/* A second snapshot of a message replaces the first one, and no snapshot of another message. */
 	for (int i = 0; i < 3; i++)
 		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 19, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), HEADS_KEPT);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head WHERE message = 19"), 1);
-	/* Each session has its own number of snapshots. */
+	/* The limit of snapshots counts for each session alone. */
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 99, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), HEADS_KEPT + 1);
 	fake_close(tl);
@@ -225,7 +225,8 @@ TEST(loads_the_longest_beginning)
 
 	box_open(&b);
 	fake_grow(tl, 7, 1900);
-	/* Chunks without a head, as while a long text is read. */
+	/* Save only chunks, without the rest of the timeline's state (the head), as is done while a long text is
+	 * read. */
 	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, &saved, NULL), 0);
 	CHECK_INT(saved.new_bytes, 7 * 256 * fake_row(tl));
 	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, &saved, NULL), 0);
@@ -240,19 +241,21 @@ TEST(loads_the_longest_beginning)
 	fake_cut(back, 1500);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 7 * 256);
 	CHECK(fake_right(back));
-	/* A text with another end: as far as it is the same. */
+	/* Of a text with another end, the common beginning is loaded. */
 	fake_cut(back, 0);
 	fake_cut(tl, 1000);
 	fake_grow(tl, 9, 900);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 768);
 	CHECK(fake_right(back));
-	/* Too short to be worth it; no tokens; more than the context holds. */
+	/* Nothing is loaded if the beginning is too short to be worth it, or has no tokens. A beginning that is longer
+	 * than the context is loaded in part. */
 	fake_cut(back, 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 511, &loaded, &e), 0);
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 0, &loaded, &e), 0);
 	CHECK_INT(snap_load_prefix(b.s, narrow, &b.fp, tl->tokens.id, 1900, &loaded, &e), 512);
 	CHECK(narrow->tokens.n == 512 && fake_right(narrow));
-	/* Rows that were only read serve every cache policy; other entries serve none. */
+	/* A fingerprint that differs only in `all`, as that of another cache policy, still finds chunks of prefilled
+	 * tokens. A fingerprint that differs in `entries` finds none. */
 	b.fp.all[3] ^= 1;
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 768);
 	CHECK(fake_right(back));
@@ -321,7 +324,7 @@ TEST(fingerprints_miss_with_a_reason)
 	        "cache policy was 'full', is 'sift:keep=9': 5,120 tokens will be read again");
 	differs(&b, "cpu avx512", "sift", 40, "cache policy was 'full', is 'sift': 5,120 tokens will be read again");
 	differs(&b, NULL, "full", 48, "cache type was '40', is '48': 5,120 tokens will be read again");
-	/* Other weights. */
+	/* The model file has other weights. */
 	box_weights(&b, "weights of another model");
 	differs(&b, NULL, "sift", 40, "the model file changed: 5,120 tokens will be read again");
 	/* Hostile text in the file does no harm. */
@@ -337,7 +340,7 @@ TEST(fingerprints_miss_with_a_reason)
 	differs(&b, NULL, "full2", 40, "the snapshot is of another version of weir: 5,120 tokens will be read again");
 	CHECK(!db_exec(&b.s->db, "DELETE FROM identity", NULL));
 	differs(&b, NULL, "full", 56, "computed with another model or other settings: 5,120 tokens will be read again");
-	/* It can still be loaded with the right fingerprint. */
+	/* The snapshot can still be loaded with the right fingerprint. */
 	CHECK(box_loads(&b, tl, 10, 5120));
 	fake_close(tl);
 	box_close(&b);
@@ -345,7 +348,7 @@ TEST(fingerprints_miss_with_a_reason)
 
 /* ---- other kernels ---- */
 
-/* Set the fingerprint: this timeline, computed by these kernels. */
+/* Set the fingerprint of the timeline, as if these kernels had computed it. */
 static void on(struct snaps_box *b, const char *kernels, struct timeline *tl)
 {
 	struct err e = { 0 };
@@ -380,7 +383,8 @@ static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *
 }
 
 /* If only the kernels differ, rows are equal up to rounding, so 5,120 tokens are not read again. The user is told which
- * kernels computed them, and what continues from them is kept apart from rows that these kernels computed alone. */
+ * kernels computed them. Rows computed after them are never shared with sequences that one kind of kernels computed
+ * alone. */
 TEST(other_kernels_are_gone_on_with)
 {
 	struct snaps_box b;
@@ -395,7 +399,8 @@ TEST(other_kernels_are_gone_on_with)
 	tl = back_on(&b, "cuda H200", 10, "cpu avx2", 5120);
 	CHECK_STR(tl->begun.p, "cpu avx2");
 	CHECK_INT(tl->begun_n, 5120);
-	/* The continuation has a fingerprint of its own: no session without these rows may share it. */
+	/* The continuation has a fingerprint of its own. Sessions that lack the rows of the other kernels cannot share
+	 * it. */
 	fake_grow(tl, 8, 600);
 	saved_on(&b, "cuda H200", tl, 11);
 	mixed = b.fp;
@@ -404,8 +409,8 @@ TEST(other_kernels_are_gone_on_with)
 	CHECK_INT(snap_load_prefix(b.s, pure, &b.fp, tl->tokens.id, 5720, &loaded, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
 	fake_close(tl);
-	/* Loaded again by the same kernels: the same bits, so nothing is reported. The next save writes only what is
-	 * new. */
+	/* If the same kernels load it again, the bits are the same, so nothing is reported. The next save writes only
+	 * what is new. */
 	tl = back_on(&b, "cuda H200", 11, "", 5720);
 	CHECK_STR(tl->begun.p, "cpu avx2");
 	CHECK_INT(tl->begun_n, 5120);
@@ -414,7 +419,7 @@ TEST(other_kernels_are_gone_on_with)
 	CHECK(!memcmp(&mixed, &b.fp, sizeof mixed));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
 	fake_close(tl);
-	/* On the first kernels again, and on third ones: all names are recorded. */
+	/* The first kernels continue it, then kernels of a third kind: all names are recorded. */
 	tl = back_on(&b, "cpu avx2", 12, "cuda H200", 5820);
 	CHECK_STR(tl->begun.p, "cpu avx2 until 5120, cuda H200");
 	CHECK_INT(tl->begun_n, 5820);
@@ -422,7 +427,7 @@ TEST(other_kernels_are_gone_on_with)
 	fake_close(tl);
 	tl = back_on(&b, "cpu c", 13, "cpu avx2", 5820);
 	CHECK_STR(tl->begun.p, "cpu avx2 until 5120, cuda H200 until 5820, cpu avx2");
-	/* Cut back to the start, the timeline has no rows of other kernels. */
+	/* A timeline that was cut back to the start has no rows of other kernels. */
 	fake_cut(tl, 0);
 	on(&b, "cpu c", tl);
 	on(&b, "cpu c", pure);
@@ -446,7 +451,8 @@ TEST(the_own_kernels_go_first)
 	timeline_begun(began, "cpu avx2", 8, 300);
 	saved_on(&b, "cuda H200", began, 10);
 	saved_on(&b, "cpu avx2", tl, 10);
-	/* The other snapshot is newer, but this one was continued by the same kernels and is exact. */
+	/* The snapshot of "cpu avx2" is newer. But the one of "cuda H200" was continued by the kernels that load it, so
+	 * it is exact. */
 	fake_close(back_on(&b, "cuda H200", 10, "", 600));
 	saved_on(&b, "cuda H200", tl, 10);
 	saved_on(&b, "cpu avx512", tl, 10);
@@ -461,7 +467,7 @@ TEST(the_own_kernels_go_first)
 	box_close(&b);
 }
 
-/* The saved text names the kernels; the hash proves that nothing else differs. */
+/* Only the text that is saved with a fingerprint names the kernels. Its hash proves that nothing else differs. */
 TEST(other_kernels_are_proved)
 {
 	static const char *const change[] = {
@@ -490,7 +496,7 @@ TEST(other_kernels_are_proved)
 		          loaded.why);
 		CHECK_STR(loaded.by, "");
 		CHECK(!db_exec(&b.s->db, "ROLLBACK", NULL));
-		/* The kernels that computed it do not need the text. */
+		/* The kernels that computed the snapshot can load it without this text. */
 		fake_close(back_on(&b, "cpu avx2", 10, "", 600));
 		fake_close(back);
 	}
@@ -498,7 +504,8 @@ TEST(other_kernels_are_proved)
 	box_close(&b);
 }
 
-/* A text read by other kernels is read again. A text read by the same kernels is found, whatever the timeline holds. */
+/* A text read by other kernels is read again. A text read by the same kernels is found, even if the timeline holds rows
+ * of others. */
 TEST(a_beginning_is_of_the_own_kernels)
 {
 	struct snaps_box b;
@@ -523,7 +530,7 @@ TEST(a_beginning_is_of_the_own_kernels)
 	box_close(&b);
 }
 
-/* With a damaged part the beginning is kept, and the names of its kernels. */
+/* If a part is damaged, the rows before it are loaded, and the names of their kernels are known. */
 TEST(other_kernels_beginning)
 {
 	struct snaps_box b;
@@ -575,13 +582,13 @@ TEST(weights_are_hashed_once)
 	struct fingerprint one, two;
 
 	box_open(&b);
-	usleep(150000); /* files changed a moment ago are hashed each time */
+	usleep(150000); /* the hash of a file that changed a moment ago would not be stored */
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &one, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM weights"), 1);
 	/* Damage the stored hash. */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET hash = zeroblob(32), sum = -8961486690498166302", NULL));
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
-	CHECK(!memcmp(&one, &two, sizeof one)); /* not used, because its checksum was wrong */
+	CHECK(!memcmp(&one, &two, sizeof one)); /* the damaged hash is not used, because its checksum is wrong */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET size = size + 1", NULL));
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
 	CHECK(!memcmp(&one, &two, sizeof one));
@@ -604,7 +611,7 @@ TEST(keeps_to_the_budget)
 	int left = 0;
 
 	box_open(&b);
-	b.s->budget = 12 << 20; /* a session of 2,000 tokens takes 2.3 MiB */
+	b.s->budget = 12 << 20; /* in bytes; a session of 2,000 tokens takes 2.3 MiB */
 	for (int i = 1; i <= 12; i++) {
 		fake_cut(tl, 0);
 		fake_grow(tl, (uint64_t)i * 100000, 2000);
@@ -641,7 +648,8 @@ TEST(drops_the_least_valuable)
 		int32_t tokens;
 		int hours;
 	} old[] = { { 2000, 1 }, { 400, 1 }, { 2000, 20 }, { 1000, 2 } };
-	static const int order[] = { 2, 1, 3, 0 }; /* a token used an hour ago is worth twenty of 20 hours ago */
+	/* expected order of deletion; a token used an hour ago is worth twenty that were used 20 hours ago */
+	static const int order[] = { 2, 1, 3, 0 };
 
 	box_open(&b);
 	for (int i = 0; i < 4; i++) {
@@ -655,7 +663,7 @@ TEST(drops_the_least_valuable)
 	for (int k = 0; k < 4; k++) {
 		uint64_t used, empty;
 
-		/* Chunks of a dropped head are dropped before the next head. */
+		/* When a head is dropped, its chunks are dropped before the next head. */
 		for (int i = 0; i < 100 && box_number(&b, "SELECT count(*) FROM head") > 3 - k; i++) {
 			CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 			b.s->budget = used - 1;
@@ -715,7 +723,7 @@ TEST(interrupted_reading_comes_back)
 		CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1500, &loaded, NULL), 1280);
 		fake_close(back);
 	}
-	/* Unused for a day: dropped by gc, and when the file is opened. */
+	/* Chunks that were unused for a day are dropped by gc, and when the file is opened. */
 	CHECK(!db_exec(&b.s->db, "UPDATE chunk SET used = used - 100000000", NULL));
 	CHECK_INT(snaps_gc(b.s, &freed, NULL), 0);
 	CHECK(freed > 1280 * fake_row(tl));
@@ -729,7 +737,7 @@ TEST(interrupted_reading_comes_back)
 	box_close(&b);
 }
 
-/* Is any piece of these rows in the file? */
+/* 1 if some piece of these rows is in the file. */
 static int in_file(const char *path, const struct timeline *tl, int32_t first, int32_t n)
 {
 	size_t len;
@@ -751,12 +759,12 @@ TEST(drop_really_deletes)
 	box_open(&b);
 	fake_grow(one, 7, 1300);
 	CHECK_INT(snap_save(b.s, one, &b.fp, 1, 10, "canary-of-one", 13, NULL, NULL), 0);
-	/* Heads that were replaced leave their bytes on empty pages. */
+	/* Save and replace some heads, so that their bytes are left on empty pages. */
 	for (int i = 0; i < 8; i++) {
 		fake_grow(one, 7, 50);
 		CHECK_INT(snap_save(b.s, one, &b.fp, 1, 11 + i, "canary-of-one", 13, NULL, NULL), 0);
 	}
-	fake_grow(two, 7, 600); /* two has two chunks in common with one */
+	fake_grow(two, 7, 600); /* the two timelines have two chunks in common */
 	fake_grow(two, 8, 600);
 	CHECK_INT(snap_save(b.s, two, &b.fp, 2, 20, NULL, 0, NULL, NULL), 0);
 	CHECK(in_file(b.s->path, one, 0, 512) && in_file(b.s->path, one, 512, 700) && in_file(b.s->path, two, 0, 1200));
@@ -773,7 +781,7 @@ TEST(drop_really_deletes)
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 	CHECK_MSG(used < 20 * PAGE_BYTES && empty < 20 * PAGE_BYTES, "%llu + %llu", (unsigned long long)used,
 	          (unsigned long long)empty);
-	/* Dropping a session without snapshots does nothing. */
+	/* Nothing happens if a session without snapshots is dropped. */
 	CHECK_INT(snap_drop(b.s, 77, NULL), 0);
 	fake_close(one);
 	fake_close(two);
@@ -842,7 +850,7 @@ TEST(no_room_on_the_disk)
 TEST(an_engine_that_fails)
 {
 	struct snaps_box b;
-	/* 12 MiB a chunk, so that the failure comes in the second transaction */
+	/* a chunk takes 12 MiB, so that the failure comes in the second transaction */
 	struct timeline *tl = fake_open(1, 8192, 3000);
 	struct err e = { 0 };
 
@@ -854,7 +862,8 @@ TEST(an_engine_that_fails)
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
 	CHECK_STR(e.msg, "rows cannot be read back");
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 1);
-	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3); /* the next attempt uses them */
+	/* the next save uses the chunks that were stored before the failure */
+	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, NULL), 0);
 	CHECK(box_loads(&b, tl, 11, 2400));
 	fake_close(tl);
@@ -957,7 +966,8 @@ TEST(sizes_of_two_thousand_sessions_are_there_at_once)
 	double t, opened, open_best = 1e9, ask_best = 1e9;
 
 	box_open(&b);
-	/* Four snapshots of 5 chunks for each session: many times what the budget can hold for a model of this size. */
+	/* Store four snapshots of 5 chunks for each session: many times what the budget can hold for a model of this
+	 * size. */
 	CHECK_MSG(
 		!db_exec(
 			&b.s->db,
@@ -976,7 +986,7 @@ TEST(sizes_of_two_thousand_sessions_are_there_at_once)
 	CHECK_INT(store_open(&b.store, &o, &e), 0);
 	for (int i = 0; i < N; i++)
 		state[i] = (struct snap_state){ .session = N - i, .message = 4 * (N - i) - i % 4 };
-	/* The best of five times, in processor time, because other programs use the machine, too. */
+	/* Take the best of five times, in processor time, because other programs use the machine, too. */
 	for (int i = 0; i < 5; i++) {
 		t = cpu_seconds();
 		CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);

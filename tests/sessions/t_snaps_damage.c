@@ -1,7 +1,7 @@
 /* tests/sessions/t_snaps_damage.c - kv.db under damage, kill -9, failing calls and full disks.
  *
- * In all cases what is loaded is what was saved, or nothing is loaded and a message gives the reason; and the next save
- * works and is found again. Loops are longer under WEIR_SOAK=FACTOR. */
+ * In all cases, either exactly what was saved is loaded, or nothing is loaded and a message gives the reason. The next
+ * save works and is found again. Loops are longer under WEIR_SOAK=FACTOR. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/snaps_help.h"
@@ -45,7 +45,8 @@ static int exists(const struct snaps_box *b, const char *suffix)
 	return !lstat(path, &st);
 }
 
-/* Sessions 1 .. 3: 700, 900 and 1,100 tokens, the last two with a common beginning; messages 10, 20, 30. */
+/* Sessions 1, 2 and 3 have 700, 900 and 1,100 tokens and messages 10, 20 and 30. The last two begin with the same
+ * tokens. */
 enum { SESSIONS = 3 };
 static struct timeline *text_of(int session)
 {
@@ -72,7 +73,8 @@ static void fill(struct snaps_box *b)
 	}
 }
 
-/* Load the snapshot of a session. 1 = exactly its text was loaded; 0 = nothing, in good order; -1 = anything else. */
+/* Load the snapshot of a session. 1 = exactly its text was loaded; 0 = it was not loaded, and the timeline has only
+ * right rows; -1 = anything else. */
 static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 {
 	struct timeline *want = text_of(session), *got = fake_open(1, 24, 1600);
@@ -82,7 +84,7 @@ static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 
 	if (rc == 1 && (!fake_same(want, got) || extra.n != 5 || memcmp(extra.p, "extra", 5)))
 		rc = -1;
-	/* An undamaged beginning may have been loaded. */
+	/* Even if the snapshot was not loaded, its undamaged beginning may have been. */
 	if (!rc && (!fake_right(got) || got->tokens.n > want->tokens.n ||
 	            (got->tokens.n && memcmp(got->tokens.id, want->tokens.id, got->tokens.n * 4))))
 		rc = -1;
@@ -136,7 +138,8 @@ TEST(a_missing_file_is_no_news)
 	box_close(&b);
 }
 
-/* Write other bytes into the file. It must be renamed with this suffix, a new one begun, and a notice given. */
+/* Write other bytes into the file, and open it. The file must be renamed with the suffix `aside`, a new file begun, and
+ * a notice given. */
 static void replaced(const void *bytes, size_t n, const char *aside, const char *said)
 {
 	struct snaps_box b;
@@ -263,7 +266,8 @@ TEST(cut_files)
 		CHECK(works_again(&b));
 		snaps_close(b.s);
 	}
-	CHECK_MSG(anew >= steps - 1, "%d of %d said", anew, steps); /* a file cut to nothing counts as new */
+	/* no notice is needed for the file that was cut to 0 bytes: it counts as new */
+	CHECK_MSG(anew >= steps - 1, "%d of %d said", anew, steps);
 	free(bytes);
 	CHECK(!box_snaps(&b, NULL));
 	box_close(&b);
@@ -283,7 +287,7 @@ TEST(rights_and_places)
 	path_of(&b, "-journal", other);
 	CHECK(!stat(other, &st) && (st.st_mode & 07777) == 0600);
 	snaps_close(b.s);
-	/* A symbolic link or a directory of its name is refused, and nothing is moved. */
+	/* A kv.db that is a symbolic link or a directory is refused, and nothing is moved. */
 	path_of(&b, ".real", other);
 	CHECK(!rename(path, other) && !symlink("kv.db.real", path));
 	CHECK(box_snaps(&b, &e) && strstr(e.msg, "symbolic link"));
@@ -351,7 +355,7 @@ TEST(a_reader_waits_for_an_interrupted_change_to_be_undone)
 	fill(&b);
 	harm(&b, "PRAGMA cache_spill=ON; PRAGMA cache_size=1");
 	CHECK(!db_begin(&b.s->db, &e));
-	/* More than the cache holds, so new pages are written to the file and the old ones to the journal. */
+	/* The changed pages do not fit the cache, so they are written to the file, and the old pages to the journal. */
 	harm(&b, "UPDATE part SET data = zeroblob(length(data))");
 	snprintf(dir, sizeof dir, "%s/crashed", b.dir);
 	CHECK(!mkdir(dir, 0700));
@@ -413,7 +417,7 @@ TEST(a_bad_chunk_keeps_the_beginning)
 	tl = text_of(3);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, "extra", 5, NULL, NULL), 0);
 	CHECK_INT(recall(&b, 3, &loaded), 1);
-	/* A timeline that holds tokens does not give them up for a part of a snapshot. */
+	/* A timeline with tokens stays as it is if only a part of a snapshot can be loaded. */
 	harm(&b, "UPDATE part SET sum = sum + 1 WHERE id >> 12 = (SELECT max(id) FROM chunk WHERE depth = 2)");
 	fake_cut(tl, 300);
 	CHECK_INT(snap_load(b.s, tl, &b.fp, 30, NULL, &loaded, NULL), 0);
@@ -517,8 +521,8 @@ TEST(flipped_bits)
 	path_of(&b, "", path);
 	bytes = test_read(path, &n);
 	for (int i = 0; i < flips; i++) {
-		/* The first flip is in the format of writing: with another one SQLite opens the file read-only. Every
-		 * third flip is in the head of a page, where the structure of the trees is. */
+		/* The first flip changes the version of the file format for writing, so SQLite opens the file
+		 * read-only. Every third flip is in the head of a page, where the structure of the trees is. */
 		size_t at = !i      ? 18
 		            : i % 3 ? (size_t)(test_rand() % n)
 		                    : (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
@@ -529,7 +533,7 @@ TEST(flipped_bits)
 		file_write(path, bytes, n);
 		bytes[at] = (char)(bytes[at] ^ bit);
 		if (box_snaps(&b, &e)) {
-			/* This happens only if nothing can be opened under that name. */
+			/* Not expected: a file that cannot be used is put aside, and a new one is opened. */
 			CHECK_MSG(0, "byte %zu, bit %d: %s", at, bit, e.msg);
 			not_opened++;
 			continue;
@@ -662,7 +666,8 @@ TEST(kill_at_any_moment)
 				last[s.session] = -1;
 		}
 		if (step_of(seed, done).what == DO_DROP)
-			last[step_of(seed, done).session] = -1; /* the interrupted step may have been done */
+			/* the interrupted step may have dropped the session's snapshots */
+			last[step_of(seed, done).session] = -1;
 		for (int k = 1; k <= 3; k++) {
 			struct timeline *tl = fake_open(1, 24, 1600);
 
@@ -792,7 +797,7 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 		rc = op->run(b);
 		hits = fault_hits();
 		CHECK_MSG(hits || !rc, "%s fails without a failing call", op->name);
-		/* After a single failure the same connection works. */
+		/* After a single failed call the same connection works again. */
 		if (!sticky && b->s)
 			CHECK_MSG(works_again(b), "%s, call %d", op->name, nth);
 		fault_set(0, 0, 0, 0);
@@ -802,7 +807,7 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 		b->vfs = NULL;
 		CHECK_MSG(!box_snaps(b, &e), "%s, call %d: %s", op->name, nth, e.msg);
 		CHECK_MSG(!b->notice.n, "%s, call %d: %s", op->name, nth, b->notice.p);
-		/* No operation is about session 2. */
+		/* No operation changes session 2, but one that is over the budget may drop its snapshots. */
 		if (op->run != op_budget)
 			CHECK_MSG(recall(b, 2, &loaded) == 1, "%s, call %d: %s", op->name, nth, loaded.why);
 		if (op->run != op_drop && op->run != op_budget) {
@@ -841,7 +846,7 @@ TEST(every_call_fails_once)
 	fault_init();
 	box_open(&b);
 	fill(&b);
-	/* Parts without a chunk, for gc. */
+	/* Store parts without a chunk, which gc must delete. */
 	harm(&b, "INSERT INTO part SELECT id + (1 << 30), sum, data FROM part LIMIT 3");
 	snaps_close(b.s);
 	path_of(&b, "", path);
@@ -870,7 +875,7 @@ TEST(memory_runs_out)
 	for (size_t i = 0; i < LEN(op); i++) {
 		int rc = -1, failed = 0;
 
-		/* A little more memory each time, until it is enough. */
+		/* In each round SQLite gets a little more memory, until it is enough. */
 		for (int64_t more = 0; rc; more += 24 << 10) {
 			CHECK_MSG(more < (64 << 20), "64 MiB are not enough");
 			if (more >= (64 << 20))

@@ -32,7 +32,7 @@ TEST(sessions_are_made_named_and_listed)
 	CHECK(row.created > 1600000000 && row.used >= row.created);
 	OK(session_list(s, add_id, &list, e));
 	CHECK_STR(list.p, "3 2 1 ");
-	/* Used within the same second: the order of use is kept. */
+	/* Of sessions used within the same second, the order of use is kept. */
 	OK(session_touch(s, a, "model.gguf", "auto", 17, e));
 	OK(session_touch(s, c, NULL, NULL, 0, e));
 	OK(session_touch(s, b, "other.gguf", NULL, 5, e));
@@ -140,7 +140,7 @@ TEST(titles_come_from_the_first_question)
 	CHECK_STR(title_of(s, "caf\xc3\xa9\xe2\x80\xa8second"), "caf\xc3\xa9");
 	CHECK_STR(title_of(s, "one two three four five six seven eight nine ten eleven twelve thirteen"),
 	          "one two three four five six seven eight nine ten eleven\xe2\x80\xa6");
-	/* Exactly 60 letters; 61. */
+	/* A title of exactly 60 letters stays whole; one of 61 is cut. */
 	CHECK_STR(title_of(s, "123456789 123456789 123456789 123456789 123456789 1234567890"),
 	          "123456789 123456789 123456789 123456789 123456789 1234567890");
 	CHECK_STR(title_of(s, "123456789 123456789 123456789 123456789 123456789 12345678901"),
@@ -148,7 +148,7 @@ TEST(titles_come_from_the_first_question)
 	memset(longest, 'x', sizeof longest - 1);
 	longest[sizeof longest - 1] = 0;
 	CHECK_INT(strlen(title_of(s, longest)), 63);
-	/* A later question changes nothing. */
+	/* A later question does not change the title. */
 	id = begin(s, NULL);
 	m = say_message(s, id, 0, ROLE_USER, "first");
 	say_message(s, id, m, ROLE_USER, "second");
@@ -198,7 +198,7 @@ TEST(sessions_are_found_by_what_is_typed)
 	        ERR_USAGE, "there is no session");
 	say_message(s, begin(s, NULL), 0, ROLE_USER, "hello");
 	REFUSED(session_find(s, "hello", &id, e), ERR_USAGE, "2 sessions have the title 'hello'");
-	OK(session_rename(s, twin, "hello", e)); /* a name is preferred to titles */
+	OK(session_rename(s, twin, "hello", e)); /* the name of a session is preferred to the titles of others */
 	FOUND("hello", twin);
 	place_remove(&p);
 }
@@ -264,7 +264,7 @@ TEST(messages_come_back_as_they_went)
 	OK(session_get(s, id, &row, e));
 	CHECK_INT(row.head, m);
 	CHECK_INT(row.messages, 1);
-	/* An empty text; then wrong values. */
+	/* An empty text is stored. Wrong values are refused. */
 	last = say_message(s, id, m, ROLE_USER, "");
 	CHECK_STR(shown(s, id), "grown ");
 	bad = in;
@@ -381,7 +381,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	CHECK_STR(children(s, a, m[0]), "canary-one");
 	REFUSED(session_set_head(s, a, x, e), ERR_USAGE, "there is no message");
 
-	/* A fork of a fork, and one at the head. */
+	/* Fork a fork, and fork at the head. */
 	OK(session_fork(s, a, 0, NULL, &g, e));
 	OK(session_get(s, g, &row, e));
 	CHECK_INT(row.messages, 4);
@@ -430,7 +430,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	place_remove(&p);
 }
 
-/* A simple model of the rules beside the store: after random steps both must agree. */
+/* Make random steps in the store and in a simple model of its rules. After each step the two must agree. */
 TEST(random_trees_keep_the_rules)
 {
 	enum { SESSIONS = 12, STEPS = 400 };
@@ -467,7 +467,7 @@ TEST(random_trees_keep_the_rules)
 	for (int i = 0; i < SESSIONS; i++)
 		if (session[i])
 			CHECK_STR(shown(s, session[i]), line[i]);
-	/* No message is left that no session shows. */
+	/* When all sessions are deleted, no message is left. */
 	for (int i = 0; i < SESSIONS; i++)
 		if (session[i])
 			OK(session_delete(s, session[i], e));
@@ -481,7 +481,8 @@ TEST(random_trees_keep_the_rules)
 	place_remove(&p);
 }
 
-/* Many messages are written and deleted, so that pages are split, merged and moved: these would leave pieces behind. */
+/* Many messages are written and deleted, so that SQLite splits, merges and moves pages. Without erasing, pieces of the
+ * deleted texts would stay in the file. */
 TEST(nothing_of_what_was_deleted_is_left)
 {
 	struct place p;
@@ -624,7 +625,7 @@ TEST(trees_are_counted)
 	check_tree(s, fork, 3, 5, 2, __LINE__);
 	OK(session_fork(s, fork, m[4], "g", &forks, e));
 	say_message(s, forks, m[2], 1, "a third three");
-	/* Two ends: m[4], to which nothing was added, and the new message. */
+	/* Two branches end: one at m[4], to which nothing was added, the other at the new message. */
 	check_tree(s, forks, 3, 5, 2, __LINE__);
 	/* Messages written by a deleted session now belong to the forks. */
 	OK(session_delete(s, a, e));
@@ -753,7 +754,7 @@ TEST(documents_are_kept_once)
 	OK(session_drop_document(s, a, one, e));
 	OK(session_delete(s, a, e));
 	CHECK(!on_disk(p.dir, "canary-deep-inside"));
-	/* The space is given back to the disk. */
+	/* chat.db becomes smaller after the deletion. */
 	snprintf(path, sizeof path, "%s/chat.db", p.dir);
 	CHECK(!stat(path, &st) && st.st_size < 500000);
 	check_clean(s, __LINE__);
@@ -826,7 +827,7 @@ TEST(search_takes_words_as_they_are_typed)
 	memset(many, 'a', 2000);
 	many[2000] = 0;
 	REFUSED(store_search(s, many, 10, count_found, &err, e), ERR_USAGE, "at most 1000 bytes");
-	/* The limit, and a callback that ends the search. */
+	/* The search ends at the limit, or when the callback says so. */
 	for (int i = 0; i < 20; i++)
 		say_message(s, b, 0, ROLE_USER, "needle");
 	{
@@ -898,7 +899,7 @@ TEST(damaged_index_is_made_anew)
 	};
 
 	say_message(s, id, 0, ROLE_USER, "some words to find");
-	/* A message changed without the index. */
+	/* Change a message without its index entry. */
 	place_sql(&p, &s, "UPDATE message SET text='other words'");
 	CHECK_INT(store_check(s, &report, &err), 1);
 	CHECK(strstr(report.p, "message 1: its text or tokens are not what was saved"));
@@ -909,7 +910,7 @@ TEST(damaged_index_is_made_anew)
 	CHECK_INT(say_message(s, id, 1, ROLE_USER, "safe all the same"), 2);
 	OK(session_delete(s, id, e));
 	CHECK_INT(store_check(s, &report, &err), 0);
-	/* Damaged so that it cannot even be opened. */
+	/* An index that is damaged so that it cannot even be opened is replaced. */
 	say_message(s, begin(s, NULL), 0, ROLE_USER, "always there");
 	for (size_t i = 0; i < LEN(harm); i++) {
 		id = begin(s, NULL);

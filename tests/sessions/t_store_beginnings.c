@@ -64,7 +64,7 @@ TEST(questions_beside_a_text_store_it_once)
 	q[1] = ask(s, id, 0, 1500, "And who is wested?");
 	q[2] = ask(s, id, 0, 1500, "Where is rested?");
 	q[3] = ask(s, id, 0, 3000, "When is tested?");
-	q[4] = ask(s, id, 0, 900, "Before that?"); /* shorter than the last: only its beginning is shared */
+	q[4] = ask(s, id, 0, 900, "Before that?"); /* shorter than the question before: only that beginning is shared */
 	CHECK_INT(own_bytes(s, q[0]), 1000 * 24 + 1 + 15);
 	CHECK_MSG(own_bytes(s, q[1]) < 500 * 24 + 100 && own_bytes(s, q[2]) < 100 &&
 	                  own_bytes(s, q[3]) < 1500 * 24 + 100 && own_bytes(s, q[4]) < 100,
@@ -78,7 +78,7 @@ TEST(questions_beside_a_text_store_it_once)
 		CHECK(is_asked(s, q[4], 900, "Before that?"));
 		place_reopen(&p, &s);
 	}
-	/* A search finds common text once, and each question. */
+	/* A search finds common text once, in the message that stores it, and each question by its own words. */
 	CHECK_INT(hits(s, "line000500"), 1);
 	CHECK_INT(hits(s, "line001200"), 1);
 	CHECK_INT(hits(s, "rested"), 1);
@@ -146,7 +146,7 @@ TEST(a_beginning_ends_with_a_word)
 			str_free(&text);
 			str_free(&got);
 		}
-	CHECK_INT(hits(s, "h\xc3\xa9ron"), 6); /* with e and both accents */
+	CHECK_INT(hits(s, "h\xc3\xa9ron"), 6); /* the word is found with e and with both accents */
 	check_clean(s, __LINE__);
 	place_remove(&p);
 }

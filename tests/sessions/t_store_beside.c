@@ -28,7 +28,7 @@ static int look_at_row(const struct session *row, void *ud)
 {
 	struct session *out = ud;
 
-	/* Strings of the row are not valid later. */
+	/* Copy the numbers of the row: its strings are not valid later. */
 	if (row->id == 1)
 		*out = (struct session){ .id = row->id, .head = row->head, .messages = row->messages };
 	return 0;
@@ -46,10 +46,11 @@ static int count_info(const struct snap_info *info, void *ud)
 	return 0;
 }
 
-/* Read like a list of sessions. */
+/* Read what a list of sessions shows. */
 static void look(struct both *b, struct store *s, struct snaps *k)
 {
-	/* Load the count of saves before the last saved message, so that all later saves are counted below. */
+	/* Read the count of saves before the number of the last saved message. Then every save that comes later is
+	 * counted below. */
 	int n = atomic_load(&b->n), saves = atomic_load(&b->saves), seen = 0, found = 0, good = 0;
 	struct snap_state state = { .session = b->session, .message = atomic_load(&b->saved) };
 	int64_t message = atomic_load(&b->message);
@@ -63,8 +64,8 @@ static void look(struct both *b, struct store *s, struct snaps *k)
 	CHECK_MSG(!store_search(s, "common", 5, count_found, &found, &e), "%s", e.msg);
 	CHECK(found > 0 || !n);
 	CHECK_MSG(!snap_states(k, &state, 1, &e), "%s", e.msg);
-	/* A session keeps a few snapshots: this one may be deleted if that many came later. One may be committed but
-	 * not counted yet. */
+	/* A session keeps only its HEADS_KEPT newest snapshots, so this snapshot may be gone if as many came after it.
+	 * One of them may be committed but not counted yet. */
 	CHECK(state.ready || !state.message || atomic_load(&b->saves) + 1 - saves >= HEADS_KEPT);
 	CHECK(state.bytes || !state.message);
 	atomic_fetch_add(&b->answers, state.ready);
@@ -91,7 +92,7 @@ static void *reader(void *arg)
 			CHECK_MSG(!snaps_open(&again, s, NULL, NULL, &e), "%s", e.msg);
 			snaps_close(again);
 		}
-		/* A screen does not read all the time. */
+		/* A screen pauses between two reads, too. */
 		usleep(500);
 	}
 	look(b, s, k);

@@ -108,7 +108,7 @@ TEST(strange_directories_and_files_are_refused)
 	} else {
 		OPEN_REFUSED("/usr", "it belongs to another user (0)");
 	}
-	/* Unsafe files in the directory. */
+	/* Refuse a directory with unsafe files. */
 	snprintf(db, sizeof db, "%s/chat.db", p.dir);
 	snprintf(other, sizeof other, "%s/elsewhere", p.dir);
 	CHECK(!rename(db, other) && !symlink("elsewhere", db));
@@ -139,7 +139,7 @@ TEST(strange_directories_and_files_are_refused)
 	place_remove(&p);
 }
 
-/* The user database of this test: getpwuid() replaces the C library's. */
+/* The entry that getpwuid() below returns in place of the C library's. */
 static struct passwd *the_user;
 
 struct passwd *getpwuid(uid_t uid)
@@ -312,7 +312,8 @@ TEST(reading_what_is_not_there_finds_nothing)
 		store_close(s);
 		CHECK(i || lstat(p.dir, &st));
 		if (!i)
-			CHECK(!mkdir(p.dir, 0700)); /* the second time with a directory without a file */
+			/* at first there is no directory, the second time one without a file */
+			CHECK(!mkdir(p.dir, 0700));
 	}
 	CHECK_INT(mode_of(&p, "chat.db"), -1);
 	str_free(&out);
@@ -371,7 +372,7 @@ TEST(a_directory_that_is_read_only_can_be_read)
 
 /* ---- formats ---- */
 
-/* The contents of all files except the lock, to check that a refusal changes nothing. */
+/* Return the contents of all files except the lock, to check that a refusal changes nothing. */
 static char *snapshot_of(const struct place *p, size_t *n)
 {
 	char path[500];
@@ -549,7 +550,7 @@ TEST(older_files_are_brought_up_to_date)
 	OK(session_find(s, "old", &id, e));
 	CHECK_STR(shown(s, id), "ancient question ancient answer");
 	CHECK_INT(hits(s, "ancient"), 2);
-	/* Marks, which were not stored then, are computed from the text. */
+	/* Marks were not stored in format 1; they are computed from the text. */
 	OK(session_documents(s, id, add_places, &places, e));
 	CHECK_STR(places.p, "old.md markdown: p0@0 1, h1@0 Old, p0@20 2, ");
 	str_free(&places);
@@ -565,7 +566,7 @@ TEST(older_files_are_brought_up_to_date)
 	db_close(&old);
 	place_reopen(&p, &s);
 	CHECK_INT(hits(s, "ancient"), 2);
-	/* What format 4 has: documents are searched. */
+	/* Since format 4, documents can be searched. */
 	{
 		struct indexed_text text = { "An ancient text.", 16 };
 		struct passage_index *x;
@@ -575,7 +576,7 @@ TEST(older_files_are_brought_up_to_date)
 		CHECK_INT(passages_find(x, &text, 1, "ancient", 7, hit, 2, &err), 1);
 		passage_index_close(x);
 	}
-	/* What format 5 has: long questions share what they begin with. */
+	/* Since format 5, long questions share a common beginning. */
 	{
 		struct str text = { 0 };
 		struct stored_message m = { .role = ROLE_USER };
@@ -591,9 +592,9 @@ TEST(older_files_are_brought_up_to_date)
 		      of == q - 1);
 		str_free(&text);
 	}
-	/* What format 6 has: vectors of passages. */
+	/* Since format 6, there is a table for vectors of passages. */
 	CHECK_INT(place_count(s, "vectors"), 0);
-	/* Deleting removes them there, too. */
+	/* Deleting a session also removes its text from the index. */
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
@@ -673,7 +674,7 @@ TEST(marks_and_files_are_kept_with_documents)
 	struct str out = { 0 };
 	int64_t id = begin(s, NULL), fork, x;
 
-	/* The same text without marks: the first document with marks adds them. */
+	/* The first document had no marks. A later document with the same text and with marks adds them. */
 	OK(session_add_document(s, id, &plain, &x, e));
 	OK(session_add_document(s, id, &d, &x, e));
 	OK(session_drop_document(s, id, 1, e));
@@ -780,13 +781,13 @@ TEST(hostile_values_are_bounded)
 		say_message(s, f, m, ROLE_USER, "three");
 		place_sql(&p, &s, harm[i]);
 		rc = store_check(s, &report, &err);
-		/* The check notices it, except where it does no harm. */
+		/* The check notices every damaged value, except those that do no harm. */
 		CHECK_MSG(rc >= 0 || strstr(harm[i], "DROP TABLE"), "%s: %s", harm[i], err.msg);
 		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") ||
 		     strstr(harm[i], "document SET") || strstr(harm[i], "outline SET")) &&
 		    !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
 			test_fail(__FILE__, __LINE__, "%s: not seen", harm[i]);
-		/* Whatever each call returns, it ends and does no harm. */
+		/* Each call may succeed or fail, but it must end and do no harm. */
 		session_get(s, id, &row, &err);
 		session_list(s, add_id, &out, &err);
 		message_path(s, 2, add_text, &out, &err);
@@ -829,7 +830,7 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	char path[500];
 	int n = 0;
 
-	/* 2,000 sessions of 50 messages of about 200 letters. */
+	/* Make 2,000 sessions of 50 messages of about 200 letters. */
 	place_sql(
 		&p, &s,
 		"INSERT INTO session(created, used, turn, head, messages, title) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"

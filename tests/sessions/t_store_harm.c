@@ -23,7 +23,7 @@ static int soak(void)
 	return n < 1 ? 1 : n > 100000 ? 100000 : (int)n;
 }
 
-/* In slow builds only a part is done. */
+/* Return how many of n rounds are done: in slow builds only a part. */
 static int rounds(int n)
 {
 	return test_patience() > 1 ? n / 4 : n;
@@ -176,7 +176,7 @@ static int state_session(const struct session *row, void *ud)
 	return 0;
 }
 
-/* Everything that a store returns about its contents, except times. */
+/* Append everything that a store returns about its contents, except times. */
 static int state_of(struct store *s, struct str *out, struct err *e)
 {
 	struct str ids = { 0 }, value = { 0 };
@@ -292,7 +292,7 @@ static void copy_dir(const char *from, const char *to)
 		size_t n;
 		char *bytes;
 		int fd;
-		/* Shared memory is not part of what a crash leaves. */
+		/* Leave out shared memory, which a crash does not leave either. */
 		if (strncmp(f->d_name, "chat.db", 7) || strstr(f->d_name, "-shm"))
 			continue;
 		snprintf(path, sizeof path, "%.400s/%.250s", from, f->d_name);
@@ -369,17 +369,17 @@ static int w_check(struct store *s, struct err *e)
 struct failing {
 	const char *name;
 	int (*make)(const char *dir); /* makes the store first; NULL = none */
-	int closed;                   /* closed after it was made, so that nothing is in the log only */
+	int closed;                   /* 1: the store is closed after it was made, so that nothing is in the log only */
 	work *fn;
-	int from_open; /* opening fails, too */
+	int from_open; /* 1: calls during opening fail, too */
 	struct place p;
 	char base[440];
 	struct str old, new, now, report;
 	int runs, survived;
 };
 
-/* Let the nth call fail: way 0 once; 1 it and all later ones; 2 like 1, with the error of a full disk. 1 = there are
- * fewer calls. */
+/* Run f with failing calls. way 0: the nth call fails; 1: the nth and all later calls fail; 2: the same, with the error
+ * of a full disk. Returns 1 if there are fewer than n calls. */
 static int fail_nth(struct failing *f, int n, int way)
 {
 	struct store_options o = { .dir = f->p.dir, .vfs = FAULT_VFS };
@@ -453,8 +453,7 @@ static void fail_each(const char *name, int (*make)(const char *), int closed, w
 		store_close(s);
 		remove_dir(f.p.dir);
 	}
-	/* A full disk is the second way with another error, so every third call is enough. In a slow build fewer are
-	 * enough. */
+	/* Way 2 is way 1 with another error, so every third call is enough. In a slow build fewer are enough. */
 	for (int way = 0; way < 3; way++) {
 		int step = (way == 2 ? 3 : 1) * (test_patience() > 1 ? 4 : 1);
 		for (int n = 1; n < 5000 && !fail_nth(&f, n, way); n += step)
@@ -547,7 +546,7 @@ static int fill_up(const char *dir, void (*room)(int))
 	/* The message must say that writing failed, also if that was noticed at COMMIT. */
 	if (strstr(e.msg, "the disk is full") && strstr(e.msg, "cannot read"))
 		rc = 25;
-	/* After the failure smaller changes may still work, or fail in good order. */
+	/* After the failure smaller changes may still work, or fail with a message. */
 	if (s && id)
 		session_touch(s, id, "m", "k", 1, &e);
 	store_close(s);
@@ -685,7 +684,7 @@ static void make_room(int lift)
 {
 	char path[500];
 
-	/* A file that is deleted to make room. */
+	/* This file fills the disk. Deleting it makes room. */
 	snprintf(path, sizeof path, "%s/ballast", small_disk);
 	if (lift)
 		unlink(path);
@@ -752,7 +751,7 @@ TEST(little_memory_is_survived)
 
 			e = (struct err){ 0 };
 			copy_dir(base, p.dir);
-			/* First, without a limit: the state before and after the change. */
+			/* kib -2 and -1: without a limit, to learn the state before and after the change. */
 			sqlite3_hard_heap_limit64(kib < 0 ? 0 : sqlite3_memory_used() + (kib + 1) * 1024);
 			rc = store_open(&s, &o, &e);
 			if (!rc && kib != -2)
@@ -900,7 +899,8 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 	place_remove(&p);
 }
 
-/* Where the last transaction of a log begins, complete or not; *before = how many end before it. */
+/* Return the offset at which the last transaction of a log begins, complete or not. *before: number of transactions
+ * that end before it. */
 static size_t last_transaction(const char *bytes, size_t size, int *before)
 {
 	size_t at = 32, last = 32, end = 32;
@@ -915,8 +915,8 @@ static size_t last_transaction(const char *bytes, size_t size, int *before)
 	return end < size ? end : last;
 }
 
-/* A log that is not yet in the file: SQLite drops what comes after the first damage. If that is more than the last
- * transaction, which a crash may also have cut, a notice is given, and the log is kept. */
+/* SQLite drops what follows the first damage in a log that is not yet copied into the file. If that is more than the
+ * last transaction, which a crash may also have cut, a notice is given, and the log is kept. */
 TEST(flipped_bits_in_the_log_leave_a_whole_store)
 {
 	struct place p;
@@ -943,7 +943,7 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 	last = last_transaction(bytes, size, &before);
 	CHECK(before > 10);
 	for (int i = 0; i < n; i++) {
-		/* Each byte of the log's header and of the first frame's. */
+		/* Flip bits in each byte of the log's header and of the first frame's header, then at random places. */
 		size_t where = i < 56 ? (size_t)i : test_rand() % size;
 		int fd, rc, may_say;
 
@@ -963,8 +963,8 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 			refused++;
 			continue;
 		}
-		/* The four bytes of a frame that mark the end of a transaction: if they are damaged in the last
-		 * transaction, it looks like two, and both answers are right. */
+		/* Four bytes of each frame mark the end of a transaction. If they are damaged in the last transaction,
+		 * the log looks as if it had two transactions there, so a notice may be given or not. */
 		may_say = where >= last && (where - last) % (24 + 4096) >= 4 && (where - last) % (24 + 4096) < 8;
 		CHECK_MSG(may_say || (where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s",
 		          where, size, last, notice.n ? notice.p : "nothing was said");
@@ -998,7 +998,7 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 	place_remove(&p);
 }
 
-/* Logs as a crash leaves them: of any length, with a part of the last transaction. */
+/* A crash leaves a log of any length, with a part of the last transaction. No notice is given for it. */
 TEST(torn_logs_raise_no_alarm)
 {
 	struct place p;
@@ -1022,7 +1022,7 @@ TEST(torn_logs_raise_no_alarm)
 		size_t cut = test_rand() % (size + 1), last;
 		int before, fd;
 
-		/* After the last synced end some sectors were written and others were not. */
+		/* Behind the last synced transaction, let some sectors be written and others not. */
 		last = last_transaction(bytes, cut, &before);
 		copy_dir(base, p.dir);
 		snprintf(path, sizeof path, "%s/chat.db-wal", p.dir);

@@ -14,7 +14,8 @@
 
 static const struct fingerprint fp = { { 1, 2, 3 }, { 4, 5, 6 } };
 
-/* The snapshot that a session must have. The pending one is what the last step may have made of it. */
+/* The snapshot that a session must have. world.pending: the snapshot that the interrupted step may have left instead;
+ * dropped: 1 = the step may have left none. */
 struct snapshot {
 	int64_t session, message;
 	int32_t tokens;
@@ -26,10 +27,10 @@ struct world {
 	char dir[440], image[440], copy[440];
 	struct store *store;
 	struct snaps *snaps;
-	struct life life, with; /* the acknowledged state; the state with the interrupted step */
+	struct life life, with; /* life: the acknowledged state; with: the state if the interrupted step was done */
 	struct snapshot snap[SNAPS], pending;
 	int snaps_n;
-	int no_sync; /* no syncs, to check that the test notices: 1 chat.db, 2 kv.db */
+	int no_sync; /* leave out syncs, to check that this test notices: 1 = of chat.db, 2 = of kv.db */
 	int steps, saves, cuts, unsynced, kept, lost, aside;
 };
 
@@ -81,7 +82,7 @@ static struct snapshot *snapshot_of(struct world *w, int64_t session)
 	return NULL;
 }
 
-/* A session always has the same text; all sessions have the same beginning. */
+/* Return a session's text. Each session always has the same text, and all sessions begin alike. */
 static struct timeline *text_of(int64_t session, int32_t n)
 {
 	struct timeline *tl = fake_open(1, 8, TOKENS + 8);
@@ -241,8 +242,8 @@ static int check_snaps(struct world *w, struct store *s)
 		rc = fault(w, __LINE__, "kv.db was put aside", notice.p);
 	if (snaps_check(snaps, &report, &e))
 		rc = fault(w, __LINE__, "kv.db is damaged", report.n ? report.p : e.msg);
-	/* The session of the interrupted step may have either snapshot: the older one is dropped only after the new one
-	 * is saved. */
+	/* The session of the interrupted step may have its old or its new snapshot: the old one is dropped only after
+	 * the new one is saved. */
 	if (w->pending.session && w->pending.dropped) {
 		struct snapshot *old = snapshot_of(w, w->pending.session);
 		if (old && !loads(snaps, old))
@@ -264,7 +265,7 @@ out:
 	return rc;
 }
 
-/* Run until a power failure. -1: something is lost. */
+/* Run until a power failure, and check what is left. -1: something is lost. */
 static int one_cut(struct world *w)
 {
 	struct str notice = { 0 };
@@ -282,7 +283,8 @@ static int one_cut(struct world *w)
 	w->pending.session = 0;
 	remove_dir(w->image);
 	power_begin(w->dir);
-	/* Mostly early, because the damage of the last failure is repaired when the files are opened. */
+	/* Let the power fail early in half of the rounds, because opening the files repairs the damage of the failure
+	 * before. */
 	power_cut(1 + roll(roll(2) ? 30 : 300), w->image, seed);
 	rc = world_open(w, &e);
 	while (!rc && !power_off())
@@ -365,7 +367,7 @@ TEST(power_may_fail_at_any_moment)
 	CHECK(w.lost == 0);
 }
 
-/* Check the test itself: without syncs much is lost, and it must notice. */
+/* Check the test itself: without syncs much is lost, and the test must report it. */
 TEST(without_syncs_power_failures_are_seen)
 {
 	static struct world w[2] = { { .no_sync = 1 }, { .no_sync = 2 } };

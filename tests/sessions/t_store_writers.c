@@ -41,13 +41,13 @@ TEST(one_process_writes_a_session)
 	REFUSED(session_hold(other, one, &by, e), ERR_FAIL, want);
 	CHECK_INT(by, getpid());
 	REFUSED(session_hold(s, two, &by, e), ERR_FAIL, want);
-	OK(session_hold(s, one, &by, e)); /* it is ours */
+	OK(session_hold(s, one, &by, e)); /* this store holds the session already */
 	CHECK_INT(by, 0);
 	REFUSED(session_delete(other, one, e), ERR_FAIL, want);
 	OK(session_rename(other, one, "uno", e));
 	say_message(s, one, 0, ROLE_USER, "mine");
 	CHECK_STR(shown(other, one), "mine");
-	/* So is a fork, also of a session that another process holds. */
+	/* A new fork is held by its maker, too, even if another process holds the original session. */
 	OK(session_fork(other, one, 0, "copy", &fork_of, e));
 	REFUSED(session_delete(s, fork_of, e), ERR_FAIL, want);
 	session_leave(other, fork_of);
@@ -127,7 +127,7 @@ static const uint64_t BUDGET = 6 << 20;
 static const char book[] =
 	"The lamp of the lighthouse was lit in 1874. The keeper turned its lens for nine hours. Nobody has counted the moths.";
 
-/* In a child: if failed, print why and exit. */
+/* Called in a child: if `failed` is set, print why and exit. */
 static void must(int failed, const struct err *e, int line)
 {
 	if (!failed)
@@ -156,7 +156,7 @@ struct ack {
 	int turn;
 };
 
-/* A process with a session of its own. It writes what it has saved to fd. */
+/* Run as a process with a session of its own, and write to fd what was saved. */
 static void one_weir(const char *dir, int number, int turns, int fd)
 {
 	struct store_options o = { .dir = dir };
@@ -191,7 +191,8 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 		if (write(fd, &ack, sizeof ack) != sizeof ack)
 			_exit(7);
 		fake_grow(tl, (uint64_t)(number + 17 * i), 90);
-		/* Another process may drop what this one had reserved; the error says so, and the next save works. */
+		/* Another process may drop chunks that this save counts on. The error says so, and the next save
+		 * works. */
 		if (snap_save(k, tl, &fp, ack.session, ack.message, NULL, 0, NULL, &e) &&
 		    !strstr(e.msg, "another weir"))
 			must(1, &e, __LINE__);
@@ -287,7 +288,8 @@ static void run_weirs(const char *dir, int turns, unsigned kill_after, struct ac
 		status = status_of(pid[i]);
 		CHECK_MSG(!status || (kill_after && status == 1000 + SIGKILL), "process %d ended with %d", i, status);
 		CHECK(kill_after || a.turn == turns);
-		CHECK(i < PROCESSES - 1 || a.turn == turns); /* a process that is not killed is not disturbed */
+		/* the last process is not killed, and does all its turns */
+		CHECK(i < PROCESSES - 1 || a.turn == turns);
 		if (a.turn)
 			out[(*n_out)++] = a;
 	}
@@ -299,7 +301,7 @@ TEST(many_processes_write_at_once)
 	struct ack ack[PROCESSES];
 	size_t n;
 
-	/* The first processes create the files, all at the same moment. */
+	/* In the first run, all processes create the files at the same moment. */
 	place_dir(&p);
 	run_weirs(p.dir, TURNS, 0, ack, &n);
 	CHECK_INT(n, PROCESSES);
@@ -309,7 +311,7 @@ TEST(many_processes_write_at_once)
 	place_remove(&p);
 }
 
-/* WEIR_SOAK=N: N times as many. */
+/* With WEIR_SOAK=N, N times as many processes are killed. */
 TEST(killed_processes_lose_nothing_and_free_their_locks)
 {
 	const char *soak = getenv("WEIR_SOAK");
