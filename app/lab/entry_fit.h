@@ -1,9 +1,10 @@
-/* app/lab/entry_fit.h - adapts the settings of policies so that all read equally many KV entries and can be
- * compared. For app/lab only.
+/* app/lab/entry_fit.h - adapts the settings of policies so that all read equally many KV entries and can be compared.
+ * For app/lab only.
  *
  * With k=N a policy reads N entries in most steps, but all entries in some, for example for every tenth token or in the
- * first two layers. So it reads more than N on average. A window of text is run with k=N and the reads are counted; then
- * k is corrected and the window is run again, until the average is within 1 % of N. */
+ * first two layers. So it reads more than N on average. The policy is run over a window of text with k=N, and its reads
+ * are counted. Then k is corrected and the policy is run over the window again, until the average is within 1 % of
+ * N. */
 #ifndef WEIR_EVAL_ENTRY_FIT_H
 #define WEIR_EVAL_ENTRY_FIT_H
 

@@ -1,5 +1,5 @@
-/* app/lab/passkey_chain.c - prompts of the tasks passkey, a number hidden among random words, and chain, a shuffled list
- * of keys that form chains. */
+/* app/lab/passkey_chain.c - prompts of two tasks: `passkey`, a number hidden among random words, and `chain`, a
+ * shuffled list of keys that form chains. */
 #include "app/lab/tasks.h"
 
 #include <stdlib.h>

@@ -27,7 +27,7 @@ struct plot {
 	struct tokens text;
 	struct policy_list kvs;
 	struct progress progress;
-	int32_t cell;    /* tokens of a pixel, or of a point of the span */
+	int32_t cell;    /* number of tokens that a pixel, or a point of the span, stands for */
 	struct str said; /* output lines */
 };
 

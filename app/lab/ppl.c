@@ -1,9 +1,9 @@
 /* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
  *
  * Without --window, the whole text is one sequence. With --window, the text is cut into windows that do not overlap,
- * and each begins with an empty cache. The tokens of a window from index --skip on are scored while they are prefilled in
- * chunks. With --last N, only the last N tokens are scored, one at a time, as if they were generated. --resume stores a
- * result for each policy and window. */
+ * and each begins with an empty cache. The tokens of a window from index --skip on are scored while they are prefilled
+ * in chunks. With --last N, only the last N tokens are scored, one at a time, as if they were generated. --resume
+ * stores a result for each policy and window. */
 #include "app/lab/lab.h"
 #include "app/lab/checkpoint.h"
 #include "app/lab/policies.h"

@@ -11,7 +11,8 @@
 
 /* What the haystack is made of: repeated sentences, essays, other needles, random words. */
 enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES, HAY_WORDS };
-/* LISTED, FIT: values of a key in the tasks list and copy. HOPS: variables of a chain. COMMON: words asked for. */
+/* LISTED, FIT: number of values of a key, in the tasks `list` and `copy`. HOPS: number of variables in a chain. COMMON:
+ * number of words that the question asks for. */
 enum { LISTED = 12, FIT = 8, NEEDLES_MAX = 2 * FIT, HOPS = 5, COMMON = 10 };
 
 static const char *const noise[] = {
@@ -297,8 +298,8 @@ static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t
 
 /* ---- common words ---- */
 
-/* Append a shuffled, numbered list of n different words, and the question. COMMON of the words occur `often` times each,
- * all others `rarely` times. solved: 1 = append the answer, too; 0 = put it into s->ref. */
+/* Append a shuffled, numbered list of n different words, and the question. COMMON of the words occur `often` times
+ * each, all others `rarely` times. solved: 1 = append the answer, too; 0 = put it into s->ref. */
 static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t often, int32_t rarely, int solved,
                       struct sample *s, struct err *e)
 {

@@ -11,7 +11,7 @@ enum eval_metric {
 	METRIC_CHAIN,  /* score_chain() */
 	/* The following metrics need the line feeds of the answer. */
 	METRIC_ROWS, /* score_rows() */
-	METRIC_F1,   /* this and the following: metrics.c */
+	METRIC_F1,   /* this metric and the following ones are in metrics.c */
 	METRIC_ROUGE_L,
 	METRIC_EDIT,
 	METRIC_CLASS,

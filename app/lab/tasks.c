@@ -51,7 +51,7 @@ static int sample_render(const struct engine *engine, const struct sample *s, st
 static int sample_try(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
                       int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
-	sample_free(s); /* s->depth, which the caller may have set, stays */
+	sample_free(s); /* sample_free() keeps s->depth, which the caller may have set */
 	if (t->build(m, r, units, len, i, s, e) < 0 || sample_render(engine, s, out, e) < 0)
 		return -1;
 	return out->n + (size_t)t->gen <= (size_t)len;
@@ -103,7 +103,7 @@ struct run {
 	uint64_t material_hash, seed;
 	int32_t samples, depths; /* depths: of `needle`; 0 = another task */
 	struct progress progress;
-	int64_t done, total; /* answers */
+	int64_t done, total; /* number of answers */
 };
 
 /* 1 if generating can stop: every reference was found, the answer has as many rows as were asked for, or the task wants

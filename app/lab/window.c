@@ -146,7 +146,7 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	json_uint(&what, "tokens", w->n);
 	json_uint(&what, "from", MIN(w->from, w->n));
 	json_int(&what, "stepwise", w->stepwise);
-	if (w->every) { /* places of the curve's points */
+	if (w->every) { /* the places of the curve's points are part of the key */
 		json_int(&what, "every", w->every);
 		json_int(&what, "after", w->after);
 	}

@@ -22,8 +22,8 @@ struct window {
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
 	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* every > 0: note the sum of the loss each time that `every` more tokens of the text have been scored, for a
-	 * curve. after: tokens of earlier windows that were scored since the last note. */
+	/* every: > 0 = note the sum of the loss each time that so many more tokens of the text have been scored, for a
+	 * curve. after: tokens scored in earlier windows since the last note. */
 	int32_t every, after;
 
 	/* ---- results ---- */

@@ -439,7 +439,7 @@ static int bench_all(struct bench *b, struct err *e)
 		if (o->prefill.v[i] > most)
 			most = o->prefill.v[i];
 	}
-	/* measure the greatest depth first, because the smaller ones reuse its tokens */
+	/* measure the greatest depth first, because smaller depths reuse its tokens */
 	for (int i = 0; i < o->depth.n; i++)
 		depth[i] = o->depth.v[i];
 	qsort(depth, (size_t)o->depth.n, sizeof depth[0], by_depth);

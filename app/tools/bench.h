@@ -6,7 +6,8 @@
 
 struct bench {
 	const struct options *o;
-	struct options each; /* the options with one of their policies (--kv); o then points to it */
+	/* the options with only one of their policies (--kv); the member `o` then points to these */
+	struct options each;
 	int gpu;
 	struct engine *engine;
 	struct timeline *tl;

@@ -213,7 +213,7 @@ static int pull_ask(const struct pull *p, const struct fit *f, struct err *e)
 	str_adds(&question, "Fetch the rest, "); /* the header has been fetched */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
-	signals_work(0); /* while the question waits, Ctrl-C ends the program */
+	signals_work(0); /* while the user is asked, Ctrl-C ends the program */
 	answer = terminal_choose(question.p, f->fits ? "yn" : "ny");
 	signals_work(1);
 	str_free(&question);
@@ -421,7 +421,7 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 		          : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
 		if (!rc || e->code == ERR_CANCELLED)
 			break;
-		say_error(e); /* another model may work */
+		say_error(e); /* go on: another model may work */
 	}
 	str_free(&question);
 	return rc;

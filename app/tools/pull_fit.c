@@ -137,7 +137,7 @@ static void remove_folder(const char *path)
 	rmdir(path);
 }
 
-/* Remove such folders of processes that were killed. */
+/* Remove the folders .look-PID of processes that were killed. */
 static void remove_stale(const char *folder)
 {
 	DIR *d = opendir(folder);

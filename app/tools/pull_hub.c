@@ -167,7 +167,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 				e, ERR_FAIL,
 				"%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist",
 				host, r->name);
-		if (what) /* its list was public, so the repository exists */
+		if (what) /* the server has listed the files, so the repository exists */
 			return refused_gated(r, reply, e);
 		return err_set(
 			e, ERR_FAIL,
