@@ -2,8 +2,8 @@
  *
  * A question later tokenizes the whole text again, and all tokens from the first different one on must be prefilled
  * again. To avoid that, arriving text is tokenized only up to the last place where every tokenizer ends a word: a
- * letter is followed by one blank or line break, and that by another letter. The bytes behind this place wait for more
- * text. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
+ * letter is followed by one blank or line break, and that by another letter. The bytes behind this place are tokenized
+ * when more text has come. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
  *
  * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes from
  * `at` on are not tokenized yet. */

@@ -24,9 +24,9 @@ struct growing {
 };
 const struct growing *growing_of(const struct conversation *);
 
-/* Append a piece of text (whole characters) to the growing message, or begin such a message, and prefill its
- * tokens in whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. A word at the
- * end of the piece waits, because more letters may follow.
+/* Append a piece of text (whole characters) to the growing message, or begin such a message, and prefill its tokens in
+ * whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. A word at the end of the
+ * piece is tokenized with the next piece, because more letters may follow.
  *
  * Returns 0, or -1; after ERR_CANCELLED (stopped by the user) no text is lost, and the next call continues.
  * conversation_ask() ends the message with its question. */
@@ -49,7 +49,7 @@ int conversation_is_beside(const struct conversation *);
  * be loaded, the text is prefilled again. */
 int conversation_return(struct conversation *);
 /* Return where to cut the text p[from .. n): at the last place between two words. If there is no such place, return
- * `from` (wait for more text). A long text is then cut before a punctuation mark, or after any whole character. */
+ * `from`: more text is needed. But a long text is then cut before a punctuation mark, or after any whole character. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as it would be tokenized after a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);

@@ -22,7 +22,7 @@ struct aside {
 	int file;
 	uint64_t file_bytes; /* > 0: the entries are in a file, because --kv-memory limits memory */
 	/* head: the rest of the snapshot, from timeline_head_save(). identity: from timeline_identity(); the snapshot
-	 * fits only a timeline with the same one. */
+	 * can be loaded only into a timeline with an equal identity. */
 	struct str head, identity;
 	double seconds; /* seconds that the snapshot took */
 };

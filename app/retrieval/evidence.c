@@ -59,8 +59,8 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* Cut a document into the passages that the search indexes, and these again at page boundaries, because evidence is
- * shown with one page number. Returns the number of passages; the caller frees *out. */
+/* Cut a document into the passages that the search indexes, and cut these at page boundaries, because evidence is shown
+ * with one page number. Returns the number of passages; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
 	struct passage *whole, *part;
@@ -174,7 +174,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		/* a document that grows is the text of a message */
+		/* a growing document is not counted: it is the text of a message */
 		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;

@@ -43,7 +43,8 @@ static const struct {
 } units[] = { { "页", PLACE_PAGE }, { "頁", PLACE_PAGE }, { "ページ", PLACE_PAGE }, { "章", PLACE_ANY },
 	      { "节", PLACE_ANY },  { "節", PLACE_ANY },  { "回", PLACE_ANY } };
 
-/* Return the bytes at s that are the word, in capitals or not; 0 if s does not begin with it. word: in small letters. */
+/* Return the bytes at s that are the word, in capitals or not; 0 if s does not begin with the word. word: in small
+ * letters. */
 static size_t prefix_bytes(const char *s, size_t n, const char *word)
 {
 	size_t at = 0, left = strlen(word);

@@ -122,7 +122,7 @@ static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BY
 	return at;
 }
 
-/* Words that ask, refer or help in English, beside those of `filler` and of `pronouns`. */
+/* Function words of English questions that are not in `filler` or `pronouns`. */
 static const char helping[] =
 	" which whose whom many much long far often old big be been am can could will would shall should may "
 	"might must has have had having to on at by with from into than or as if i you we us "

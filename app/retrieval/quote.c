@@ -17,7 +17,7 @@ enum {
 	/* with a KV cache that evicts nothing, they also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
 	PASSAGES = 3, /* most passages of a question, unless --passages is given */
-	/* the same for a small model, which more would distract (tests/results.md) */
+	/* the same for a small model, which more passages would distract (tests/results.md) */
 	PASSAGES_SMALL = 1,
 };
 static const uint64_t SMALL = 1000000000; /* a model with fewer parameters is small */

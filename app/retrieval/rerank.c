@@ -23,7 +23,7 @@ void rerank_close(struct rerank *r)
 {
 	timeline_close(r->tl);
 	r->tl = NULL;
-	r->tokens = 0; /* compute it anew: the next model may have another size */
+	r->tokens = 0; /* computed again at the next use: the next model may have another size */
 }
 
 /* ---- one passage ---- */

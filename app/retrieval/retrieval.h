@@ -12,8 +12,8 @@ struct indexed_text;
 struct found_passage;
 struct found_sentence;
 
-/* Add the companions of this folder (recall, sources, evidence, unsupported) to a conversation. A companion is a table of
- * callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
+/* Add the companions of this folder (recall, sources, evidence, unsupported) to a conversation. A companion is a table
+ * of callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
 void retrieval_join(struct conversation *);
 
 /* ---- parts of a text that is still being received (candidates.c) ---- */
@@ -27,7 +27,7 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 enum { SOURCES_MOST = 10 };
 
-/* A passage that answers a question. All its byte ranges count in the body of document number `doc`. */
+/* A passage that answers a question. Its byte ranges are offsets in the body of document number `doc`. */
 struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */

@@ -58,7 +58,8 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
  * words: bm25 of the question's words.
  * meaning: points for the similarity of the passage's vector to the question's vector.
  * lean: bm25 of the words of the last turn, for questions that refer to it.
- * gain: points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat model. */
+ * gain: points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat
+ * model. */
 struct passage_candidate {
 	struct found_passage found; /* found.text: index of the document */
 	double words, meaning, lean, gain;
@@ -106,8 +107,8 @@ int meaning_similar(struct conversation *, struct passage_index *, const struct 
 /* Set the quote of a passage to the sentence that is closest to the question of the last meaning_similar(). body: the
  * text that has the passage. Returns 0, or -1 if the user has stopped. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
-/* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and return
- * 0: from now on documents are searched by words alone. */
+/* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and
+ * return 0: from now on documents are searched by words alone. */
 int without_meaning(struct conversation *, const struct err *);
 /* Close the encoder. */
 void meaning_close(struct meaning *);

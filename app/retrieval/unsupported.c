@@ -268,7 +268,7 @@ static void unsupported_ended(void *self, struct conversation *conv, struct mess
 
 	str_clear(self);
 	for (size_t i = 0; i < conv->n_doc; i++)
-		there |= !conv->doc[i].grows; /* a document that grows is the text of a message */
+		there |= !conv->doc[i].grows; /* a growing document is not counted: it is the text of a message */
 	if (!answer || !there)
 		return;
 	from = reasoning_length(str_text(&answer->text), answer->text.n);
