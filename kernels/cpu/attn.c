@@ -1,5 +1,5 @@
-/* kernels/cpu/attn.c - attention. Queries are cut into tiles, keys into consecutive ranges (spans). A task computes
- * a tile over one span or over all spans. Results of spans are merged in ascending order of the spans. */
+/* kernels/cpu/attn.c - attention. Queries are cut into tiles, keys into consecutive ranges (spans). A task computes one
+ * tile, over one span or over all spans. The results of different spans are merged in ascending order of the spans. */
 #include <math.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@ enum {
 	STATE_BYTES = 64 << 20, /* maximum bytes of partial states */
 };
 
-/* One thread's working memory, cut from its part of the scratch buffer: arrays [n_q] for a tile's queries (as in
- * struct attn_tile), their states (run: over all spans so far; add: of one span), and scratch of the leaf
- * function. */
+/* Working memory of one thread, in the thread's part of the scratch buffer. The arrays have one element for each of the
+ * tile's n_q queries, as in struct attn_tile. run: the queries' states over all spans so far; add: their states over
+ * one span. leaf: scratch of the leaf function. */
 struct attn_mem {
 	const float **q;
 	float **score;
@@ -56,8 +56,8 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Return the number of slots in a span. Spans of a list are half as long: calls with lists usually have one token, so
- * with long spans they would have too few tasks. */
+/* Return the number of slots in a span. In a list of slots, spans are half as long: a call with lists usually has one
+ * token, and longer spans would give too few tasks. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -68,8 +68,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Set m->q to the queries of one tile (some tokens) and KV head, and m->from and m->limit to the range of the part's slots
- * that each query sees. Return the number of queries. */
+/* Set m->q to the queries of one tile (some tokens) and KV head. Query r sees slots m->from[r] .. m->limit[r] - 1 of
+ * the part: set m->from and m->limit. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -86,7 +86,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* The window also covers the `behind` slots of later parts. */
+			/* The query's window also contains the `behind` slots of later parts, except those of tokens
+			 * after the query's token. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -102,8 +103,8 @@ static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, i
 	       (size_t)(query % j->group);
 }
 
-/* Return which blocks of a span (ATTN_SPAN slots) the query reads, a bit for each block. If the call has no blocks,
- * return all bits set. */
+/* Return which blocks of a span (ATTN_SPAN slots) the query reads: bit b is 1 for block b of the span. If the call has
+ * no attn_args.blocks, return all bits set. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
@@ -115,8 +116,9 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Set t->blocks: which blocks of the span each of t's queries reads. t has the last t->n_q of the tile's n_q queries.
- * If a probe needs the scores, set the scores of keys that a query does not read to -inf. */
+/* Set t->blocks, a bit set of the blocks of the span that each of t's queries reads. The queries of t are the last
+ * t->n_q of the tile's n_q queries. If a probe needs the scores, set the scores of keys that a query does not read to
+ * -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
 {
@@ -131,8 +133,9 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 				t->score[r][k - t->k0] = -INFINITY;
 }
 
-/* Compute one span (ATTN_SPAN slots or fewer) for those queries of the tile that see any of its slots. Return the
- * first such query. Limits (how many keys a query sees) ascend, so all later queries see the span, too. */
+/* Compute one span (ATTN_SPAN slots or fewer) for those queries of the tile that see any of its slots. Return the first
+ * such query. All later queries see the span, too, because queries are ordered by their limit, the number of keys that
+ * they see. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -204,7 +207,7 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 static void attn_tile_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
-	/* Late tiles see more keys and take longest: start with them. */
+	/* Start with the last tiles: their tokens see the most keys, so these tiles take longest. */
 	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
 	struct attn_mem m;
 
@@ -232,7 +235,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		attn_finish(j, tile, head, r, &m.run[r]);
 }
 
-/* Set the states of n_q queries that see no key of a span. */
+/* Set the states of n_q queries to the state of a query that sees no key of the span. */
 static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 {
 	for (int32_t r = 0; r < n_q; r++) {
@@ -275,7 +278,7 @@ static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 	return part;
 }
 
-/* Return the n_q states of one span of a unit (tile, KV head), with acc set. */
+/* Return the n_q states of one span of a unit (tile, KV head), after setting their `acc` pointers. */
 static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, int32_t span, int32_t n_q)
 {
 	size_t first = ((size_t)unit * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
@@ -368,7 +371,7 @@ int attn_split(struct attn_job *j, int32_t n)
 	return 1;
 }
 
-/* Return the number of tokens in a tile, when n tokens are to be computed. */
+/* Return the number of tokens in a tile for a run over n tokens. */
 static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 {
 	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);
@@ -472,7 +475,7 @@ int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 	return a->probe && m->probe.skip < 0 ? -1 : 0;
 }
 
-/* Check a call without predicates and fill in its job. Return 0, or -1 with the error set. */
+/* Check a call whose parts have no predicates, and fill in its job. Return 0, or -1 with the error set. */
 static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_args *a, int32_t n)
 {
 	struct backend *be = &c->base;

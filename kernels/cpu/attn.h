@@ -14,10 +14,10 @@ enum {
 	PROMPT_TILES = 4,
 };
 
-/* One call of attention. The slots of each part are cut into spans of ATTN_SPAN slots (half of that for a list of
- * slots), the tokens into tiles. In a prefill, a task computes one KV head of one tile over all spans. In decode such
- * tasks are too few, so each span is a task of its own, and the thread that finishes a tile's last span merges the
- * results. Both ways merge spans in the same order. */
+/* One call of attention. The tokens are cut into tiles. The slots of each part are cut into spans: of ATTN_SPAN slots,
+ * or of half as many if the part has a list of slots. In a prefill, a task computes one KV head of one tile over all
+ * spans. In decode that would give too few tasks. So each span of a tile is a task of its own, and the thread that
+ * finishes the last span of a tile merges the results. Both ways merge spans in the same order. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
@@ -37,12 +37,12 @@ struct attn_job {
 	struct attn_state *st; /* [tile][head][span][n_q] */
 	float *acc;            /* [tile][head][span][n_q][head_dim] */
 	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
-	/* Only if the call measures attention (probe), else NULL. score: scores of the columns (slots) from `first`
-	 * on, [t1 - t0][n_head][stride]; m and l: maximum and sum of the softmax, [t1 - t0][n_head]. */
+	/* NULL unless the call has a probe, which measures attention. score [t1 - t0][n_head][stride]: the scores of
+	 * column (slot) `first` and all later columns. m, l [t1 - t0][n_head]: maximum and sum of the softmax. */
 	float *score, *m, *l;
 	size_t stride;
-	int32_t first; /* first column with a kept score, where a part begins */
-	/* Selection of slots that runs before attention (one token only), or NULL. */
+	int32_t first; /* first column whose scores are kept; it is the first slot of a part */
+	/* Selection of slots that runs before attention, or NULL. Only a job of one token has a selection. */
 	const struct attn_selection *selection;
 };
 
@@ -52,7 +52,7 @@ struct attn_met {
 	struct attn_part part[ATTN_MET_PARTS];
 	struct attn_probe probe; /* set only if the call has a probe */
 };
-/* Copy the arguments of a one-token call, but leave out the parts whose predicate is false, and subtract their slots
+/* Copy the arguments of a one-token call without the parts whose predicate is false. Subtract the slots of these parts
  * from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an invalid flag, or a
  * skipped part outside of the probe's first `skip` slots. */
 int attn_parts_met(struct attn_met *, const struct attn_args *);
@@ -69,14 +69,14 @@ int32_t attn_part_spans(const struct attn_part *);
 int attn_split(struct attn_job *, int32_t n);
 /* Compute one span (range of slots), as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);
-/* Compute one span (range of slots) of one KV head for n jobs of one token each. All jobs read the same slots in this
- * span, but later jobs may read some more at its end. */
+/* Compute one span (range of slots) of one KV head for n jobs of one token each. All jobs read the slots of this span
+ * from its first one on; a later job may read more of them. */
 void attn_tokens_span(const struct attn_job *, int32_t n, int32_t head, int32_t span, int worker);
 /* Run n <= ATTN_EACH_MOST jobs of one token each, together with their selections of slots, in one run of the pool.
  * Return 0, or -1 when cancelled or out of memory. */
 int fused_run(struct attn_job *, int32_t n);
 
-/* Compute all tokens of a job and their probe. */
+/* Compute the attention of all tokens of a job that has a probe, and the results of the probe. */
 void probe_run(struct attn_job *);
 
 #endif

@@ -1,6 +1,6 @@
 /* kernels/cpu/c.c - the CPU backend's arithmetic in plain C, for any machine: loops with sums in double. It is the
- * reference against which the SIMD code is tested. Only one thing is tuned, so that machines without SIMD code are
- * usable: weights and keys are converted once for several columns or queries. */
+ * reference against which the SIMD code is tested. One thing is tuned, so that machines without SIMD code are usable: a
+ * weight is converted once for several columns, and a key once for several queries. */
 #include "kernels/cpu/fns.h"
 #include "kernels/cpu/select.h"
 #include "kernels/cpu/pack.h"
@@ -78,8 +78,8 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* Plain C packs no weight type. The table of functions needs c_format() and c_matmul_panels() all the same; nothing
- * calls them. */
+/* Plain C packs no weight type, so nothing calls c_format() and c_matmul_panels(). They exist because the table of
+ * functions has entries for them. */
 static const uint8_t c_widths[] = { 1, 0 };
 
 static struct pack_format c_format(enum dtype type)
@@ -98,8 +98,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* Return the sum of 16 products, in a loop that compilers vectorise on any machine. noinline: if the function is
- * inlined into the calling loop, compilers unroll its loop instead of vectorising it. */
+/* Return the sum of 16 products, in a loop that compilers vectorise on any machine. The function is noinline, because
+ * compilers would inline it into the calling loop and unroll the 16 products instead of vectorising them. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;
@@ -269,15 +269,15 @@ static void c_to_f16(uint16_t *out, const float *x, int32_t n)
 		out[i] = f32_to_f16(x[i]);
 }
 
-/* Return attn's scratch in floats: for scores [n_q][ATTN_SPAN] and sums [n_q][head_dim], both double, and one
- * converted row. */
+/* Return the size of the scratch of c_attn() in floats. The scratch has scores [n_q][ATTN_SPAN] and sums
+ * [n_q][head_dim], both in double, and one converted row in float. */
 static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
 }
 
-/* Return the first query, from `from` on, that sees key k. A query sees the keys below its limit. Limits ascend, so
- * all later queries see the key, too. */
+/* Return the first query, at index `from` or later, that sees key k. A query sees the keys below its limit. All later
+ * queries see key k, too, because limits ascend. */
 static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 {
 	while (from < t->n_q && t->limit[from] <= k)
@@ -364,7 +364,8 @@ static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32
 	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
 	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 
-	/* A state with only NaN scores has m = -inf and a NaN sum. Its factor is 0, and 0 * NaN keeps the NaN. */
+	/* A state with only NaN scores has m = -inf and a NaN as sum. The factor of that state is 0, and 0 * NaN is
+	 * NaN, so the NaN stays. */
 	a->m = m;
 	a->l = (float)(a->l * fa + b->l * fb);
 	for (int32_t j = 0; j < head_dim; j++)

@@ -1,6 +1,6 @@
-/* kernels/cpu/c_select.c - the selection of slots in plain C (fns.h: level "c"). For key sketches the steps are those
- * of the SIMD code, with sums in sixteen lanes. Scores of the keys themselves and weights of blocks are summed in
- * double. */
+/* kernels/cpu/c_select.c - the selection of slots in plain C (fns.h: level "c"). Operations on key sketches take the
+ * same steps as the SIMD code, with sums in sixteen lanes. Scores of the keys themselves and weights of blocks are
+ * summed in double. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Return the dot product of n values of one key with the query's bytes q. unit: the first unit of these values in the
- * panel; lane: the key in the panel. */
+/* Return the dot product of n values of one key with the query's bytes q. unit: the unit of the panel with the first of
+ * these values; lane: the key's index in the panel. */
 static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
 {
 	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
@@ -97,7 +97,7 @@ static void c_scan_rows(const struct scan_tile *t)
 			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
 			double s[ROW_QUERIES] = { 0 };
 
-			/* 32 values at a time: a multiple of every plane type's block */
+			/* convert 32 values at a time, a multiple of the block size of every plane type */
 			for (int32_t j = 0; j < t->dim; j += 32) {
 				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
 
@@ -199,8 +199,8 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 {
 	int32_t w = 1, len = n + 2 * half;
 
-	/* Maximum over a sliding window: tmp[i] = max of x over i - half .. i - half + w - 1. The window w doubles
-	 * in each step. out is then the max of two overlapping windows. */
+	/* Maximum over a sliding window: tmp[i] is the maximum of x[i - half .. i - half + w - 1]. The width w doubles
+	 * in each step. The output is then the maximum of two overlapping windows. */
 	for (int32_t i = 0; i < len; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i++)

@@ -5,8 +5,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One column of quantised activations (struct act): its values, or its residuals. part: factor on the scales d: 1 for
- * values, 1 / 256 for residuals. */
+/* One column of quantised activations (struct act): either its values or its residuals. part: the factor by which the
+ * scales d are multiplied, 1 for values and 1 / 256 for residuals. */
 struct source {
 	const int8_t *q;
 	const float *d;
@@ -29,9 +29,9 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 /* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Return the 32 bits that a tile (cols.h) stores after the scales of block b: the float d * sum if the weight type
- * has a minimum; the integer -offset * sum if it has an offset. sum: the sum of the column's values in half block h;
- * in the whole block if the format has one scale per block. */
+/* Return the 32 bits that a tile (cols.h) stores after the scales of block b: the float d * sum if the weight type has
+ * a minimum, the integer -offset * sum if the weight type has an offset. Here sum is the sum of the column's values in
+ * half block h or, if the format has one scale per block, in the whole block. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -43,8 +43,8 @@ INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t 
 	return bits;
 }
 
-/* Return the width of the narrowest tile (group of columns) that takes `left` columns, or of the widest tile if none
- * does. */
+/* Return the width of the narrowest tile (group of columns) with room for `left` columns, or of the widest tile if no
+ * tile has room for them. */
 static int tile_width(const uint8_t *widths, int32_t left)
 {
 	while (widths[1] && *widths < left)
@@ -112,8 +112,8 @@ static void words_prepare(struct cols *k, const uint8_t *widths, const struct ac
 	}
 }
 
-/* Do the same as column_blocks(), which is inlined four times with constant arguments: its loop then has no
- * conditions. */
+/* Call column_blocks(). The function is inlined here four times, each time with constants for most of f, so that its
+ * loop has no conditions. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	if (f.halves == 1 && f.has_min)
@@ -137,9 +137,9 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Arrange residuals as units (cols.h). In each block, the residuals of all columns with a wide block (struct act) are
- * written side by side; a unit takes as many of them as fit a tile. p has room for COLS_SET columns of each block and
- * their padding. Return the number of units. */
+/* Arrange residuals as units (cols.h). In each block, the residuals of all columns whose block is wide (struct act) are
+ * written side by side; a unit takes the residuals of as many columns as fit a tile. p has room for COLS_SET columns of
+ * each block and their padding. Return the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {
@@ -177,15 +177,15 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 }
 
 /* Return the bytes of a set of arranged columns (tiles and units, cols.h). A block takes at most 44 bytes per column.
- * Residuals double the number of columns; padding adds less than one widest tile to the columns and to the
- * residuals. */
+ * Residuals double the number of columns. Padding adds fewer columns than the widest tile has, once to the columns and
+ * once to the residuals. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
 
-/* Maximum number of units for one block. All units but the last have TILE columns, and 4 is the smallest TILE of all
- * instruction sets. */
+/* Maximum number of units for one block. All units except the last have TILE columns, and no instruction set has a TILE
+ * below 4. */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)

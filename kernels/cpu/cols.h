@@ -10,12 +10,12 @@
  *
  * The last tile is padded with columns of zeros.
  *
- * A block coded in 16 bits also has residuals (lo of struct act). If most blocks have some, the residuals are further
- * columns. Otherwise they are arranged as units: a unit has the residuals of a few columns in one block, in the layout
- * of a tile. The results are the same in both cases.
+ * A block coded in 16 bits also has residuals (lo of struct act). If most blocks have residuals, the residuals are
+ * additional columns of the tiles. Otherwise the residuals are arranged as units: a unit has the residuals of a few
+ * columns in one block, in the layout of a tile. The results are the same in both cases.
  *
- * For weight types that are multiplied as 16-bit words (pack_format.words), a tile has int16 q[width][32] instead:
- * 256 q + lo, with the second and the third of every four values swapped. d is then scale / 256, and there are no
+ * For weight types that are multiplied as 16-bit words (pack_format.words), a tile has int16 q[width][32] instead: 256
+ * q + lo, with the second and the third of every four values swapped. Then d is scale / 256, and there are no
  * residuals. */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
@@ -42,8 +42,8 @@ struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* Index of the result of residual column 0. The results of the n residual columns begin here, behind those of
-	 * the n columns; one more result takes the padding of units. */
+	/* A product of the set gives the results of the n columns, then from index lo_at on those of the n residual
+	 * columns, then one result for the padding of units. */
 	int32_t lo_at;
 	int32_t lo_tiled; /* 1 = residuals are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;
@@ -56,9 +56,9 @@ struct cols {
 
 /* One block of a tile or a unit, as a kernel reads it. */
 struct cols_block {
-	const int8_t *q; /* [width][32]; words: int16 [width][32] */
+	const int8_t *q; /* [width][32]; int16 if pack_format.words is set */
 	const float *d;  /* [width] */
-	const void *by;  /* ds or start, [halves][width]; words: nothing */
+	const void *by;  /* ds or start, [halves][width]; unused if pack_format.words is set */
 };
 
 static inline __attribute__((always_inline)) struct cols_block cols_block_at(struct pack_format f, const uint8_t *p,
@@ -87,8 +87,8 @@ static inline int cols_serve(const struct cols *k, struct pack_format f)
 
 /* Return the bytes of scratch for a set of COLS_SET columns of `cols` values. */
 size_t cols_scratch(int32_t cols);
-/* Arrange n <= COLS_SET columns of x from c0 on. widths: the possible numbers of columns in a tile, ascending, ended
- * by 0. scratch is 64-byte aligned and must live as long as the columns are used. */
+/* Arrange n <= COLS_SET columns of x from c0 on. widths: the possible numbers of columns in a tile, in ascending order,
+ * then 0. scratch is 64-byte aligned and must live as long as the columns are used. */
 void cols_prepare(struct cols *, struct pack_format, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
                   void *scratch);
 

@@ -14,7 +14,7 @@
  *
  * These files decide which thread computes what; leaf functions (fns.h) do the arithmetic. Work is split by outputs
  * (rows, columns), or into spans of keys of a fixed length, whose results are merged in ascending order. So a result
- * does not depend on the number of threads or on the number of tokens in a call.
+ * depends neither on the number of threads nor on the number of tokens in a call.
  *
  * Operations that cost less than waking a thread (norms, rotations, cache writes of one token) run on the calling
  * thread; products and long attention run in the thread pool. */
@@ -101,8 +101,8 @@ static inline int predicate_holds(const struct predicate *w)
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }
 
-/* Convert n floats to the type of a KV cache, with the same bits for every instruction set. A block of q8_0 with NaN,
- * or with a magnitude above f16's largest value, becomes NaN. */
+/* Convert n floats to the type of a KV cache, with the same bits for every instruction set. If a block of q8_0 has a
+ * NaN, or a magnitude above the largest f16, all values of the block become NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job on n independent rows. Each operation sets only the fields that it needs. */

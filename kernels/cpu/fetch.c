@@ -1,5 +1,5 @@
 /* kernels/cpu/fetch.c - fetch_rows and fetch_slots: copy KV entries from host memory to a smaller cache. On the CPU all
- * memory is host memory, so the copy gains nothing. The copy is the reference that device kernels are compared with,
+ * memory is host memory, so the copy gains nothing there. It is the reference with which device kernels are compared
  * bit by bit. All work runs on the calling thread; a prefetch is complete when the call returns. */
 #include <string.h>
 
@@ -14,7 +14,8 @@ struct fetch_head {
 	 * - at[slot]: row + 1 of the slot's copy; 0 = there is no copy.
 	 * - slot[row]: slot + 1 of the row's entry; 0 = the row is empty.
 	 * - used[row]: number of the call that last used the row.
-	 * - pair: pairs of a missing slot and its index in `want`; row_give() replaces the index by the row. */
+	 * - pair: for each wanted slot without a copy, the slot and its index in `want`. row_give() replaces the index
+	 *   by the row that the slot gets. */
 	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;
@@ -38,8 +39,8 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* Set f->pair to the wanted slots without a copy, each with its index in `want`. Return their number. For all other
- * wanted slots write the row to f->list, and mark the row as used by this call. */
+/* Set f->pair to the wanted slots without a copy (missing slots), each with its index in `want`. Return the number of
+ * missing slots. For each other wanted slot, write its row to f->list, and mark the row as used by this call. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;
@@ -78,9 +79,9 @@ static void row_give(struct fetch_head *f, int32_t row, int32_t *pair)
 	pair[1] = row;
 }
 
-/* Give rows to n missing slots; return how many got one. The first pass takes empty rows, and rows that neither
- * this call nor the call before used. The second pass takes any row that this call does not use; a prefetch has no
- * second pass. */
+/* Give rows to n missing slots. Return the number of slots that got a row. The first pass takes empty rows, and rows
+ * that neither this call nor the call before used. The second pass takes any row that this call does not use; a
+ * prefetch has no second pass. */
 static int32_t give_rows(struct fetch_head *f, int32_t n)
 {
 	int32_t rows = f->a->rows, hand = f->map[FETCH_HAND], given = 0;

@@ -1,6 +1,6 @@
 /* kernels/cpu/fns.c - detects which CPU levels (instruction sets that have a table of leaf functions) this machine
- * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) hides
- * the levels that are faster than the named one, so that every level can be tested. */
+ * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) hides the
+ * levels that are faster than the named level, so that every level can be tested. */
 #include "kernels/cpu/fns.h"
 
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static int level_highest(void)
 	return level;
 }
 
-/* Return the level (instruction set) to use. An unknown name in WEIR_CPU hides no level here; cpu_backend_open()
- * reports it as an error. */
+/* Return the level (instruction set) to use. If WEIR_CPU has an unknown name, this function hides no level;
+ * cpu_backend_open() reports the name as an error. */
 static int level_in_use(void)
 {
 	const char *env = getenv("WEIR_CPU");

@@ -17,10 +17,11 @@
 #include "kernels/backend.h"
 #include "kernels/common/operands.h"
 
-/* n quantised input rows, in blocks of 32 values. A normal block: x ~ d * q, 8 bits. A wide block: x ~ d * (q + lo
- * / 256), 16 bits. A block is wide if its largest value is far above its other values: the scale fits the largest,
- * so 8 bits leave few levels for the others. Wide blocks are few, but in 8 bits they would cause most of a model's
- * rounding error. In normal blocks lo is zero, so including lo does not change a result. */
+/* n quantised input rows, in blocks of 32 values. A normal block: x ~ d * q, 8 bits. A wide block: x ~ d * (q + lo /
+ * 256), 16 bits. A block is wide if its largest value is far above its other values. The scale of a block is chosen for
+ * its largest value, so 8 bits would leave few levels for the other values. Wide blocks are few, but in 8 bits they
+ * would cause most of a model's rounding error. In normal blocks lo is zero, so including lo does not change a
+ * result. */
 struct act {
 	int8_t *q, *lo; /* [n][cols]: values and their residuals, both in -127 .. 127 */
 	uint8_t *wide;  /* [n][cols / 32]: 1 = 16 bits, lo is used */
@@ -32,16 +33,16 @@ struct act {
 	int all_wide; /* 1 = 16-bit activations in every block, for Q8_0 weights */
 };
 
-/* Codes q of a block are scaled so that its largest |x| gets 127. A block is wide if its largest |x| is more than
- * 4.75 times the root mean square of the block, that is, if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
+/* The scale of a block maps its largest |x| to the code q = 127. A block is wide if its largest |x| is more than 4.75
+ * times the root mean square of the block, that is, if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
 struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
 /* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m) * v.
- * Some tables of leaf functions keep score * log2(e) in place of the score (score_unit), so only functions of the same
- * table may read m and attn_tile.score. */
+ * In some tables of leaf functions, every score is stored as score * log2(e) (see score_unit). So only functions of the
+ * table that wrote m and attn_tile.score may read them. */
 struct attn_state {
 	float m, l;
 	float *acc; /* [head_dim] */
@@ -63,10 +64,11 @@ struct attn_tile {
 	float scale, softcap; /* softcap 0: none */
 	const float *bias;    /* bias[k] is added to the score of key k; NULL = none */
 	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
-	/* [n_q]: bit i = the query reads the i-th block of ATTN_BLOCK keys, counted from k0; NULL = it reads all
-	 * blocks. Not together with `from`. */
+	/* [n_q]: bit i is 1 if the query reads the i-th block of ATTN_BLOCK keys from k0 on. NULL = all queries read
+	 * all blocks. Not together with `from`. */
 	const uint8_t *blocks;
-	/* NULL; or [n_q] arrays to write: score[r][k - k0] = scaled score of each key that query r sees and reads */
+	/* [n_q] arrays for the scores, or NULL: score[r][k - k0] is set to the scaled score of each key k that query r
+	 * sees and reads */
 	float *const *score;
 	float *scratch; /* per thread, attn_scratch(head_dim, n_q) floats */
 };
@@ -86,8 +88,8 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* Add one token's attention mass to n columns (slots): out[c] += weight * r. r is the probability of slot c, reduced
- * over the heads to one number. At most PROBE_HEADS heads. */
+/* Add one token's attention mass to n columns (slots): out[c] += weight * r, where r is the probability of slot c,
+ * reduced over the heads to one number. There are at most PROBE_HEADS heads. */
 struct probe_tile {
 	const float *score; /* [heads][stride], written by attn */
 	const float *m, *l; /* [heads]: m and l of the finished states (struct attn_state) */
@@ -106,7 +108,7 @@ struct delta_tile {
 	int32_t key_dim, cols;
 	const float *q, *k, *v; /* q, k [key_dim], q is scaled; v [cols] */
 	float decay, beta;      /* decay: factor of the state; beta: factor of the value that is added */
-	int corrects;           /* 1 (delta rule): adds v minus the state's value at k; 0: adds v */
+	int corrects;           /* 1 (delta rule): add v minus the state's value at k; 0: add v */
 	float *out;             /* [cols] */
 };
 
@@ -118,7 +120,8 @@ struct cpu_fns {
 	/* Return the bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain
 	 * rows. */
 	size_t (*pack_bytes)(enum dtype, int32_t cols);
-	/* Pack up to `panel` plain rows, row_bytes apart, into one panel (rows side by side). */
+	/* Pack n_rows plain rows, at most `panel`, into one panel (rows side by side). row_bytes: distance of the plain
+	 * rows. */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
 	/* 1: products with this weight type read quantised activations (act.q). 0: they read floats (act.x). */
@@ -126,8 +129,8 @@ struct cpu_fns {
 	/* Quantise one row of a->x; cols is a multiple of 32. The bits are the same for every instruction set. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* For cols_prepare(). format: how a weight type is packed. widths: the numbers of columns that products take
-	 * at a time, ascending, ended by 0. */
+	/* For cols_prepare(). format: how a weight type is packed. widths: the numbers of columns that a product can
+	 * take at a time, in ascending order, then 0. */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
 	/* Compute out[c * ldo + r], the dot product of row r of the weight with column c of the input, for all
@@ -146,12 +149,12 @@ struct cpu_fns {
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
 	void (*delta)(const struct delta_tile *);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
-	/* unit of the scores in struct attn_state: 1, or log2(e) if they are exponents of 2 */
+	/* unit of the scores in struct attn_state: 1, or log2(e) if the scores are exponents of 2 */
 	float score_unit;
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). States
-	 * may differ from those of attn(). The state of a query depends only on this query and its limit. */
+	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). The
+	 * states may differ from those of attn(). The state of a query depends only on this query and its limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
@@ -159,7 +162,7 @@ struct cpu_fns {
 	void (*probe_mass)(const struct probe_tile *);
 	/* out[i] = softmax probability of score[i], from maximum m and sum l. out may be score. */
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
-	/* Set *sum and the count to the sum and the number of the p[i] >= least. */
+	/* Over all p[i] >= least, set *sum to their sum and *count to their number. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);
@@ -177,8 +180,8 @@ struct cpu_fns {
 };
 
 /* One table for each instruction set: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit
- * ARM. A processor may lack the instructions of any table but c; cpu_fns_best() finds the best one that it can
- * run. */
+ * ARM. Every processor can run c, but it may lack the instructions of any other table. cpu_fns_best() finds the best
+ * table that it can run. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
 /* Names of the instruction sets of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
  * neon-dot. */

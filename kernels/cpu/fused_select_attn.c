@@ -2,11 +2,11 @@
  * thread pool: for one token, or for several tokens that read the same planes, each with its own lists of slots.
  *
  * The thread that finishes the scan of a KV head selects its slots, while other threads scan the next head or already
- * compute attention. In separate runs, each run would wait for its slowest task; with few heads, such a wait takes half
- * as long as the work itself.
+ * compute attention. In separate runs, the threads would wait for the slowest task at the end of each run; with few
+ * heads, they would wait half as long as they work.
  *
- * With several tokens, scans of the same head follow each other, so all but the first find the key sketch in the
- * processor's caches. Parts without a list of slots are computed for all tokens together. */
+ * With several tokens, scans of the same head follow each other, so all scans except the first find the key sketch in
+ * the processor's caches. Parts without a list of slots are computed for all tokens together. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
@@ -95,8 +95,9 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Add one task for each span (ATTN_SPAN slots) of a part and KV head. A task computes the span for all tokens. Later
- * tokens have more slots, so the last spans may exist for these tokens only. */
+/* Add the tasks for the spans (ATTN_SPAN slots) of a part and KV head. A task computes one span for several tokens, at
+ * most as many as have TILE_QUERIES queries. Later tokens have more slots, so the last spans may exist for these tokens
+ * only. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
@@ -111,8 +112,8 @@ static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 	}
 }
 
-/* List the tasks; while j->task is NULL, only count them. A task that waits for others comes after them in the
- * list. */
+/* List the tasks; while j->task is NULL, only count them. In the list, a task comes after the tasks whose results it
+ * needs. */
 static void tasks_list(struct fused_job *j)
 {
 	int alike = spans_alike(j->attn, j->n);
@@ -134,8 +135,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. Raise *part_bytes to the scratch that topk needs per thread, and
- * add the multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
+/* Check and prepare the selections of all tokens. Raise *part_bytes to the bytes of scratch that topk needs per thread.
+ * Add the number of multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
 static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
@@ -149,7 +150,8 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 		if (attn_selection_check(&c->base, s, j->heads) < 0 || scan_plan(&c->base, s->scan, &j->scan[t]) ||
 		    topk_plan(&c->base, s->topk, &j->topk[t]))
 			return -1;
-		/* Give the next token another buffer: each token's scan needs its own. */
+		/* Each token's scan needs a buffer of its own: exchange c->scan for another buffer before the next
+		 * token. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];
@@ -191,7 +193,7 @@ int fused_run(struct attn_job *a, int32_t n)
 	for (int32_t t = 0; t < n; t++) {
 		const struct attn_args *args = a[t].a;
 
-		/* Selection and attention use the same scratch, one after the other. */
+		/* A thread uses the same scratch for selection and for attention, one after the other. */
 		a[t].part_bytes = j.topk[t].part_bytes = part_bytes;
 		for (int32_t p = 0; p < args->n_part; p++)
 			work += args->part[p].slots

@@ -1,6 +1,6 @@
-/* kernels/cpu/gemm.c - products C = A B of float matrices in host memory, for training. A task computes one block of
- * C. It copies the columns of A and the rows of B that it needs, GEMM_DEPTH at a time, into buffers that fit a cache.
- * Then gemm_tile() (fns.h), which exists for each instruction set, multiplies them tile by tile.
+/* kernels/cpu/gemm.c - products C = A B of float matrices in host memory, for training. A task computes one block of C.
+ * It copies the rows of A and the columns of B that the block needs into buffers that fit a cache, GEMM_DEPTH values of
+ * each at a time. Then gemm_tile() (fns.h), which exists for each instruction set, multiplies the copies tile by tile.
  *
  * Each element of C is summed in a fixed order, so its bits depend neither on the number of threads nor on the other
  * products of a call. */
@@ -32,8 +32,8 @@ static int blocks_of(const struct gemm *g)
 	return ceil_div(g->m, GEMM_BLOCK_ROWS) * ceil_div(g->n, GEMM_BLOCK_COLS);
 }
 
-/* Copy lines (rows of A or columns of B) of `depth` values into buffers, each with `wide` lines side by side. Missing
- * lines are zero. line: distance of two lines in x; step: distance of two values of a line. */
+/* Copy `lines` lines (rows of A or columns of B) of `depth` values to `out`, in groups of `wide` lines side by side.
+ * The last group is filled up with zeros. line: distance of two lines in x; step: distance of two values of a line. */
 static void lines_pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {
 	for (int32_t l = 0; l < lines; l += wide, out += (size_t)wide * (size_t)depth) {

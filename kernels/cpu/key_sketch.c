@@ -17,7 +17,7 @@ uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32
 	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
-/* Four floats at a time, because compilers do not vectorise loops this short. */
+/* A vector of four floats, written out because compilers do not vectorise loops this short. */
 typedef float float4 __attribute__((vector_size(16)));
 
 static inline float4 load4(const float *x)
@@ -33,8 +33,8 @@ static inline void store4(float *x, float4 v)
 	memcpy(x, &v, sizeof v);
 }
 
-/* Transform n values (Hadamard, unnormalised; n is a power of two >= 4): first inside each four values, then
- * between fours. */
+/* Transform n values in place by the unnormalised Hadamard transform; n is a power of two >= 4. First transform each
+ * group of four values, then combine the groups. */
 static void hadamard_fours(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += 4) {
@@ -84,7 +84,7 @@ static float sum_of(const float x[4])
 /* Code key x, which is overwritten, into a lane of a panel. Return its scale. */
 static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean, int32_t dim, int32_t bits)
 {
-	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
+	/* 1.5 * 2^23: adding this number and subtracting it again rounds to the nearest integer */
 	const float round = 12582912.0f;
 	const float top = (float)((1 << bits) - 1), middle = top / 2;
 	float squares[4] = { 0 }, products[4] = { 0 }, size, product, inv;

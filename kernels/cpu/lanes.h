@@ -74,9 +74,9 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
-/* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. If rows are shorter than
- * LONG_ROW bytes, the hardware prefetcher cannot follow nr of them: prefetch the next nr rows, in the order of memory.
- * (This makes the product 1.5 times as fast.) For longer rows: prefetch the same rows, LONG_ROW bytes ahead. */
+/* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. The hardware prefetcher
+ * cannot follow nr rows that are shorter than LONG_ROW bytes. In such rows, prefetch the next nr rows, in the order of
+ * memory, which makes the product 1.5 times as fast. In longer rows, prefetch the same rows, LONG_ROW bytes ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };
@@ -95,8 +95,8 @@ INLINE size_t lanes_round(int32_t n)
 	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
-/* Return exp(x), with an error of about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result
- * is 2^n times a polynomial for exp(r). It underflows gradually and overflows to infinity. NaN stays NaN. */
+/* Return exp(x), with an error of about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result is
+ * 2^n times a polynomial for exp(r). The result underflows gradually and overflows to infinity. NaN stays NaN. */
 INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
@@ -122,7 +122,7 @@ INLINE vec vec_exp2(vec x)
 {
 	vec n, r, p;
 
-	/* -inf would become NaN below. */
+	/* Without this limit, the subtraction below would turn -inf into NaN. */
 	x = vec_max(vec_splat(-200.0f), x);
 	n = vec_round(x);
 	r = x - n;

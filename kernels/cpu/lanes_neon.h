@@ -234,7 +234,7 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 /* ---- bytes ---- */
 
 /* Return s plus the products of signed bytes, four in each lane. Without a dot product instruction, two products are
- * added in 16 bits: so at most one factor of a product may be -128. */
+ * added in 16 bits. So the two factors of a product must not both be -128. */
 INLINE vec_int dot4(vec_int s, int8x16_t a, int8x16_t b)
 {
 #ifdef __ARM_FEATURE_DOTPROD
@@ -289,9 +289,9 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
  * each lane; dots_sum() returns the sums. The instructions multiply signed bytes, so an eight-bit code is split into
- * two four-bit codes. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be added before
- * dots_sum() must be called. A group of SKETCH_GROUP values has 2 * bits units; the 32-bit lanes can hold the sums of
- * a whole group. */
+ * two four-bit codes. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be added before dots_sum()
+ * must be called. It is 2 * bits, the units of a group of SKETCH_GROUP values, because the 32-bit lanes can hold the
+ * sums of a whole group. */
 struct dots {
 	vec_int low, high;
 };

@@ -1,7 +1,7 @@
-/* kernels/cpu/lanes_pairs.h (private to the SIMD code) - vectors whose 32-bit lanes hold a pair of 16-bit integers,
- * lo | hi << 16. One instruction multiplies the pairs of two vectors and adds both products in 32 bits: twice the
- * multiply-adds of floats. PAIRS is 1 where this is available: AVX2 (vpmaddwd, vpaddd) and AVX-512 (vpdpwssd). NEON
- * multiplies 16-bit integers no faster than floats, so PAIRS is 0 there. */
+/* kernels/cpu/lanes_pairs.h (private to the SIMD code) - vectors whose 32-bit lanes hold a pair of 16-bit integers, lo
+ * | hi << 16. One instruction multiplies the pairs of two vectors and adds both products in 32 bits, which is twice as
+ * many multiply-adds as for floats. PAIRS is 1 where such an instruction exists: AVX2 (vpmaddwd, vpaddd) and AVX-512
+ * (vpdpwssd). NEON multiplies 16-bit integers no faster than floats, so PAIRS is 0 there. */
 #ifndef WEIR_CPU_LANES_PAIRS_H
 #define WEIR_CPU_LANES_PAIRS_H
 
@@ -10,7 +10,7 @@
 #if defined(LANES) && defined(__AVX2__)
 #define PAIRS 1
 
-/* Return for each of eight rows the largest magnitude of n 16-bit floats, as its bits. */
+/* Return, for each of eight rows of n 16-bit floats, the bits of the row's largest magnitude. */
 INLINE __m256i halves_top8(const uint8_t *plane, const size_t off[8], int32_t n)
 {
 	const __m256i size = _mm256_set1_epi16(0x7fff);

@@ -20,8 +20,8 @@ typedef __mmask16 vec_mask;
 #define X86(name) _mm256_##name
 typedef __m256 vec;
 typedef __m256i x86_int;
-/* true = the sign bit of the lane is set. Comparisons set all bits of such a lane, as mask_count() and vec_add_in()
- * need; vec_negative() does not. */
+/* A lane is true if its sign bit is set. mask_count() and vec_add_in() need masks in which all bits of a true lane are
+ * set. Comparisons give such masks, but vec_negative() does not. */
 typedef __m256i vec_mask;
 #endif
 typedef int32_t vec_int __attribute__((vector_size(4 * LANES)));
@@ -54,8 +54,8 @@ typedef __m256i bytes32;
 
 #define bytes32_store(p, v) _mm256_storeu_si256((void *)(p), v)
 
-/* Prefetch into the first- and the second-level cache. In assembly, because compilers drop a loop that has only
- * _mm_prefetch. */
+/* Prefetch into the first- and the second-level cache. These macros are assembly, because compilers drop a loop that
+ * has only _mm_prefetch. */
 #define line_fetch(p)       __asm__ volatile("prefetcht0 %0" : : "m"(*(const uint8_t *)(p)))
 #define line_fetch_far(p)   __asm__ volatile("prefetcht1 %0" : : "m"(*(const uint8_t *)(p)))
 /* Keep x in a register, so that the compiler does not load or compute it again at each use. */
@@ -73,8 +73,8 @@ INLINE vec8 vec8_load_part(const float *p, int32_t n)
 	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first8(n));
 }
 
-/* Add neighbouring lanes of a, and of b; the result has a sum of a and a sum of b in turn. Three such steps sum the
- * lanes of eight vectors: vec8_add2, then vec8_add4, then vec8_add8. */
+/* Add neighbouring lanes of a, and neighbouring lanes of b. In the result, sums of a and sums of b alternate. Three
+ * such steps sum the lanes of eight vectors: vec8_add2, then vec8_add4, then vec8_add8. */
 INLINE vec8 vec8_add2(vec8 a, vec8 b)
 {
 	return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
@@ -217,7 +217,7 @@ INLINE void vec_store_f16_part(uint16_t *p, int32_t n, vec x)
 	_mm256_mask_storeu_epi16(p, mask_first(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* vec8_row() for LANES values. */
+/* Like vec8_row(), but load LANES values. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -306,8 +306,8 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
  * each lane; dots_sum() returns the sums. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be
- * added before dots_sum() must be called. Here these are all units of a group (SKETCH_GROUP values), because sums of
- * 32 bits do not overflow. */
+ * added before dots_sum() must be called. Here DOTS_MOST is the number of units of a group (SKETCH_GROUP values),
+ * because sums of 32 bits do not overflow. */
 struct dots {
 	vec_int sum;
 };
@@ -499,8 +499,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n + __builtin_popcount(high);
 }
 
-/* Transpose the same unit of two panels of the key sketch: row[j] = byte j of each of 32 keys, the keys of panel
- * `one` in the lower 16 bytes, those of panel `two` in the upper. */
+/* Transpose the same unit of two panels of the key sketch: row[j] has byte j of each of 32 keys. The lower 16 bytes are
+ * of the keys of panel `one`, the upper 16 bytes of the keys of panel `two`. */
 #define LOOKS_UP        1
 INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 {
@@ -576,8 +576,8 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 }
 
 /* Dot products of codes and signed bytes as with AVX-512. A lane has two sums of 16 bits, each over half of the
- * products. With four-bit codes they hold the products of 32 values (15 * 127 * 16 < 2^15), so DOTS_MOST is lower. An
- * eight-bit code is split into two four-bit codes. */
+ * products. With four-bit codes, both sums together hold the products of 32 values (15 * 127 * 16 < 2^15), so DOTS_MOST
+ * is lower than with AVX-512. An eight-bit code is split into two four-bit codes. */
 struct dots {
 	__m256i low, high;
 };

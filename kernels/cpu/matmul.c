@@ -8,10 +8,11 @@
 
 enum {
 	MAX_PARTS = 8, /* maximum number of products in one run of the pool */
-	/* floats of the results of one leaf call (a tile); two tiles (matmul_glu) take half of a small L2 cache */
+	/* floats of a tile, the results of one leaf call; two tiles, as matmul_glu needs, take half of a small L2
+	 * cache */
 	TILE_FLOATS = 16 << 10,
 	COL_TILE = 2 * 12,     /* columns of a task: two of the widest tiles (cols.h) */
-	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns: they stay in the L2 cache */
+	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns, few enough to stay in the L2 cache */
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
 	RUN_PANELS = 16,
@@ -77,8 +78,8 @@ struct product_job {
 	int32_t panels;      /* panels of all parts */
 	int32_t panel_tasks; /* number of ranges into which the panels are cut */
 	int32_t col_tile, col_tiles;
-	/* bytes of a thread's scratch: cols_bytes for its prepared columns; scratch_bytes for these and a tile of
-	 * results (matmul_glu: two tiles) */
+	/* cols_bytes: bytes of a thread's prepared columns. scratch_bytes: bytes of a thread's whole scratch, which has
+	 * the prepared columns and one tile of results, or two tiles for matmul_glu */
 	size_t cols_bytes;
 	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
@@ -175,8 +176,8 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		m = MIN(n, most);
 		ld = m * f->panel;
 		nr = MIN(ld, part->rows - r0);
-		/* If nothing is added to the product (bias, old output), a whole panel is written directly to the
-		 * output. matmul_glu adds its biases in place. */
+		/* A whole panel is written directly to the output if neither a bias nor the old output is added to it.
+		 * matmul_glu adds its biases in place. */
 		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 
 		if (direct) {

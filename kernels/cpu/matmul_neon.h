@@ -76,8 +76,8 @@ INLINE uint8x16_t byte_shift(uint8x16_t x, int n)
 	return n < 0 ? x << -n : x >> n;
 }
 
-/* Return the stored bytes of values 4 g .. 4 g + 3 of four rows. q: the block's values, from the first of these rows
- * on. */
+/* Return the stored bytes of values 4 g .. 4 g + 3 of four rows. q: the block's values, beginning at the first of these
+ * rows. */
 INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
 {
 	uint8x16_t x = vdupq_n_u8(0);

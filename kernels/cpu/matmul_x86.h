@@ -2,14 +2,15 @@
  * the weight side by side: 16 for AVX-512, 8 for AVX2.
  *
  * AVX-512: for each row, vpdpbusd multiplies four unsigned stored values with four signed activations and adds the
- * products. For Q4_1 on Zen 4, the processor's multipliers are the limit; 94 to 96 % of this limit is reached.
+ * products. For Q4_1 on Zen 4, the multipliers of the processor limit the speed; the code reaches 94 to 96 % of this
+ * limit.
  *
  * AVX2: vpmaddubsw adds two products to a 16-bit sum, and vpmaddwd adds two such sums to 32 bits. To save vpmaddwd,
  * the 16-bit sums of several groups of four values are added first, but never so many that a sum could saturate
  * (safe_groups()). Table values are signed: their magnitude is multiplied with the activation, which gets their sign.
  *
- * For Q8_0, AVX2 multiplies 16-bit words (cols.h) by vpmaddwd: Q8_0 needs 16-bit activations, and as two bytes per
- * value they would take twice as long. */
+ * For Q8_0, AVX2 multiplies 16-bit words (cols.h) by vpmaddwd: Q8_0 needs 16-bit activations, and products with
+ * activations of two bytes per value would take twice as long. */
 #ifndef WEIR_CPU_MATMUL_X86_H
 #define WEIR_CPU_MATMUL_X86_H
 
@@ -37,7 +38,8 @@ typedef x86_int panel_int, byte_vec;
 #include <cpuid.h>
 #include <pthread.h>
 
-/* Twelve columns keep the multipliers busy while a block's weights are unpacked; with eight they wait. */
+/* With twelve columns the multipliers stay busy while a block's weights are unpacked; with eight columns they would be
+ * idle at times. */
 enum { TILE = 12, SIGNED = 0, WORDS = 0 };
 #define WIDTHS(X)          X(1) X(2) X(4) X(6) X(8) X(12)
 #define BYTE_LANES(p)      _mm_loadu_si128((const void *)(p)) /* load a byte for each row */
@@ -70,7 +72,7 @@ INLINE panel_vec panel_nibbles(const uint8_t *p, int upper)
 }
 
 /* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs. With AVX-512, whose dot product takes unsigned
- * weights, add 128 to each value; the caller removes the effect of the 128 from the sums. */
+ * weights, add 128 to each value; the caller corrects the sums for this 128. */
 INLINE byte_vec byte_table(const int8_t *values)
 {
 	__m128i v = _mm_loadu_si128((const void *)values);
@@ -129,14 +131,14 @@ static void zen4_detect(void)
 {
 	unsigned a = 0, b = 0, c = 0, d = 0;
 
-	/* "AuthenticAMD" and family 0x19 (Zen 3 and Zen 4): of these only Zen 4 has AVX-512. */
+	/* Family 0x19 of "AuthenticAMD" is Zen 3 and Zen 4, and only Zen 4 has AVX-512. */
 	if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541 && __get_cpuid(1, &a, &b, &c, &d))
 		is_zen4 = (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
 }
 
-/* 1 if the weights of a product with one column are prefetched. On Zen 5 that makes K types a quarter faster, because
- * they spend many instructions on small scales. On Zen 4 the hardware prefetcher suffices, and explicit prefetch
- * makes decoding with Q4_1 a fifth slower. */
+/* 1 if the weights of a product with one column are prefetched. On Zen 5 prefetch makes products of K types a quarter
+ * faster, because these types spend many instructions on small scales. On Zen 4 the hardware prefetcher suffices, and
+ * explicit prefetch makes decoding with Q4_1 a fifth slower. */
 INLINE int one_column_ahead(struct pack_format f)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

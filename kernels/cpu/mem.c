@@ -1,9 +1,9 @@
 /* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the instruction set, copies of rows.
  *
- * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB pages,
- * TLB misses add several per cent to the time of both. So weights share large chunks that Linux can back with huge
- * pages; KV planes share other such chunks. A chunk is unmapped when its last block is dropped. Very large tensors,
- * small tensors and working buffers have memory of their own. */
+ * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB pages, TLB
+ * misses make both several per cent slower. So weights share large chunks that Linux can back with huge pages; KV
+ * planes share other such chunks. A chunk is unmapped when its last block is dropped. Very large tensors, small tensors
+ * and working buffers have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
 #define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
-/* bytes packed by one task; after each task the plain bytes are dropped, so that few bytes are in memory twice */
+/* bytes packed by one task; after a task the plain bytes are dropped from memory, so that few weights are in memory
+ * twice */
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 
@@ -59,8 +60,8 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-/* Make the system allocate these zero pages now, so that it does not fail or stall in the middle of an answer.
- * Return 0, or -1 if memory is short. */
+/* Make the system allocate these zero pages now, so that a later access neither fails nor stalls in the middle of an
+ * answer. Return 0, or -1 if memory is short. */
 static int commit_pages(char *p, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
@@ -78,8 +79,8 @@ static int commit_pages(char *p, size_t size)
 	return 0;
 }
 
-/* Return a 64-byte aligned block with memory of its own, or NULL. fresh 1: zeroed, pages committed. fresh 0:
- * contents undefined, for a caller that writes the whole block at once. */
+/* Return a 64-byte aligned block with memory of its own, or NULL. fresh 1: the block is zeroed and its pages are
+ * committed. fresh 0: its contents are undefined, for a caller that writes the whole block at once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -116,7 +117,7 @@ static void *mem_get(size_t size, int fresh)
 }
 
 /* Return a block as mem_get() does, but take blocks of less than CHUNK_MOST bytes from *chunk, or from a new chunk if
- * it is full. Chunk memory is always zero, because it is never reused. */
+ * *chunk is full. Chunk memory is always zero, because it is never reused. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
@@ -422,7 +423,7 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 
 	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	/* Row by row, because the values of a row are near each other in memory. */
+	/* Copy row by row, because the values of a row are near each other in memory. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)
 			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];

@@ -28,7 +28,8 @@ static void store32(uint8_t *p, uint32_t u)
 }
 
 /* Write the stored values of 32 weights to w: q + offset, or indices of a table. The weights are values 32 b .. 32 b +
- * 31 of `row`. `block` is the file's block that contains them, as its values 32 i .. 32 i + 31. */
+ * 31 of `row`. `block` is the file's block that contains these weights; in `block` they are values 32 i .. 32 i +
+ * 31. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
@@ -84,8 +85,8 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 	}
 }
 
-/* Write the 32 values w of one row's block to the planes of the panel (pack.h). out: the row's 4 bytes in the first
- * unit of the block. */
+/* Write the values w of a block of one row to the planes of the panel (pack.h). out: address of the row's 4 bytes in
+ * the first unit of the block. */
 static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const uint8_t w[32])
 {
 	uint32_t v[8];
@@ -122,8 +123,8 @@ static void put_half(uint8_t *unit, int32_t at, uint16_t h)
 	memcpy(unit + 2 * (size_t)at, &h, sizeof h);
 }
 
-/* Write d and the minimum of row r to the head of a group: d to its first P halves, the minimum to the second P
- * halves (P rows in a panel). */
+/* Write d and the minimum of row r to the head of a group. The head has P half floats for d, then P half floats for the
+ * minimum, where P is the number of rows of a panel. */
 static void put_halves(uint8_t *head, int32_t panel, int32_t r, uint16_t d, uint16_t min)
 {
 	put_half(head, r, d);

@@ -4,10 +4,10 @@
  * vector instruction multiplies four values of each of P rows with the same four values of the input. The last panel
  * is padded with rows of zeros.
  *
- * A panel is a sequence of groups, each for 1, 2 or 8 blocks of 32 columns. A group begins with a unit (4 * P bytes)
- * with two half floats for each row (`head`): the scales of two blocks; or the scale and minimum of one block; or,
- * for K types, d and dmin of the group. K types then have small scales and minima, P bytes for every block or half
- * block (`sub`). The quantised values follow, block by block. */
+ * A panel is a sequence of groups, each for 1, 2 or 8 blocks of 32 columns. A group begins with its `head`, a unit (4 *
+ * P bytes) with two half floats for each row: the scales of two blocks; or the scale and minimum of one block; or, for
+ * K types, d and dmin of the group. In K types the head is followed by `sub`, small scales and minima of P bytes for
+ * every block or half block. The quantised values follow, block by block. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
 
@@ -17,12 +17,13 @@
 
 /* The 32 quantised values of a block are stored in one or more of four planes. In each unit (4 * P bytes) of a plane
  * a row has four bytes. Byte j (0 .. 3) is for values j, j + 4, j + 8 ... of the block:
- * - bytes, 8 units: one value in a byte; unit g has values 4 g + j (signed, or + 128 for AVX-512).
+ * - bytes, 8 units: one value in a byte; unit g has values 4 g + j. For AVX-512, 128 is added to each value; otherwise
+ *   the byte is signed.
  * - nibbles, 4 units: two values in a byte; unit i has value 4 i + j in the low nibble, value 4 i + 16 + j in the
  *   high one.
- * - twos, 2 units: two bits of four values in a byte; unit z has those of value 16 z + 4 t + j in bits 2 t and 2 t +
- *   1.
- * - ones, 1 unit: one bit of all eight values in a byte; that of value 4 g + j in bit g. */
+ * - twos, 2 units: two bits of each of four values in a byte; unit z has the bits of value 16 z + 4 t + j in bits 2 t
+ *   and 2 t + 1.
+ * - ones, 1 unit: one bit of each of eight values in a byte; bit g is the bit of value 4 g + j. */
 struct pack_format {
 	uint8_t group;                      /* blocks of 32 per group */
 	uint8_t sub;                        /* units of small scales per group */
@@ -34,12 +35,12 @@ struct pack_format {
 	/* 1: the scales in the head of a group are bf16, not f16: for MXFP4, whose scales are powers of two that may
 	 * exceed the range of f16 */
 	uint8_t bf16;
-	/* 1: products use 16-bit columns, which combine both bytes of a value of struct act (AVX2, for weights stored
-	 * as bytes) */
+	/* 1: products use 16-bit columns (cols.h), which combine both bytes of a value of struct act; on AVX2, for
+	 * weights that are stored as bytes */
 	uint8_t words;
 };
 
-/* Inline: called with a constant type, so every field becomes a constant. */
+/* The function is inline and is called with a constant type, so that every field becomes a constant. */
 static inline struct pack_format pack_format_of(enum dtype type)
 {
 	switch (type) {

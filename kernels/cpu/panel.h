@@ -1,7 +1,7 @@
-/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes the sixteen keys of a panel of the key sketch
- * at once, each key in a lane. The operations and their order are those of key_sketch.c for one key, so the bits are
- * the same. Speed matters when the sketch of a long saved document is computed again. This file is compiled once for
- * each instruction set. */
+/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes the sixteen keys of a panel of the key sketch at
+ * once, with a key in each lane. The operations and their order are the same as for one key in key_sketch.c, so the
+ * bits are the same. Speed matters when the sketch of a long saved document is computed again. This file is compiled
+ * once for each instruction set. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -16,7 +16,7 @@
 typedef float lane_keys __attribute__((vector_size(4 * PANEL_LANES)));
 typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
-/* Macros instead of functions: how a function passes vectors of this size depends on the instruction set. */
+/* These are macros, because the calling convention for vectors of this size depends on the instruction set. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
 /* the order of additions is that of sum_of() in key_sketch.c */
 #define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))
@@ -74,8 +74,8 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* Code keys x[dim], centred and transformed, one key per lane: write their scales to scale[], their codes to lanes
- * of the units. */
+/* Code the keys x[dim], which are centred and transformed, one key per lane. Write their scales to scale[] and their
+ * codes to the lanes of the panel's units. */
 static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)
 {
 	const lane_keys none = { 0 }, round = none + 12582912.0f;

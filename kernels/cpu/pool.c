@@ -5,8 +5,8 @@
  *
  * One 64-bit word, the ticket, decides which thread runs which task. Its upper half is the number of tasks in the
  * current run, its lower half the next task. A thread takes a task by fetch_add of 1 and reads both numbers from the
- * returned value. If the task number is below the count, the task is this thread's, and the run cannot end before the
- * thread reports it, so fn and arg stay valid. Otherwise no task is left.
+ * returned value. If the task number is below the number of tasks, the thread runs this task. The run cannot end before
+ * the thread reports the task as finished, so fn and arg stay valid. Otherwise no task is left.
  *
  * A worker that wakes late, or not at all, delays no run, because the other threads do its tasks. So the pool stays
  * fast on a crowded machine. */
@@ -25,8 +25,9 @@
 
 #include "kernels/macros.h"
 
-/* How long a thread spins, in nanoseconds. After QUIET_NS it yields the processor between checks. After SPIN_NS it
- * stops; after SPIN_NS_CROWDED if the pool has more threads than there are processors. */
+/* Times in nanoseconds since a thread began to spin. After QUIET_NS the thread yields the processor between checks.
+ * After SPIN_NS it stops spinning, or already after SPIN_NS_CROWDED if the pool has more threads than there are
+ * processors. */
 enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
 
 struct worker {
@@ -45,7 +46,7 @@ struct pool {
 	_Atomic int quit;
 
 	/* All fields that change at the start and end of a run share one cache line. Between processors without a
-	 * shared cache, moving a line takes a quarter of a microsecond, so a run should move one line there and
+	 * shared cache, moving a line takes a quarter of a microsecond, so a run should move only one line there and
 	 * back. */
 	_Alignas(64) _Atomic uint64_t ticket;
 	pool_fn *fn; /* fn, arg: written before the ticket is published */
@@ -82,8 +83,9 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; return how many, for the caller to report. Once this thread has
- * taken a task, the run cannot end before that report, so all tasks that it takes are of the same run. */
+/* Take and run tasks until no task is left. Return the number of tasks run, which the caller must report. Once this
+ * thread has taken a task, the run cannot end before that report, so all tasks that the thread takes are of the same
+ * run. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;
@@ -117,8 +119,8 @@ static int worker_idle(struct pool *p)
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* Move the worker off the caller's processor. On a busy machine both may stay on one processor for long and
- * alternate: a pool of two is then slower than one thread. So the worker asks for any other processor. */
+/* Move the worker off the caller's processor: restrict the worker to all other processors. On a busy machine both
+ * threads may alternate on one processor for a long time, and then a pool of two is slower than one thread. */
 static void step_aside(struct pool *p, struct worker *w)
 {
 #ifdef __linux__
@@ -129,7 +131,7 @@ static void step_aside(struct pool *p, struct worker *w)
 		return;
 	set = p->cpus;
 	CPU_CLR(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set); /* if the system refuses, nothing changes */
+	sched_setaffinity(0, sizeof set, &set); /* a refusal by the system does no harm */
 	w->avoids = cpu;
 #else
 	(void)p;
@@ -186,8 +188,8 @@ static void *worker_main(void *arg)
 		if (spin_until(p, w, work_ready, 0))
 			continue;
 		/* No wake-up is lost: the caller writes its ticket, then reads `sleepers`; a worker increases
-		 * `sleepers`, then reads the ticket. All four accesses are sequentially consistent, so the caller sees
-		 * the worker's write or the worker sees the caller's. */
+		 * `sleepers`, then reads the ticket. All four accesses are sequentially consistent, so the caller reads
+		 * the worker's write, or the worker reads the caller's write. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (worker_idle(p))
@@ -300,9 +302,9 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a signal mask that blocks all signals but those that a thread raises itself: the
-	 * program's other threads handle signals. A blocked SIGBUS (the model file was truncated) would kill the
-	 * program before its handler could say why. */
+	/* Workers inherit a signal mask that blocks all signals except those that a thread causes itself, such as
+	 * SIGBUS. The other threads of the program handle signals. A blocked SIGBUS (the model file was truncated)
+	 * would kill the program before its handler could say why. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

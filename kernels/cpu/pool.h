@@ -21,7 +21,8 @@ void pool_run(struct pool *, pool_fn *fn, void *arg, int n_tasks);
 /* Inside a task: wait until *flag is not 0. *flag must be set by a task with a lower number: such a task has
  * already started. */
 void pool_await(const _Atomic int32_t *flag);
-/* Return how many processors this process may use, by affinity mask and by the CPU quota of the control group. */
+/* Return how many processors this process may use according to its affinity mask and the CPU quota of its control
+ * group. */
 int pool_cpus(void);
 
 #endif

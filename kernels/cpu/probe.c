@@ -6,8 +6,9 @@
  * division of tokens among calls, and the output has the bits of attention without a probe.
  *
  * The spread is the smallest number of slots whose probabilities sum to a given share. Bisection finds two thresholds
- * of the probability, 1/64 octave apart: the slots above the higher one sum to less than the share, those above the
- * lower one reach it. Slots between the thresholds are counted as if all had their mean probability. */
+ * of the probability, 1/64 octave apart: the slots above the higher threshold sum to less than the share, and the slots
+ * above the lower threshold reach the share. Slots between the thresholds are counted as if each had their mean
+ * probability. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ struct probe_job {
 	int32_t heads;  /* heads that are reduced to one row */
 	int32_t ranges; /* number of ranges of columns that get mass */
 	int32_t first;  /* index of the first column that gets mass among the kept scores */
-	/* 1: this is the call's first tile (group of tokens) and the probe has `from`, so the sums start from it */
+	/* 1: the sums start from the probe's `from`, because this is the call's first tile (group of tokens) */
 	int carry;
 	float *spread; /* [tokens][n_head] */
 };
@@ -102,7 +103,7 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* The probabilities between the two thresholds differ by less than a step, so each is counted as their mean.
+	/* The probabilities between the two thresholds differ by less than a step, so each counts as the mean of them.
 	 * 1e-3 absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
@@ -172,8 +173,9 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Mass is not measured for the first `skip` slots. So drop the scores of those parts (ranges or lists of slots)
-	 * at the beginning that have only such slots. Spread counts all slots: if it is measured, keep all scores. */
+	/* Mass is not measured for the first `skip` slots. So the leading parts (ranges or lists of slots) that have
+	 * only such slots need no scores. Spread counts all slots: if spread is measured, keep the scores of all
+	 * parts. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)
@@ -199,7 +201,7 @@ void probe_run(struct attn_job *j)
 		j->score = look ? c->probe.p : NULL;
 		j->m = (float *)((char *)c->probe.p + scores);
 		j->l = (float *)((char *)c->probe.p + scores + small);
-		/* Attention writes no score for keys before a window. */
+		/* Attention does not write the scores of keys before a window: set them here. */
 		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && j->a->window && k < all; k++)
 			j->score[k] = -INFINITY;
 		if (attn_run(j, i, to) < 0)

@@ -22,7 +22,7 @@ struct blocks_job {
 	size_t part;              /* floats of a thread's scratch */
 };
 
-/* Return the square of the distance of two rows, added up in eight partial sums. */
+/* Return the square of the distance between two rows, added up in eight partial sums. */
 static float distance(const float *x, const float *y, int32_t dim)
 {
 	float sum[8] = { 0 };
@@ -36,7 +36,8 @@ static float distance(const float *x, const float *y, int32_t dim)
 	return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-/* Return the row farthest from the mean of n rows. mean, variance: of each dimension, over the other n - 1 rows. */
+/* Return the row farthest from the mean of n rows. Set mean[] and variance[] to the mean and the variance of each
+ * dimension over the other n - 1 rows. */
 static const float *moments_of(const float *x, size_t row, int32_t n, int32_t dim, float *mean, float *variance)
 {
 	const float *far = x;

@@ -17,8 +17,8 @@ struct conv_job {
 	int32_t n, cols, gated;
 };
 
-/* Return the inputs u of token i, columns from .. to - 1; i < 0 is a token before this call. Gated inputs of this
- * call are computed into to_row. Other inputs are not copied: the result points to them. */
+/* Return the inputs u of token i, columns from .. to - 1; i < 0 is a token before this call. Gated inputs of tokens of
+ * this call are computed into to_row. All other inputs are returned in place, without a copy. */
 static const float *conv_inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;

@@ -12,8 +12,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* Return the largest |q[i] * scale| as the bits of a float. fours 1: return the largest sum of those four magnitudes
- * that are multiplied with one byte of a two-bit key sketch. NaN and infinity give at least the bits of infinity. */
+/* Return the largest |q[i] * scale| as the bits of a float. fours 1: return instead the largest sum of four such
+ * magnitudes that are multiplied with one byte of a two-bit key sketch. NaN and infinity give at least the bits of
+ * infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -34,7 +35,7 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
  * sum[g]: sum of the quantised values of group g. */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
-	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
+	/* 1.5 * 2^23: adding this number and subtracting it again rounds to the nearest integer */
 	const float round = 12582912.0f;
 	float top = 0, inv, d;
 	uint32_t bits = largest_bits(q, scale, dim, !lo);
@@ -75,8 +76,9 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 	}
 }
 
-/* Write the lookup tables of a group of 64 values (scan_tile.table): for each byte of codes, the products of both
- * halves. No entry is above 126. */
+/* Write the lookup tables of a group of 64 query values (scan_tile.table). Each table belongs to one half of a byte of
+ * a key, which has two codes. Its 16 entries are the sums of two products for all values of the two codes. No entry is
+ * above 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
@@ -166,7 +168,7 @@ static void scan_task(void *arg, int task, int worker)
 	scan_part(arg, task);
 }
 
-/* The memory of a scan, from which arrays are cut. base NULL: only add up their sizes. */
+/* The memory of a scan, from which arrays are cut. base NULL: only the sizes of the arrays are added up. */
 struct scratch {
 	char *base;
 	size_t at;
@@ -180,7 +182,7 @@ static void *scratch_cut(struct scratch *s, size_t n, size_t size)
 	return p;
 }
 
-/* The queries as struct scan_tile has them, writable. */
+/* Writable pointers to the arrays of queries that struct scan_tile has as const. */
 struct queries {
 	float *rows;
 	int8_t *hi, *lo;
@@ -282,7 +284,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	scan_layout(j, &q, a, c->scan.p);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
-	/* Values past dim are zeros. */
+	/* Values from dim on are zeros. */
 	memset(q.rows, 0, bytes - (size_t)((char *)q.rows - (char *)c->scan.p));
 	for (int32_t h = 0; h < a->n_head; h++, query += a->head_dim) {
 		float *row = q.rows + (size_t)h * width;

@@ -20,8 +20,8 @@
 #include "kernels/common/key_sketch.h"
 #include "kernels/cpu/cpu.h"
 
-/* Slots in a block, for sampling. Probabilities are summed block by block; single slots are looked at only in blocks
- * from which a slot may be taken. */
+/* Number of slots in a block when slots are sampled. Probabilities are summed block by block; only in blocks from which
+ * a slot may be taken are single slots examined. */
 enum { SAMPLE_BLOCK = 16 };
 enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
 /* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A unit of the sketch has four bytes per
@@ -35,17 +35,18 @@ struct scan_tile {
 	const void *keys; /* the first block of this KV head in a key sketch, or the key in its slot 0 */
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past
-	 * dim. Without lo, a query is ~ hi. With lo, a query is ~ 256 hi + lo, and scores are 256 times as large. sum
-	 * [n_q][groups]: the sum of these integers in a group, times the largest code.
+	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past dim.
+	 * Without lo, a query is about hi. With lo, a query is about 256 hi + lo, and scores are 256 times as large.
+	 * sum [n_q][groups]: the sum of these integers in a group, times the largest code.
 	 *
 	 * A two-bit sketch has no lo. There, the four values of hi that are multiplied with one byte of a key have
 	 * magnitudes that sum to at most 42. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
 	/* Only for a two-bit sketch whose products are looked up in tables. table [n_q][groups][LOOKUP_BYTES]: the
-	 * products. To keep them positive, a negative query value is multiplied with the largest code minus the key's
-	 * code. size [n_q][groups]: the sum of the magnitudes of a group's query values, times the largest code. */
+	 * products. To keep the products positive, a negative query value is multiplied with the largest code minus the
+	 * key's code. size [n_q][groups]: the sum of the magnitudes of a group's query values, times the largest
+	 * code. */
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
@@ -56,12 +57,12 @@ struct scan_tile {
 };
 
 /* One query and the columns whose attention is estimated (struct read_blocks_args). Each of the first READ_FIRST
- * columns is one key. Each later column is one block of keys, for all blocks before that of the call's last token.
- * Columns are zeros up to ld.
+ * columns is one key. Each later column is one block of keys; there is one for every block before the block of the
+ * call's last token. The columns after these, up to column ld - 1, are zeros.
  *
  * moments[d][c], d < dim: the mean of a block's keys without the farthest key; moments[dim + d][c]: their variance;
- * moments[2 * dim + d][c]: the farthest key. (Farthest from the mean of all keys of the block.) If column c is a
- * single key, moments[2 * dim + d][c] is that key. */
+ * moments[2 * dim + d][c]: the farthest key. The farthest key is the key with the largest distance from the mean of all
+ * keys of the block. If column c is a single key, moments[2 * dim + d][c] is that key. */
 struct block_query {
 	const float *q, *moments; /* q [dim], without scale; moments [3 * dim][ld] */
 	/* [ld]: log2 of the number of keys in a block without the farthest key; 0 in the first READ_FIRST columns,
@@ -123,8 +124,8 @@ struct select_fns {
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
 	/* Return the number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);
-	/* Copy the slots with value >= t (never a NaN) to out; return their number. No further element of out is
-	 * written. */
+	/* Copy the slots with value >= t to out; return their number. A slot with the value NaN is not copied. No
+	 * further element of out is written. */
 	int32_t (*keep)(int32_t *out, const int32_t *slot, const float *value, int32_t n, float t);
 };
 
@@ -132,10 +133,10 @@ extern const struct select_fns select_fns_c;
 
 /* ---- arithmetic with the same steps for every instruction set ---- */
 
-/* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, converted to
- * an integer and read as a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly instead of
- * as 2^(m - 1). The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and
- * so on. */
+/* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. Let y = x 2^23 / ln 2 + 127 * 2^23. The integer
+ * y, read as the bits of a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly instead of as
+ * 2^(m - 1). The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and so
+ * on. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
@@ -181,8 +182,8 @@ static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits
 	return step > 1e-30f && step < 1e30f ? 1.0f / step : 0;
 }
 
-/* Transform a key or query of dim values in place (Hadamard): over the largest power of two, then over the
- * remaining values in the same way. The transform is orthogonal and its own inverse. */
+/* Transform a key or query of dim values in place (Hadamard): first as many values as the largest power of two <= dim,
+ * then the remaining values in the same way. The transform is orthogonal and its own inverse. */
 void sketch_hadamard(float *x, int32_t dim);
 
 /* ---- scan and topk as tasks of a run ---- */
@@ -199,8 +200,8 @@ struct scan_job {
 	/* group: query heads per KV head; n: keys; ranges: ranges of SCAN_RANGE keys; per_task: ranges in a task;
 	 * chunks: tasks per KV head; tasks: tasks of all KV heads */
 	int32_t group, n, ranges, per_task, chunks, tasks;
-	/* In the scan buffer. mult: factor from a stored score to scale * q . k; lse: log of the sum of
-	 * exponentials. */
+	/* Arrays in the scan buffer (struct cpu). mult: factor from a stored score to scale * q . k; lse: log of the
+	 * sum of exponentials. */
 	float *score;          /* [n_head][tile.ld] */
 	float *max, *sum;      /* [n_kv_head][ranges][group] */
 	float *mult, *lse;     /* [n_head] */
@@ -215,8 +216,8 @@ int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
-/* Run task `task` of job->tasks, which are ordered by KV head. If it finishes the output row of a KV head, return
- * that head, else -1. */
+/* Run task number `task` of job->tasks tasks, which are ordered by KV head. If the task finishes the output row of a KV
+ * head, return the number of that head, else -1. */
 int scan_part(const struct scan_job *, int task);
 
 struct topk_job {

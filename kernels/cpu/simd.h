@@ -1,5 +1,5 @@
 /* kernels/cpu/simd.h (private to the SIMD code) - includes the code that all SIMD instruction sets share, which uses
- * the vectors of lanes.h. It is compiled once for each instruction set, with its own flags. */
+ * the vectors of lanes.h. This code is compiled once for each instruction set, with the compiler flags of that set. */
 #ifndef WEIR_CPU_SIMD_H
 #define WEIR_CPU_SIMD_H
 
@@ -13,7 +13,7 @@
 #include "kernels/cpu/simd_float.h"
 #include "kernels/cpu/simd_matmul.h"
 
-/* All entries of struct cpu_fns but the name. */
+/* All entries of struct cpu_fns except the name. */
 #define SIMD_FNS                                                                                                       \
 	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu,        \
 	.layernorm = layernorm, .gelu = gelu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT,                  \

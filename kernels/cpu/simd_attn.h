@@ -1,10 +1,11 @@
 /* kernels/cpu/simd_attn.h (private to the SIMD code) - attention over one KV head; compiled once for each instruction
  * set.
  *
- * Keys are read in blocks of 64. With few queries, a lane is a dimension: keys are read in place, and sums are added
- * across lanes. With many queries, a lane is a key: the block's keys are converted to floats and transposed first.
- * Both ways sum a dot product in the same eight chains (chain d % 8 for dimension d) and add the chains in the same
- * order, so calls with any number of tokens give the same bits. (Prompts may use simd_attn_prompt.h instead.)
+ * Keys are read in blocks of 64. With few queries, a lane holds a dimension: keys are read in place, and sums are added
+ * across lanes. With many queries, a lane holds a key: the block's keys are first converted to floats and transposed.
+ * Both ways sum a dot product in the same eight chains (partial sums; dimension d belongs to chain d % 8) and add the
+ * chains in the same order. So calls with any number of tokens give the same bits. (Prompts may use simd_attn_prompt.h
+ * instead.)
  *
  * The weighted sum of values is computed row by row, with a dimension in each lane. For many queries the values are
  * converted to floats first.
@@ -25,7 +26,7 @@ enum {
 	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries that are computed together over keys in place */
 	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
 	HELD = REGISTERS > 16 ? 3 : 0,
-	/* for at most this many queries keys are always read in place; for more, converting a block first saves
+	/* for up to this many queries, keys are always read in place; for more queries, converting a block first saves
 	 * time */
 	FEWEST = 28,
 };
@@ -56,8 +57,8 @@ static size_t attn_scratch(int32_t head_dim, int32_t n_q)
 	return 2 * KEYS * lanes_round(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
 }
 
-/* Prefetch a row to the second-level cache: the first level allows few misses at a time, and prefetches would
- * delay other loads. q8_0 rows have few bytes, so misses are rare: prefetch to the first level. */
+/* Prefetch a row to the second-level cache: the first level allows few misses at a time, so prefetches to it would
+ * delay other loads. q8_0 rows have so few bytes that misses are rare: prefetch them to the first level. */
 INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 {
 	if (type == DT_Q8_0)
@@ -181,8 +182,8 @@ INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const stru
 	}
 }
 
-/* Compute the scores of four keys, head_dim 64: the chains are added across lanes by vec8_add2() and vec8_add4(),
- * two keys as soon as both are computed. */
+/* Compute the scores of four keys for head_dim 64. The chains are added across lanes by vec8_add2() and vec8_add4();
+ * vec8_add2() adds those of two keys as soon as both are computed. */
 INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q, vec8 s[FEW])
 {
 	vec8 a[FEW], b[FEW];
@@ -206,8 +207,8 @@ INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *con
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
-/* Compute the scores of a few queries; keys are read in place. Prefetch the next block's keys (q8_0: the block's
- * values). */
+/* Compute the scores of a few queries; keys are read in place. Also prefetch the keys of the next block or, for q8_0,
+ * the values of this block. */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
@@ -252,7 +253,7 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 		;
 }
 
-/* Sum one chain, of dimensions l, l + 8, ..., for nr queries and two vectors of keys. */
+/* Compute one chain (the sum over dimensions l, l + 8, ...) for nr queries and two vectors of keys. */
 INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r][0] = s[r][1] = vec_zero();
@@ -272,7 +273,7 @@ INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const
 #undef STEP
 }
 
-/* Set s to the sum of chains l .. l + 3 (key_chain()). */
+/* Set s to the sum of chains l .. l + 3; key_chain() computes a chain. */
 INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
 	vec a[RUN][2], b[RUN][2];
@@ -324,8 +325,8 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 /* Return cap * tanh(s / cap). exp is called with negative numbers only. */
 static __attribute__((noinline)) vec score_capped(vec s, float cap)
 {
-	/* s and cap have the same unit, so s / cap has none. The factor SCORE_UNIT converts the quotient to what
-	 * score_exp() expects. */
+	/* s and cap have the same unit, so s / cap has no unit. The factor SCORE_UNIT converts the quotient to the unit
+	 * that score_exp() expects. */
 	vec e = score_exp((vec)((vec_int)(s * (2 * SCORE_UNIT / cap)) | vec_int_splat(INT32_MIN)));
 	vec t = cap * (1.0f - e) / (1.0f + e);
 
@@ -365,15 +366,15 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		s[i] = score_exp(s[i] - m);
 		vec_store(p + LANES * i, s[i]);
 	}
-	/* In late blocks the maximum seldom changes: then no exponential is needed. */
+	/* If the maximum has not changed, as in most late blocks, no exponential is needed. */
 	fix = max == old ? 1 : old > -INFINITY ? exp1(old - max) : 0;
 	st->m = max;
 	st->l = st->l * fix + vec_sum(block_sum(s));
 	return fix;
 }
 
-/* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. Rows of v are at off. If
- * `ahead` (keys or values) is not NULL, its rows 64 keys further on are prefetched. */
+/* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. off: offsets of the rows of
+ * v. ahead: a plane of keys or of values whose rows 64 keys further on are prefetched; NULL = no prefetch. */
 struct value_run {
 	const uint8_t *v, *ahead;
 	const size_t *off;
@@ -416,8 +417,8 @@ INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct 
 		vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
 }
 
-/* Add the keys' values to the sums as run_values() does, for 64 dimensions and up to three queries. Half vectors are
- * used: converting them costs less, and all sums fit in registers. */
+/* Add the keys' values to the sums as run_values() does, for 64 dimensions and up to three queries. It uses vectors of
+ * eight floats, because converting values to them costs less, and all sums fit in registers. */
 INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
 {
 	vec8 acc[3][8];
@@ -585,8 +586,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* The offsets after those of the keys serve only for prefetching. If the slots are a list, the next rows are
-	 * unknown: repeat the last offset. The first block of a list is prefetched here. */
+	/* The offsets after those of the keys serve only for prefetching. If the slots are a list, the rows after this
+	 * span are unknown: repeat the last offset. The first block of a list is prefetched here. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {

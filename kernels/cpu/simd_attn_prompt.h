@@ -4,12 +4,12 @@
  *
  * Every query, key and value vector is rounded to integers, with a factor of its own. Softmax weights are rounded to
  * integers, too, for each block of 64 keys. Sums of products are exact in 32 bits; blocks are added in floats. So a
- * query's result does not depend on the queries computed with it. In tests the squared error by rounding is at most
- * 1.1e-7 of the output's square.
+ * query's result does not depend on the queries computed with it. In tests, the squared rounding error is at most
+ * 1.1e-7 times the squared output.
  *
- * A block of 64 keys and its values are converted once for all queries. Some queries at a time (N_RUN) take three
- * phases: scores, softmax weights, sums of values. The phases of different queries overlap: while some queries wait for
- * their scores, the processor sums values for the queries before them.
+ * A block of 64 keys and its values are converted once for all queries. Up to N_RUN queries at a time, a run, go
+ * through three phases: scores, softmax weights, sums of values. The phases of different runs overlap: while the scores
+ * of a run are not ready, the processor sums values for the run before it.
  *
  * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side
  * before the block is computed, and their states are copied back afterwards. */
@@ -28,7 +28,7 @@ enum {
 	KEY_BITS = 13,               /* bits of an integer of a key vector, without its sign */
 	VALUE_BITS = 12,             /* bits of an integer of a value vector, without its sign */
 	WEIGHT_MOST = (1 << 13) - 1, /* largest weight: 64 products of weights and values fit 32 bits */
-	/* limits of a row's exponent: rows with an exponent below LEAST_EXPONENT lose digits; values with an exponent
+	/* limits of a row's exponent: a row with an exponent below LEAST_EXPONENT loses digits; values with an exponent
 	 * above MOST_EXPONENT count as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
@@ -91,8 +91,8 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 
 /* ---- rows of planes as integers ---- */
 
-/* Return the bits of a large float. In the sum of this float and x, the low 16 bits are x as an integer, in units of
- * 2^-digits. */
+/* Return the bits of a float that converts other floats to integers: in the sum of this float and x, the low 16 bits
+ * are x in units of 2^-digits, rounded to an integer. */
 INLINE vec_int magic_bits(vec_int digits)
 {
 	return ((150 - digits) << 23) | 0x400000;
@@ -130,7 +130,7 @@ INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 	return vec_int_max(vec_int_min(e, vec_int_splat(MOST_EXPONENT)), vec_int_splat(LEAST_EXPONENT));
 }
 
-/* Return dimensions j .. j + LANES - 1 of a row, zeros past its end. */
+/* Return dimensions j .. j + LANES - 1 of a row; dimensions after the row's end are zeros. */
 INLINE vec row_part(enum dtype type, int whole, const uint8_t *row, int32_t j, int32_t dim)
 {
 	return whole ? vec_row(type, row, j, LANES) : j < dim ? vec_row(type, row, j, dim - j) : vec_zero();
@@ -290,7 +290,7 @@ INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld
 	}
 }
 
-/* Vectors of sums that each of nr queries keeps in registers. */
+/* Number of vectors of sums that are kept in registers for each of nr queries. */
 #define SUMS_OF(nr) ((nr)*KEYS / LANES <= N_SUMS ? KEYS / LANES : (nr)*4 <= N_SUMS ? 4 : 2)
 
 /* Compute the scores of nc vectors of keys from k on. */
@@ -482,7 +482,7 @@ static void weights_merge(const struct prompt *u, struct prompt_run *run)
 
 	for (int r = 0; r < run->nr; r++)
 		m[r] = st[r].m;
-	/* Make both maxima finite, because the difference of two infinities is NaN. */
+	/* Limit both maxima to finite values, because the difference of two infinities is NaN. */
 	before = vec_max(vec_splat(-3e38f), vec_load(m));
 	block = vec_max(vec_splat(-3e38f), vec_load(run->most));
 	most = vec_max(before, block);
@@ -570,7 +570,7 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->t.score = u->t->score ? (float *const *)g->score : NULL;
 }
 
-/* Copy the queries from `first` on that read the block of key k side by side; return their number. */
+/* Of the queries from `first` on, copy those that read the block of key k, side by side. Return their number. */
 static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
 {
 	const struct attn_tile *t = u->t;

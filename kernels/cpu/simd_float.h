@@ -1,6 +1,6 @@
 /* kernels/cpu/simd_float.h (private to the SIMD code) - products with rows of float weights; compiled once for each
- * instruction set. Rows are read in place. An output element has LANES interleaved sums, which are added in a fixed
- * order at the end. So its bits do not depend on how many rows and columns are multiplied together. */
+ * instruction set. Rows are read in place. An output element is computed as LANES interleaved sums, which are added in
+ * a fixed order at the end. So its bits do not depend on how many rows and columns are multiplied together. */
 #ifndef WEIR_CPU_SIMD_FLOAT_H
 #define WEIR_CPU_SIMD_FLOAT_H
 

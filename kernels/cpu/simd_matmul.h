@@ -3,9 +3,10 @@
  *
  * A panel is PANEL rows of the weight, each in one 32-bit lane (pack.h). One instruction, or a few, multiply four
  * stored values of every row with the same four activations of a column, so nothing is summed across lanes. For each
- * block of 32 values, the sum of products is exact in integers. It is then multiplied by the scales of weight and
- * input, and added in f32; weight types with a minimum add minimum * scale * sum of inputs. The residuals lo of
- * inputs coded in 16 bits (struct act) take the same steps, into a second sum, which is added last.
+ * block of 32 values, the sum of products is exact in integers. This sum is then multiplied by the scales of weight and
+ * input, and added to the result in f32. For weight types with a minimum, minimum * scale * sum of inputs is added,
+ * too. The residuals lo of inputs coded in 16 bits (struct act) take the same steps, into a second sum, which is added
+ * last.
  *
  * The steps are the same for any number of columns, so one token alone has the same bits as among 512 tokens. Up to
  * TILE columns stay in registers while a block's weights are unpacked once. A leaf function is inlined with the type
@@ -27,7 +28,7 @@ enum { FETCH_AHEAD = 4096 }; /* bytes */
  * - COLS_AHEAD: weights are prefetched for products of 2 to COLS_AHEAD columns.
  * - SIGNED: 1 = bytes and table values are stored signed, without an offset.
  * - WORDS: 1 = weights of bytes are multiplied with columns of 16-bit words (cols.h).
- * - panel_vec, panel_int: a float, a 32-bit integer for each row of a panel.
+ * - panel_vec, panel_int: vectors with a float, or a 32-bit integer, for each row of a panel.
  * - byte_vec: bytes of stored values.
  * - half_sums(): the integer products of half a block, or of the whole block. */
 #include "kernels/cpu/matmul_x86.h"
@@ -108,7 +109,8 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	panel_vec dw[2], mw[2];
 	panel_int sum[TILE];
 
-	/* Prefetch one cache line more than the block has, because of the group's scales. */
+	/* Prefetch one cache line more than a block has, because the scales of a group lie between its blocks and those
+	 * of the group before. */
 	if (ahead && !f.words)
 		UNROLL for (int i = 0; i < pack_block_units(f) * UNIT + LINE; i += LINE)
 			line_fetch(quants + FETCH_AHEAD + i);
@@ -172,8 +174,8 @@ INLINE void panels_type(enum dtype type, const uint8_t *panel, int32_t n_panels,
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-				/* For one column the loop exists twice, with and without prefetch: a condition inside
-				 * the loop made the product a tenth slower. */
+				/* For one column, the loop exists twice, with and without prefetch, because a condition
+				 * inside the loop made the product a tenth slower. */
 #define TIMES(n)                                                                                                       \
 	case n:                                                                                                        \
 		if (n == 1 && one)                                                                                     \

@@ -55,8 +55,8 @@ static void mass_mean(const struct probe_tile *t, const float *inv)
 	}
 }
 
-/* Compute mass by the median probability of the heads. The probabilities are sorted by insertion, for a vector of
- * keys at once: min and max exchange two values. */
+/* Compute mass by the median probability of the heads. The probabilities are sorted by insertion, for a vector of keys
+ * at once; min and max put two values in order. */
 static void mass_median(const struct probe_tile *t, const float *inv)
 {
 	vec weight = vec_splat(t->weight / 2);

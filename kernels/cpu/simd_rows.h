@@ -72,7 +72,7 @@ static void quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* The sum of squares is in double: it cannot overflow, and its order hardly matters. */
+/* The sum of squares is in double, so that it cannot overflow and hardly depends on the order of addition. */
 static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -252,7 +252,7 @@ static void to_f16(uint16_t *out, const float *x, int32_t n)
 		vec_store_f16_part(out + i, n - i, vec_load_part(x + i, n - i));
 }
 
-/* Unsigned words of 64 bits, because overflow of their sums is then defined. */
+/* Vectors of unsigned 64-bit words; sums of unsigned words may overflow without undefined behaviour. */
 typedef uint64_t words __attribute__((vector_size(4 * LANES)));
 
 static uint64_t read_sum(const void *p, size_t n)

@@ -106,12 +106,12 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	const vec least = vec_splat(-INFINITY);
 	int32_t w = 1, len = n + 2 * half;
 
-	/* The last vectors read and write 16 values past the end. */
+	/* The last vectors read and write up to 16 values after the end. */
 	for (int32_t i = 0; i < half; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = half + n; i < len + 16; i++)
 		tmp[i] = -INFINITY;
-	/* max(NaN, -inf) is -inf in this order. */
+	/* With this order of arguments, the maximum of NaN and -inf is -inf. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
 	/* Each step doubles the window w: tmp[i] is the maximum of w values from i on. The result combines two
@@ -130,7 +130,7 @@ static int32_t pick(int32_t *row, float *value, float *top, const float *x, int3
 	vec most = none, v;
 	int32_t n = 0, i = i0;
 
-	/* max(NaN, -inf) is -inf in this order. */
+	/* With this order of arguments, the maximum of NaN and -inf is -inf. */
 	for (; i + LANES <= i1; i += LANES, at += LANES) {
 		v = vec_max(vec_load(x + i), none);
 		most = vec_max(most, v);
@@ -203,7 +203,7 @@ INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 	}
 }
 
-/* Return the sum of those of the n weights that are at least `least`. */
+/* Return the sum of all weights w[i] >= least, i < n. */
 static float weights_above(const float *w, size_t n, float least)
 {
 	const vec t = vec_splat(least);
@@ -248,7 +248,8 @@ static void block_query(const struct block_query *b)
 		vec_store(w + c, x);
 		sum += x;
 	}
-	/* Some blocks are always read. `rest` is the weight that other blocks must add to reach the share. */
+	/* Some blocks are always read. `rest` is the weight that the other blocks must contribute to reach the
+	 * share. */
 	rest = b->share * vec_sum(sum) - w[end - 1];
 	for (c = 0; c <= READ_FIRST; c++) {
 		rest -= w[c];

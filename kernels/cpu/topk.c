@@ -1,9 +1,9 @@
 /* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting.
  *
- * A sample of the scores gives a bound that almost surely more than k scores reach; one pass collects these scores as
- * candidates. Then an interval of floats is narrowed until exactly k candidates reach the float in its middle. If no
- * float is left between the interval's ends, several scores are equal to the k-th highest. Of equal scores the one with
- * the higher score before pooling wins, then the later slot. */
+ * From a sample of the scores, a bound is computed that almost surely more than k scores reach. One pass collects the
+ * scores that reach the bound as candidates. Then an interval of floats is narrowed until exactly k candidates reach
+ * the float in its middle. If no float is left between the interval's ends, several scores are equal to the k-th
+ * highest. Of equal scores the one with the higher score before pooling wins, then the later slot. */
 #include <math.h>
 #include <string.h>
 
@@ -85,9 +85,9 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Return t such that `want` to `want + slack` of the n values are >= t; *ties = 0. All values are within least .. top,
- * none is NaN. If equal values make that impossible, return a t that more values reach; *ties = how many of the values
- * equal to t are wanted. */
+/* Return t such that at least `want` and at most `want + slack` of the n values are >= t, and set *ties to 0. All
+ * values are within least .. top, and none is NaN. If equal values make such a t impossible, return a t that more
+ * values reach, and set *ties to the number of values equal to t that are wanted. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -133,8 +133,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 
 	if (n < SAMPLE_FROM)
 		return -INFINITY;
-	/* Take the rank 3.5 standard deviations of the sample lower, so that enough scores reach the bound almost
-	 * surely. */
+	/* Take a rank that is 3.5 standard deviations lower than the expected rank in the sample, so that almost surely
+	 * enough scores reach the bound. */
 	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
 	if (place >= SAMPLE / 2)
 		return -INFINITY;
@@ -145,8 +145,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Of the candidates whose values equal t, keep the `ties` with the highest scores before pooling; of equal scores keep
- * those of later slots. Set the values of the others to NaN. */
+/* Of the candidates whose values equal t, keep the `ties` with the highest scores before pooling; of equal scores, keep
+ * the later slots. Set the values of all other candidates that equal t to NaN. */
 static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
@@ -245,8 +245,8 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Sort slots, which are ascending, by descending score. The sort is stable: slots enter it in descending order, so
- * that of equal scores the later slot comes first. */
+/* Sort slots, which are in ascending order, by descending score. Of equal scores the later slot comes first: the sort
+ * is stable, and its input has the slots in descending order. */
 static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;
@@ -270,9 +270,10 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Append a sample of the slots that are not selected. slot[0 .. k), the selected ones, are in ascending order. The
- * slots' probabilities of being taken are added up slot by slot; a slot is taken if the rounded sum increases there.
- * So the sample is spread over the sequence, and a repeated call takes the same slots. */
+/* Append a sample of the slots that are not selected. slot[0 .. k), the selected ones, are in ascending order. Each
+ * slot has a probability of being taken. These probabilities are added up slot by slot; a slot is taken if its
+ * probability increases the rounded sum. So the sample is spread over the sequence, and a repeated call takes the same
+ * slots. */
 static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
                         float *bias)
 {
@@ -304,8 +305,8 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			sum = end;
 			continue;
 		}
-		/* Find the position in the block where the rounded sum increases without a branch, which would be
-		 * mispredicted. */
+		/* Find the position in the block where the rounded sum increases. The search has no branch, because a
+		 * branch would be mispredicted. */
 		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
 			double step = scale * (double)p[first + i];
 
