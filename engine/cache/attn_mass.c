@@ -24,7 +24,7 @@ static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, i
 	return err_set(err, ERR_FIT, "cannot allocate the attention mass of a bounded cache: %s", f->be->err);
 }
 
-/* Allocate planes until there are n. Return 0 or -1. */
+/* Allocate planes until n of them are allocated. Return 0 or -1. */
 static int planes_grow(struct attn_mass *f, int32_t n, struct err *err)
 {
 	for (; f->n_plane < n; f->n_plane++) {
@@ -81,8 +81,8 @@ static int is_kept(const struct attn_mass *f, int32_t plane)
 	return 0;
 }
 
-/* Return the first plane (buffer of sums) after index `plane` that may be overwritten: not the current one, and
- * none that is kept for a rollback. */
+/* Return the index of the first plane (buffer of sums) after index `plane` that may be overwritten: it is neither the
+ * current plane nor kept for a rollback. */
 static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 {
 	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
@@ -107,8 +107,8 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend has failed or the running call is being cancelled. The backend's last reads and writes may then have
- * had no effect. */
+/* 1 if the backend has failed or the running call is being cancelled. In either case the last reads and writes of the
+ * backend may have had no effect. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -180,8 +180,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the arrays (planes) to write before anything can fail: a failed step writes them, too, and must not
-	 * overwrite the current sums. */
+	/* Choose the planes (arrays of sums) that the step writes before anything can fail: even a step that fails may
+	 * write them, and it must not overwrite the current sums. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
@@ -294,7 +294,8 @@ void mass_follow(struct attn_mass *f)
 
 /* ---- saving ---- */
 
-/* Save or load the sums head by head, as the backend stores them. The host stores them slot by slot. */
+/* Save or load the host's sums. The bytes are ordered head by head, as in the backend's planes; the host stores the
+ * sums slot by slot. */
 void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 {
 	const struct rings *r = f->rings;
@@ -311,7 +312,7 @@ void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 	}
 }
 
-/* Pass one plane to the serializer, through f->swap. */
+/* Save or load one plane of the backend by way of the buffer f->swap. */
 static void plane_archive(struct attn_mass *f, struct serializer *a, struct tensor *plane, int32_t slots)
 {
 	size_t cols = (size_t)f->rings->n_slots;
@@ -334,7 +335,8 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			p->plane = f->now; /* free_plane() then does not spare the plane of the old index */
+			/* p->plane has no valid index yet, and must not keep a plane from being free */
+			p->plane = f->now;
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;
 		}

@@ -13,7 +13,7 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-/* an insertion of 16 tokens into the rings compares at most this many slots */
+/* maximum number of slots that an insertion of 16 tokens into the rings compares */
 enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST };
 enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
 
@@ -22,14 +22,15 @@ struct mass_point {
 	int32_t t; /* tokens that the sums cover; -1 = unused point */
 	int32_t plane;
 	struct ema ema;
-	float nll; /* the model's surprise at the last of these tokens */
+	float nll; /* the model's surprise (negative log-likelihood) at the last token that the sums cover */
 };
 struct attn_mass {
 	struct backend *be; /* NULL: nothing is summed */
 	struct rings *rings;
 	struct tensor plane[MASS_PLANES];
-	int32_t n_plane, cap; /* n_plane: planes allocated; cap: slots that each has room for */
-	int32_t now;          /* index of the current plane */
+	/* n_plane: number of planes allocated; cap: number of slots that each plane has room for */
+	int32_t n_plane, cap;
+	int32_t now; /* index of the current plane */
 	/* indices of the planes (arrays of sums) that the running step writes: one, or in a VERIFY step (drafted
 	 * tokens) one per token */
 	int32_t next[VERIFY_MOST];
@@ -46,11 +47,11 @@ struct attn_mass {
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
-/* Forget all rollback points. The host's sums then count as newer than the backend's. Call this after the rings were
- * reset or their sums changed. */
+/* Forget all rollback points, and treat the host's sums as newer than the backend's. Call this after the rings were
+ * reset or the host changed their sums. */
 void mass_reset(struct attn_mass *);
 
-/* Prepare a step of tokens pos .. pos + n - 1, and write the weight of each of them in the moving average to weight[n].
+/* Prepare a step of tokens pos .. pos + n - 1. Set weight[n] to the weights of these tokens in the moving average.
  * planes: number of planes that the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the
  * step is cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
@@ -60,9 +61,10 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote. */
 void mass_commit(struct attn_mass *, int32_t planes);
-/* Copy the sums that rings_insert() of n tokens will compare to the host. Call it before rings_insert(). */
+/* Copy to the host the sums that rings_insert() of n tokens will compare. Call this function before rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
-/* Move the backend's sums to the slots to which rings_insert() moved the entries. Call it after rings_insert(). */
+/* Move the backend's sums to the slots to which rings_insert() moved the entries. Call this function after
+ * rings_insert(). */
 void mass_follow(struct attn_mass *);
 /* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. mass_begin() also does this,
  * but mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
@@ -70,8 +72,8 @@ int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() would scale. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
-/* Keep the current sums, which cover t tokens, as rollback point i. nll: negative log-likelihood of the last of these
- * tokens. If the backend has failed or the call is cancelled, point i becomes unused. */
+/* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise (negative log-likelihood)
+ * at the last of these tokens. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
 /* Keep the sums after drafted token `index` of the VERIFY step that was just committed, as rollback point i. These sums
  * cover t tokens. */

@@ -45,12 +45,12 @@ static int one_by_one(const struct step *st)
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
 
-/* Copy row `row` of src into the one-row tensor `one` and return `one`. The first call allocates `one`, large enough
- * for every layer. */
+/* Copy row `row` of src into the one-row tensor `one`, and return `one`. The first call for a tensor allocates it,
+ * large enough for every layer. */
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
-		return one; /* the backend's failure is sticky: sync() reports it */
+		return one; /* the backend remembers the failure until sync() reports it */
 	one->cols = src->cols;
 	c->be->ops->copy(c->be, one, 0, src, row, 1);
 	return one;
@@ -69,9 +69,9 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Return the parts of the cache (ranges or lists of slots) to attend to, after copying entries to faster memory: from
- * host memory to the GPU; or, for a decoded token, the selected entries from disk to memory if they fit
- * (kv_rows.h). */
+/* Copy the entries to attend to into faster memory, and return the parts of the cache (ranges or lists of slots) with
+ * the copies in place of the originals. Planes in host memory are copied to the GPU. Of planes on disk, the entries
+ * that a decoded token has selected are copied to memory if they fit (kv_rows.h). */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -108,8 +108,8 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention: set the parts' selections, which attention has computed, to NULL; notify disk
- * prefetch, observers and selector. */
+/* Finish a layer after its attention. Attention has computed the selections of the parts: set them to NULL. Then notify
+ * disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -125,7 +125,7 @@ static void after_attention(struct cache *c, const struct step *st, int32_t laye
 		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
 }
 
-/* Estimate which blocks of KV entries each prompt token needs to read. Returns NULL if all entries must be read. */
+/* Estimate which blocks of KV entries each prompt token must read. Returns NULL if all entries must be read. */
 static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
 {
 	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
@@ -180,8 +180,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 		                 .prompt = !step_generates(st),
 		                 .sinks = x->sinks,
 		                 .blocks = blocks_of(c, st, layer, &reads) };
-	/* kv_attend() takes only one probe (recorder of attention weights). If retention and selector each have one,
-	 * attend twice. */
+	/* kv_attend() takes only one probe (recorder of attention weights). If both retention and selector have a
+	 * probe, attend twice. */
 	call.probe = own ? own : probe;
 	kv_attend(&c->kv, layer, &call, st->n);
 	call.probe = probe;
@@ -192,9 +192,9 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. The number is 1 if a
- * token's attention changes what later tokens read; if KV entries are on disk, or in host memory beside a GPU; if the
- * backend's output rows depend on the other rows of a call; or if attention is timed. */
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. The number is 1 in these
+ * cases: a token's attention changes what later tokens read; KV entries are on disk, or in host memory beside a GPU; an
+ * output row of the backend depends on the other rows of the call; attention is timed. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -208,7 +208,7 @@ static int32_t tokens_together(struct cache *c, const struct step *st, int32_t l
 	return MIN(most, left);
 }
 
-/* Return the queries and an output buffer for one drafted token, st->index, of a VERIFY step. */
+/* Return the query of drafted token st->index of a VERIFY step, and an output buffer for this token. */
 static struct qkv token_of(struct cache *c, const struct step *st, const struct qkv *x)
 {
 	struct qkv one = *x;
@@ -295,8 +295,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* Nothing must be undone: the next step overwrites uncommitted KV entries. New attention mass and selections are
- * stored apart from the current ones until a commit. */
+/* Nothing needs to be undone. The next step overwrites uncommitted KV entries, and new attention mass and selections
+ * are stored apart from the current ones until a commit. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
@@ -306,8 +306,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* Without be->rows_alone (an output row depends on no other row of the call), drafted tokens must be computed
-	 * one by one. A model with recurrent layers cannot do that, so its VERIFY steps have one token. */
+	/* Without be->rows_alone, an output row may depend on other rows of the call, so drafted tokens must be
+	 * computed one by one. A model with recurrent layers cannot do that, so its VERIFY steps have one token. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -339,15 +339,15 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 
 enum { REPLAY_MOST = 64 }; /* maximum number of decoded tokens to replay; more are prefilled */
 
-/* Roll back everything but the sliding-window layers to at most n tokens. Returns the number of tokens that remain.
- * replay: as in cache_rewind(). */
+/* Roll back all parts of the cache except the sliding-window layers to at most n tokens. Returns the number of tokens
+ * that remain. replay: as in cache_rewind(). */
 static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Decode tokens again only if the selector can continue from n (to >= n): otherwise the selector must first
-	 * observe the end of a prefill. */
+	/* Let the caller decode tokens again only if the selector can continue from n (to >= n). Otherwise the selector
+	 * must first observe the end of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -355,12 +355,12 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		rewind_others(c, kept); /* some selectors or observers may have kept more tokens */
+		rewind_others(c, kept); /* roll back selectors and observers that have kept more tokens */
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The selector must observe the last tokens of a prefill again. The selector can continue from
-		 * recurrent.at if enough tokens are prefilled from there up to n. */
+		/* The selector must observe the last tokens of a prefill again. It can do so after a rollback to
+		 * recurrent.at if at least sel.tail tokens are then prefilled up to n. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -377,9 +377,9 @@ struct returns {
 	int32_t least, pin;
 };
 
-/* Once KV entries have moved, a snapshot has only the sliding windows of the newest tokens and of the pinned prefix.
- * So a loaded sequence can roll back only to these tokens. A sequence that was not loaded has the same limits, so
- * that both behave alike. */
+/* Once KV entries have moved, a snapshot has only two kinds of sliding windows: those that end at one of the newest
+ * tokens, and those at the end of the pinned prefix. So a loaded sequence can roll back only to these lengths. A
+ * sequence that was not loaded gets the same limits, so that both behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -387,8 +387,8 @@ static struct returns returns_of(const struct cache *c)
 	return (struct returns){ .least = moved ? c->total - WINDOW_LEAST : 0, .pin = c->kv.pin };
 }
 
-/* 1 if the sliding-window layers have the entries for a rollback to n tokens; missing ones are restored from
- * kv.copy. */
+/* Roll the sliding-window layers back to n tokens; missing entries are restored from kv.copy. Return 1, or 0 if they
+ * cannot roll back to n. */
 static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 {
 	int32_t first = n + 1 - kv_window_most(&c->kv);
@@ -483,7 +483,7 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* The states of recurrent layers do not come with the KV entries. So a model with such layers accepts no
+	/* The caller has KV entries, but no states of recurrent layers. So a model with recurrent layers accepts no
 	 * entries. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;

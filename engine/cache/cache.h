@@ -31,9 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* tokens before the step; tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* tried: number of tokens of the whole step. index: index in the whole step of this struct's first token. Each
-	 * drafted token of a VERIFY step selects its own KV entries, so some functions get these tokens one at a time
-	 * (n = 1). */
+	/* Each drafted token of a VERIFY step selects its own KV entries. So some functions get a struct step with a
+	 * single token of the step (n = 1). tried: number of tokens of the whole step. index: position of this struct's
+	 * first token in the whole step, counted from 0. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -54,16 +54,16 @@ enum { READ_PARTS = SELECT_PARTS + RINGS_MOST };
 struct reading {
 	struct attn_part part[READ_PARTS];
 	int n_part;
-	/* the step's queries, rotated (RoPE) for the slots of the region; NULL: there is no region */
+	/* the step's queries, rotated (RoPE) for the slots of the region; NULL if there is no region */
 	const struct tensor *q;
-	/* number of slots of the region, from which the selector selects: slots 0 .. n_slots - 1, tokens of this step
-	 * included */
+	/* number of slots of the region, slots 0 .. n_slots - 1, from which the selector selects; slots of tokens of
+	 * this step are included */
 	int32_t n_slots;
 	/* The first n_region elements of part[] are slots of the region, later elements are not. 0: no part is of the
 	 * region, or a single part covers the region and other slots. */
 	int n_region;
-	/* number of listed slots that are in the region (sliding-window layer: of all listed slots). These slots come
-	 * first in part[], and the retention's probe leaves them out. */
+	/* Number of listed slots that are in the region or, in a sliding-window layer, number of all listed slots.
+	 * These slots come first in part[], and the retention's probe does not measure them. */
 	int32_t skip;
 };
 
@@ -104,26 +104,27 @@ struct cache {
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
 	/* The next three fields say on what the KV entries of decoded tokens depend, apart from the earlier tokens
 	 * (timeline_marks). */
-	/* 1: the KV entries of a token depend on whether it was decoded or prefilled (by more than rounding) */
+	/* 1: the KV entries of a decoded token differ from those of a prefilled token by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* Number of tokens of the region, from whose entries decoded tokens select. -1: the KV entries of decoded
+	/* Number of tokens of the region; decoded tokens select from their entries. -1: the KV entries of decoded
 	 * tokens do not depend on this number. */
 	int32_t region;
 
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles of the step's tokens. Before the first eviction: for their positions in the sequence. Later: for
-	 * their positions in the cache, by which queries are rotated to read the pinned prefix. */
+	/* RoPE angles of the step's tokens. Before the first eviction they belong to the tokens' positions in the
+	 * sequence; later to their positions in the cache, and queries that read the pinned prefix are rotated by
+	 * them. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
-	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing reads the unrotated
-	 * queries: then the queries are rotated in place. */
+	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. It has no data if nothing reads the unrotated
+	 * queries; then the queries are rotated in place. */
 	struct tensor q;
 	/* u8 [chunk][n_head * cache_block_bytes()]: bit set of the blocks of KV entries that each token reads in a
-	 * layer. No data if all entries are read. */
+	 * layer. It has no data if all entries are read. */
 	struct tensor blocks;
 	void *retained; /* state of the retention; owned */
 	/* policy whose selector is used; selects.def is NULL if decoded tokens read all entries */
@@ -151,19 +152,19 @@ struct rings;
 /* What observers may read of a retention's state. */
 struct retained_view {
 	const struct rings *rings; /* rings of a bounded cache; NULL: nothing is ever evicted */
-	int32_t waiting;           /* newest tokens, which are not yet inserted into the rings */
+	int32_t waiting;           /* number of newest tokens, which are not yet inserted into the rings */
 	int observed;              /* 1: the rings have sums of attention mass */
 };
 
-/* Functions of a retention policy, which decides which KV entries are kept and which are evicted. In sliding-window
- * layers retain_window.c decides that. */
+/* Functions of a retention policy. The policy decides which KV entries are kept and which are evicted, except in
+ * sliding-window layers, where retain_window.c decides this. */
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
 	/* Return the bytes of the retention's own buffers. c need not be open. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *); /* slots of the store per KV head */
-	/* Return the maximum number of tokens whose entries the cache keeps, however long the sequence is. NULL: the
+	/* Return the maximum number of tokens whose entries the cache keeps, however long the sequence is. NULL: this
 	 * number is ctx. c need not be open. */
 	int32_t (*holds)(const struct cache *);
 	int32_t (*chunk)(const struct cache *); /* maximum number of tokens of a step; NULL: batch */
@@ -180,18 +181,19 @@ struct retention_ops {
 	/* Rotate (RoPE) and store the keys and values of the step's tokens, unless the layer reads another layer's
 	 * entries. Rotate the tokens' queries. */
 	void (*put)(struct cache *, const struct step *, int32_t layer, const struct qkv *);
-	/* Return the number of slots of the region, from which a selector may select. Tokens of the step count if they
-	 * are in the region. */
+	/* Return the number of slots of the region, from which a selector may select. Slots of the step's own tokens
+	 * are included if they are in the region. */
 	int32_t (*region)(const struct cache *, const struct step *);
-	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step
-	 * (drafted tokens): what token st->index reads; the query of this token is row 0 of cache_frame(). */
+	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted
+	 * tokens), list what token st->index reads; this token's query is row 0 of the tensor that cache_frame()
+	 * returns. */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe leaves out the first
 	 * `skip` listed slots. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
-	/* Commit the first st->n tokens of the step; in a VERIFY step these may be fewer than its st->tried drafted
-	 * tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a
-	 * commit. */
+	/* Commit the first st->n tokens of the step; in a VERIFY step, st->n may be smaller than st->tried, the number
+	 * of drafted tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not
+	 * interrupt a commit. */
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
@@ -215,12 +217,12 @@ struct retention_ops {
 	/* Return k such that tokens 0 .. k - 1 have not moved: token i is still in slot i. If no token has moved, k is
 	 * at least n. */
 	int32_t (*ready)(const struct cache *, int32_t n);
-	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns how
-	 * many of these tokens are kept. The next token can then be computed. */
+	/* Accept the entries of n tokens, which the caller wrote into the first slots of an empty cache. Returns how
+	 * many of these tokens are kept. After the call, the token that follows them can be computed. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* Save or load the state after n tokens (serialize.h), except the entries of the first ready() tokens, which
-	 * have not moved. When loading, those entries are already in their slots, and the cache is otherwise empty.
-	 * If loading fails, the caller calls rewind(0). */
+	/* Save or load the state after n tokens (serialize.h), without the entries of the first ready() tokens, which
+	 * have not moved. When the state is loaded, the entries of these tokens are already in their slots, and the
+	 * cache is otherwise empty. If loading fails, the caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
 	/* Save or load the earlier states to which a rollback of committed tokens can return. May be NULL. */
 	void (*points)(struct cache *, struct serializer *);
@@ -229,9 +231,9 @@ extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. memory: main memory, or GPU memory if a GPU computes. disk: a file; host: main memory
- * beside a GPU; both are 0 if the cache fits cache.memory. least: the smallest cache.memory that works. UINT64_MAX:
- * too large to count. */
+/* Bytes that a cache takes. memory: bytes of main memory, or of GPU memory if a GPU computes. disk: bytes of a file;
+ * host: bytes of main memory beside a GPU; both are 0 if the cache fits cache.memory. least: the smallest cache.memory
+ * that works. A value of UINT64_MAX means that the number is too large to count. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
@@ -258,9 +260,9 @@ void cache_rollback(struct cache *);
 /* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
-/* Roll back to the first n committed tokens. Returns how many tokens remain: fewer than n if the cache cannot go back
- * to exactly n. *replay (may be NULL): how many of the next tokens must be decoded one by one (STEP_GENERATE) to
- * restore their entries, because they had been decoded. All later tokens may be prefilled. */
+/* Roll back to the first n committed tokens. Returns how many tokens remain: fewer than n if the cache cannot return to
+ * exactly n. *replay (may be NULL) is set to the number of removed tokens that the caller must decode one by one
+ * (STEP_GENERATE) to restore their entries, because they had been decoded. All tokens after these may be prefilled. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -279,7 +281,7 @@ int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
 void cache_archive(struct cache *, struct serializer *, int32_t n);
-/* Save or load the states that a rollback can return to. They are not a part of cache_archive(), because older
+/* Save or load the earlier states to which a rollback can return. cache_archive() does not do this, because older
  * snapshots have no such states. */
 void cache_points_archive(struct cache *, struct serializer *);
 

@@ -91,7 +91,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
 	struct cache_size size = { .host = planes, .least = rest };
 
-	if (!listed) { /* no limit is enough: this policy needs all keys and values on the GPU */
+	if (!listed) { /* no size of the limit works: this policy needs all keys and values on the GPU */
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}
@@ -118,8 +118,8 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-/* cache selected entries in memory only if there is room for 1 in 16 of all entries; a smaller cache would hardly hold
- * more than one token's selection */
+/* selected entries are cached in memory only if at least 1 in 16 of all entries fits; a smaller cache would hold hardly
+ * more than the selection of one token */
 enum { ROWS_LEAST = 16 };
 
 /* For keys and values on disk: return how many selected entries (rows) per KV head fit into `bytes` of memory
@@ -138,7 +138,7 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 }
 
 /* For keys and values in host memory beside a GPU: return how many selected entries (rows) per KV head the GPU can
- * cache, if it has `bytes` beyond the minimum (kv_host.h). */
+ * cache (kv_host.h). bytes: memory that the GPU has in excess of the minimum. */
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);

@@ -7,19 +7,20 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-/* What decides which token stays: attention mass, or attention mass times the model's surprise. */
+/* By what tokens compete for a slot: attention mass, or attention mass times the model's surprise. */
 enum { SCORE_ATTN, SCORE_SURPRISE };
-/* Who decides which token stays: each KV head, or a layer as a whole. */
+/* What decides which of two competing tokens stays: each KV head, or a layer as a whole. */
 enum { HEADS_KV, HEADS_LAYER };
 
 /* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with the same struct. */
 struct cascade_params {
-	/* size: tokens kept beside the sinks (first tokens); 0 with `fill`: as many as fit the context */
+	/* size: number of tokens kept in addition to the sinks (first tokens); with `fill`, 0 stands for as many as fit
+	 * the context */
 	int32_t size, sinks;
 	/* n: number of rings (rings.h); f: ring i accepts one of f^i tokens; stride: maximum number of tokens of a
 	 * step */
 	int32_t n, f, stride;
-	int32_t select;           /* 0: tokens do not compete, the newer one stays */
+	int32_t select;           /* 0: tokens do not compete; the newer of two tokens stays */
 	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
 	int heads, reduce, score; /* heads: HEADS_*; reduce: enum reduce; score: SCORE_* */
 	int fill; /* 1 for policy `auto`: sinks and rings fill the whole context; the sinks are the pinned tokens */
@@ -33,7 +34,8 @@ enum { LAG = 16 }; /* maximum number of decoded tokens that join the rings toget
 
 /* Return the maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
-/* Return the sizes. `pinned` counts only with `fill`: then the sinks are the pinned tokens. */
+/* Return the sizes. `pinned`, the number of pinned tokens, is used only with `fill`; the sinks are then the pinned
+ * tokens. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Return the slots of the store per KV head: for all tokens that the cache keeps and for new tokens. */
 int32_t cascade_cap(const struct cache *);
@@ -47,8 +49,9 @@ int cascade_check(const struct cache *, const struct rings_shape *, struct err *
 /* Check that n pinned tokens leave room for other tokens (policy `auto`). */
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
-/* Return the number of heads that decide separately what they evict. Such a head is a KV head of one layer, or a
- * whole layer. Sliding-window layers do not count. Returns 1 if the model has only sliding-window layers. */
+/* Return the number of heads that decide separately what they evict. Such a head is a KV head of one layer or, with
+ * HEADS_LAYER, a whole layer. Sliding-window layers do not count. Returns 1 if the model has only sliding-window
+ * layers. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-/* An exponential moving average. Instead of decaying older sums, it gives newer tokens larger weights, because only
- * ratios of sums matter. Before weights overflow, weights and sums are divided by the same power of two. */
+/* An exponential moving average. Older sums are not decayed; instead, newer tokens get larger weights. This is
+ * equivalent, because only ratios of sums matter. Before the weights overflow, weights and sums are divided by the same
+ * power of two. */
 struct ema {
 	double rate;   /* log2(1 / gamma): growth of the weights per token */
 	float gain;    /* 1 - gamma */

@@ -1,14 +1,15 @@
 /* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them. A disk serves many requests in
- * little more time than one, but attention would wait for one page after the other.
+ * little more time than one request, but attention would request one page after the other and wait for each.
  *
  * While a layer computes, these slots are requested:
  * - contiguous slots that the next layer will read;
- * - slots that this layer has just selected; if memory caches selected entries (kv_rows.h), only slots that the cache
- *   lacks;
- * - without that cache, slots that the next layer selected for the previous token: it selects most of them again.
+ * - slots that this layer has just selected; if selected entries are cached in memory (kv_rows.h), only slots that this
+ *   cache lacks;
+ * - without a cache in memory, slots that the next layer selected for the previous token, because the layer selects
+ *   most of them again.
  *
- * A request for selected slots costs a system call per page, so none is made while the process reads nothing from
- * disk. */
+ * A request for selected slots costs a system call per page, so selected slots are not requested while the process
+ * reads nothing from disk. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 
 #include "engine/cache/kv_rows.h"
 
-/* requests at most this many bytes apart are merged: one larger read is faster than two */
+/* two requests with at most this many bytes between them are merged, because one larger read is faster than two
+ * reads */
 enum { GAP = 32 << 10 };
 
 /* Return the bytes that this process has read from disks so far, or 0 if the system does not report them. */
@@ -84,7 +86,7 @@ static void read_early(int fd, uint64_t off, uint64_t n)
 	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
-/* 1 if the slots that this layer selects are to be requested before its attention. */
+/* 1 if the slots that a layer selects are to be requested from disk before the layer's attention. */
 static int asks_choice(const struct kv_store *kv, int32_t layer)
 {
 	return kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);
@@ -135,7 +137,7 @@ static int slot_order(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* Copy the selected slots of a head to the host, ascending. */
+/* Copy the list of selected slots of a head to the host and sort it in ascending order. */
 static void list_read(const struct kv_store *kv, const struct attn_part *p, int32_t head, struct kv_list *to)
 {
 	if (to->room < p->n_slots) {

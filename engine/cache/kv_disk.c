@@ -1,9 +1,9 @@
 /* engine/cache/kv_disk.c - KV planes (a layer's keys or values) in a file, and how much of the file is in memory.
  *
  * The file is mapped, so other code uses its planes like any tensor. `resident` limits the bytes that are in memory.
- * Each token passes through the layers in order, so the layer that was used last is the last one to be needed again.
- * Therefore as many of the first layers as the limit allows stay in memory, and every other layer is dropped from
- * memory after each use. For tokens that select entries, memory caches the selected entries instead (kv_rows.h).
+ * Each token passes through the layers in order, so of all layers the one used last is needed again last. Therefore as
+ * many of the first layers as the limit allows stay in memory, and every other layer is dropped from memory after each
+ * use. For tokens that select entries, memory caches the selected entries instead (kv_rows.h).
  *
  * Dropped pages may still be in the page cache. If not, they are read from the disk ahead of use (kv_ahead.c). */
 #include <errno.h>
@@ -74,8 +74,8 @@ uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
 
 /* ---- what is in memory ---- */
 
-/* Return n such that the layers kv->full[0 .. n) stay in memory. *bytes: memory of these layers and of the one other
- * layer in use. */
+/* Return n such that the layers kv->full[0 .. n) stay in memory. Set *bytes to the memory that these layers take, plus
+ * that of the largest other layer, of which one at a time is in use. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;
@@ -97,8 +97,8 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	return n;
 }
 
-/* The result must not change until the running step ends, so assume that the step writes as many slots as a step
- * can. */
+/* The result must not change during a step. So count as many slots as the longest possible step would write, not only
+ * those written so far. */
 int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;
@@ -156,7 +156,8 @@ uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_
 	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
 }
 
-/* Start writing the changed pages of this byte range to disk, so that they do not fill memory. Does not wait. */
+/* Start writing the changed pages of this byte range to disk, so that they do not fill memory. Return before they are
+ * written. */
 static void write_early(int fd, uint64_t off, uint64_t n)
 {
 #ifdef SYNC_FILE_RANGE_WRITE

@@ -6,8 +6,8 @@
 
 /* ---- sizes ---- */
 
-/* Return the largest number of entries per KV head to prefetch for the next token. The entries ranked just below the
- * selected ones are prefetched. */
+/* Return the maximum number of entries per KV head that are prefetched for the next token: those that rank just below
+ * the selected entries. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -195,7 +195,7 @@ void kv_host_invalidate(struct kv_store *kv)
 		kv->host->stale = 1;
 }
 
-/* After a failed step, discard all cached entries, because some of them may be incomplete. Call this function before
+/* If a step has failed, discard all cached entries, because some of them may be incomplete. Call this function before
  * any cached entry is used. */
 static void rows_revalidate(struct kv_store *kv)
 {
@@ -242,7 +242,8 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer to the device, and let the part *p (slots to attend to) read the copies. */
+/* Copy the first n slots of a layer to the device, and change the part *p (slots to attend to) so that it reads the
+ * copies. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
 {
 	struct kv_host *d = kv->host;

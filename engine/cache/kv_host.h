@@ -1,11 +1,11 @@
 /* engine/cache/kv_host.h (private to engine/) - KV planes (a layer's keys or values) in host memory, for a GPU whose
  * memory is too small for them.
  *
- * Decoded tokens: the GPU has the key sketches, by which it selects entries. Per KV head it also has *rows*, a cache
- * of the entries selected last. Selected entries that are in no row are fetched from the host. Attention reads the
- * rows in the order of the selection, so results are bit-identical to those with planes on the device. While a token
- * computes, entries that scored just below the selected ones are prefetched for the next token, on a second queue of
- * the device (fetch_args.ahead).
+ * Decoded tokens: the GPU has the key sketches, by which it selects entries. Per KV head it also has *rows*, a cache of
+ * the entries selected last. Selected entries that are in no row are fetched from the host. Attention reads the rows in
+ * the order of the selection, so results have the same bits as with planes on the device. While a token computes,
+ * entries that scored just below the selected ones are prefetched for the next token, on a second queue of the device
+ * (fetch_args.ahead).
  *
  * Prompt tokens attend to all entries. So before a layer attends, its planes are copied to the device, which has room
  * for one layer. */
@@ -36,10 +36,10 @@ struct kv_host {
 	struct tensor list; /* i32 [heads][listed]: rows that the running attention reads */
 	/* i32 [n_full * heads][FETCH_COUNTS]: counters of fetches on demand (count) and of prefetches (count_ahead) */
 	struct tensor count, count_ahead;
-	int32_t *end;    /* [n_full] slots from this one on are in no row */
+	int32_t *end;    /* [n_full] slot end[i] and all later slots are in no row */
 	uint8_t *coming; /* [n_full] 1: a prefetch is running */
-	/* tokens: number of tokens decoded since the last prefill; counted_tokens: value of `tokens` when `now` was
-	 * read; now: the newest counts; before: the counts at the last prefill */
+	/* tokens: number of tokens decoded since the last prefill. now: the newest counts; counted_tokens: value of
+	 * `tokens` when they were read. before: the counts at the last prefill */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
 	/* 1: `before` has been read at least once */
@@ -58,11 +58,11 @@ void kv_host_close(struct kv_store *);
 
 /* 1 if the planes of the layer are in host memory. */
 int kv_host_serves(const struct kv_store *, int32_t layer);
-/* Copy the entries of a part (slots to attend to) to the device where necessary, and let the part read the copies.
- * The slots of the part must have been selected. n_slots: slots in use in the layer. */
+/* Copy the entries of a part (slots to attend to) to the device where necessary, and change the part so that it reads
+ * the copies. The slots of the part must have been selected. n_slots: slots in use in the layer. */
 void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
-/* Prefetch entries for the next token. Called when the last token of a step has attended in a layer. topk_args: what
- * that token selected; NULL: it selected nothing. */
+/* Prefetch entries for the next token. Called when the last token of a step has attended in a layer. topk_args: the
+ * selection of that token, or NULL if it selected nothing. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);

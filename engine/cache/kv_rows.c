@@ -144,8 +144,8 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace, by the clock algorithm (second chance), but never a row that the current call uses. Such
- * a row always exists, because a call uses no more rows than there are. */
+/* Return the row to replace, by the clock algorithm (second chance), but never a row that the current call uses. There
+ * is always a row that can be replaced, because a call does not use more rows than there are. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -194,8 +194,8 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 	return missed;
 }
 
-/* Copy the keys or values of n slots of one head from the file to r->bytes. mapped = 0: by pread(), best for few
- * slots. mapped = 1: through the mapping, cheaper if most pages are needed anyway. Returns 0 or -1. */
+/* Copy the keys or values of n slots of one head from the file to r->bytes. mapped = 0: copy by pread(), which is best
+ * for few slots. mapped = 1: copy through the mapping, which is cheaper if most pages are needed. Returns 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
@@ -220,8 +220,8 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 	/* Reading through the mapping takes at most one page fault for each FILE_ALIGN bytes of the head's written
-	 * slots. Read in this way if there are fewer such page faults than missed slots, each of which would take a
-	 * pread(). */
+	 * slots. Reading by pread() takes up to one call for each missed slot. Use the mapping if it takes fewer page
+	 * faults than that. */
 	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {
@@ -243,8 +243,8 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Empty the cache after a failed read: some rows are already assigned to slots whose entries were not read. Returns
- * 0. */
+/* Empty the cache after a failed read, because some rows are already assigned to slots whose entries were not read.
+ * Returns 0. */
 static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);

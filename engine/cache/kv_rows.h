@@ -17,8 +17,8 @@ struct kv_rows {
 		int32_t *at;   /* [cap] by slot: its row, counted from 1; 0: not cached */
 		int32_t *slot; /* [rows] slot in a row; -1 = none */
 		uint8_t *used; /* [rows] 1: used since `hand` last passed this row */
-		/* [rows] number of the last kv_rows_take() call that used the row; that call must not replace the
-		 * row */
+		/* [rows] number of the last kv_rows_take() call that used the row; a call does not replace a row that
+		 * it uses itself */
 		int32_t *asked;
 		/* row at which the next search for a row to replace begins */
 		int32_t hand;
@@ -37,9 +37,9 @@ struct kv_rows {
 uint64_t kv_rows_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
-/* Cache the entries in the slots that the part (struct attn_part) lists, and let the part read them from the cache.
- * Returns 1. Returns 0 and leaves the part unchanged if its slots are not a list, if the list is yet to be selected or
- * the part has a predicate, if the list is longer than the cache, or if the file cannot be read. */
+/* Cache the entries in the slots that the part (struct attn_part) lists, change the part so that it reads them from the
+ * cache, and return 1. Return 0 and leave the part unchanged in these cases: its slots are not a list; the list is not
+ * selected yet; the part has a predicate; the list is longer than the cache; the file cannot be read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
 /* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because these slots were overwritten. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);

@@ -67,8 +67,9 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
  * together. So results on the CPU do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
-/* Return the slots per head of sliding-window layers: room for the largest window, a step, a slide, and up to
- * WINDOW_KEPT tokens before the window. A sequence that cannot exceed s->cap tokens needs no more than s->cap slots. */
+/* Return the number of slots per head of sliding-window layers. There is room for the largest window, a step, a slide,
+ * and up to WINDOW_KEPT tokens before the window. If a sequence cannot exceed s->cap tokens, s->cap slots are
+ * enough. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
 	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
@@ -85,7 +86,7 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
 	/* full: bytes of full layers. slots: number of slots of sliding-window layers. An endless sequence also needs
-	 * kv->copy, the entries in the window at the end of the pinned prefix. */
+	 * kv->copy, which has the entries in the window at the end of the pinned prefix. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -244,7 +245,7 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* Move the rows from row `by` on to the front, in each head. The backend copies whole f32 values. So rows are copied
+/* In each head, move row `by` and all later rows to the front. The backend copies whole f32 values. So rows are copied
  * in pairs: two rows have a whole number of f32 values in every type. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
@@ -349,7 +350,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Return how many of the slots slot0 .. slot0 + n - 1 a layer lacks. These are always the first of the slots. */
+/* Return how many of the slots slot0 .. slot0 + n - 1 a layer lacks. The missing slots are always the first ones. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
@@ -357,13 +358,14 @@ static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t s
 	return lacks < 0 ? 0 : MIN(lacks, n);
 }
 
-/* Fill `to` with entries from kv->copy, for n slots that a sliding-window layer lacks. kind: 0 keys, 1 values. */
+/* Fill `to` with the entries of n slots that a sliding-window layer lacks, as far as they are in kv->copy. kind: 0
+ * keys, 1 values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
-	/* offset in the copy, behind the layers before this one */
+	/* at: offset of this layer's entries in the copy, after those of the layers before it */
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer),
 	       at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;
 
@@ -421,8 +423,8 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* The range of tokens whose sliding-window entries are missing. Several ranges are merged to one that encloses
- * them. first = end: none is missing. */
+/* The range first .. end - 1 of tokens whose sliding-window entries are missing. Several ranges are merged to one range
+ * that encloses them. If first = end, no entries are missing. */
 struct gap {
 	int32_t first, end;
 };

@@ -7,9 +7,9 @@
  * A *full layer* attends to all tokens. Its planes are [n_kv_head * cap][head_dim]. The retention (retain_*.c)
  * decides which token is in which slot.
  *
- * A *sliding-window layer* attends to the newest tokens only. Its planes are [n_kv_head * window_cap][head_dim].
- * Token i is in slot i, which is row i - base of its head. When a plane has no room for a step, kv_slide() moves the
- * newest rows to its front. */
+ * A *sliding-window layer* attends to the newest tokens only. Its planes are [n_kv_head * window_cap][head_dim]. Token
+ * i is in slot i, which is row i - base of each head. When a plane has no room for a step, kv_slide() moves the newest
+ * rows to its front. */
 #ifndef WEIR_KV_STORE_H
 #define WEIR_KV_STORE_H
 
@@ -26,13 +26,13 @@ struct kv_store {
 	int endless;
 	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
 	int32_t held; /* sliding-window layers: entries are present from this slot on */
-	/* pin: length of the pinned prefix. A rollback to its end needs sliding-window entries that later tokens may
-	 * have overwritten. So `copy` keeps the windows before slot copy_end, as kv_window_read() writes them.
-	 * copy_end = 0: no copy. */
+	/* pin: length of the pinned prefix. A rollback to the end of the prefix needs sliding-window entries that later
+	 * tokens may have overwritten. So `copy` keeps the windows that end before slot copy_end, in the layout of
+	 * kv_window_read(). copy_end = 0: there is no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
 	/* [n_layer] For a full layer: its index in full[]. For the i-th sliding-window layer (from 0): -1 - i. For a
-	 * layer that reads another layer's entries: the value of that other layer. */
+	 * layer that reads another layer's entries: the element of that other layer. */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	enum dtype type;
@@ -47,7 +47,7 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* with a file: no slot of a full layer from this one on was written since kv_clear() */
+	/* with a file: in full layers, slot `written` and all later slots were not written since kv_clear() */
 	int32_t written;
 	double *clock; /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
@@ -71,8 +71,8 @@ struct kv_shape {
 	 * written */
 	int unreserved;
 };
-/* Planes of sliding-window layers also keep tokens before the window: at least WINDOW_LEAST, at most WINDOW_KEPT. So
- * the windows are still complete after a rollback by as many tokens. */
+/* Planes of sliding-window layers also keep tokens before the window, at least WINDOW_LEAST and at most WINDOW_KEPT. So
+ * the windows are still complete after a rollback by that many tokens. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */
@@ -86,8 +86,8 @@ uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
 /* Return the bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
-/* Return the minimum memory in bytes if keys and values are in a file: room for the largest layer, because one layer at
- * a time is in use. */
+/* Return the minimum memory in bytes if keys and values are in a file: the memory of the largest layer, because one
+ * layer at a time is in use. */
 uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *,
             struct err *);
@@ -107,7 +107,7 @@ void kv_keep_pinned(struct kv_store *);
 /* Roll back to the first n slots. Returns 1; or 0 if sliding-window layers lack entries that the next token would
  * read. */
 int kv_return(struct kv_store *, int32_t n);
-/* Return how many tokens a query of this layer attends to, itself included; 0 means all tokens. */
+/* Return how many tokens a query of this layer attends to, its own token included; 0 means all tokens. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
 /* Return the largest window of all layers, or 0. */
 int32_t kv_window_most(const struct kv_store *);
@@ -148,8 +148,8 @@ struct kv_call {
 	const struct tensor *blocks;    /* blocks of KV entries that each token reads; NULL: all */
 	const struct attn_probe *probe; /* may be NULL */
 };
-/* Compute the attention of n tokens that read the same parts (ranges or lists of slots). A list that is still to be
- * selected is selected first. */
+/* Compute the attention of n tokens that read the same parts (ranges or lists of slots). If a list of slots is not
+ * selected yet, the slots are selected first. */
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, each with a call of its own; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
@@ -184,8 +184,8 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 
 /* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
-/* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory. Call it after every
- * access to the layer. */
+/* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory. Call this function after
+ * every access to the layer. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Return an upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
@@ -198,7 +198,7 @@ void kv_disk_close(struct kv_store *);
 /* Unregister the mappings of a layer's planes. Call this before the planes are released. */
 void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
-/* Record that slots were written: drop cached copies of them, and start writing them to disk if they are many. */
+/* Record that slots were written: drop their cached copies and, if they are many, start writing them to disk. */
 void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 /* ---- for kv_ahead.c ---- */
 /* 1 if the layer stays in memory. */
@@ -229,9 +229,9 @@ struct kv_ahead {
 		int32_t *slot, n, room;
 	} * list; /* [n_layer][heads] slots that each layer selected last, ascending */
 	int32_t n_list, heads;
-	/* Sums since the last prefill. tokens: decoded tokens; fetched: bytes read from disks; selected: slots that
-	 * these tokens selected; again: slots among these that the previous token had selected in the same layer and
-	 * head. */
+	/* Sums since the last prefill. tokens: decoded tokens; fetched: bytes read from disks; selected: slots that the
+	 * decoded tokens selected; again: number of these slots that the previous token had selected, too, in the same
+	 * layer and head. */
 	uint64_t tokens, fetched, selected, again;
 };
 struct kv_ahead *kv_ahead_open(const struct kv_store *);
@@ -243,24 +243,24 @@ void kv_ahead_step(struct kv_store *, int32_t generates);
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
-/* Request pages from disk that this layer or the next one will read (kv_ahead.c). Call it before the layer attends to
- * these parts (ranges or lists of slots). */
+/* Request pages from disk that this layer or the next one will read (kv_ahead.c). Call this function before the layer
+ * attends to these parts (ranges or lists of slots). */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
-/* Remember which slots a layer selected. Call it after the layer has attended to these parts (ranges or lists of
- * slots). */
+/* Remember which slots a layer selected. Call this function after the layer has attended to these parts (ranges or
+ * lists of slots). */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */
 
 /* Copy slots slot0 .. slot0 + n - 1 of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
  * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. Entries that kv->copy
- * lacks, too, are bytes 0xff in the buffer, a NaN in every type. */
+ * lacks, too, are written as bytes 0xff, which are a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
-/* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n - 1, or if there is no such
- * layer. */
+/* 1 if sliding-window layers have the entries of at least one of slots slot0 .. slot0 + n - 1, or if the model has no
+ * sliding-window layer. */
 int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
 /* Write slots of full layers from a buffer in the layout of kv_full_read(). Sliding-window layers then lack the entries
  * of these and all earlier slots. */

@@ -1,9 +1,9 @@
 /* engine/cache/observer.h (private to engine/) - what an observer of attention is; the observers are in
  * engine/observe/.
  *
- * A cache calls its observers after the attention of each layer. An observer may compute the attention again and
- * record it in its own buffers, but it must not change the cache. It must forget what it recorded in a step that is
- * rolled back. */
+ * A cache calls its observers after the attention of each layer. An observer may compute the attention again and record
+ * it in its own buffers, but it must not change the cache. If a step is rolled back, the observer must forget what it
+ * recorded in this step. */
 #ifndef WEIR_OBSERVER_H
 #define WEIR_OBSERVER_H
 
@@ -17,7 +17,8 @@ struct step;
 /* The attention of one layer; valid during the call. */
 struct attention {
 	struct cache *c;
-	/* in a VERIFY step, which checks drafted tokens: a step that has only the drafted token st->index */
+	/* the running step; in a VERIFY step, which checks drafted tokens, a step that has only drafted token
+	 * st->index */
 	const struct step *st;
 	int32_t layer;
 	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only
@@ -29,7 +30,7 @@ struct attention {
 struct observer;
 struct observer_ops {
 	void (*attended)(struct observer *, const struct attention *);
-	/* Commit the first st->n tokens of the step. attended() was called for all tokens of the step, also for those
+	/* Commit the first st->n tokens of the step. attended() was called for all tokens of the step, including those
 	 * that are not committed. */
 	void (*commit)(struct observer *, const struct step *);
 	/* Roll back to the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */

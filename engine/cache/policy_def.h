@@ -1,8 +1,8 @@
 /* engine/cache/policy_def.h (private to engine/) - what a cache policy is.
  *
  * A policy names a retention (retain_*.c), which decides which entries stay in the cache. It may name a selector
- * (policies/select_*.c), which decides which kept entries a decoded token reads. Its settings are a struct that only
- * the policy's own file knows, described by a table of struct param. */
+ * (policies/select_*.c), which decides which kept entries a decoded token reads. Its settings are a struct that is
+ * defined only in the policy's own file and described by a table of struct param. */
 #ifndef WEIR_POLICY_DEF_H
 #define WEIR_POLICY_DEF_H
 
@@ -26,9 +26,9 @@ struct param {
 	const char *help;
 };
 
-/* A setting of older versions whose value is now fixed. It cannot be set; kv_policy_current() removes it from
- * stored texts. preset: the fixed value. number: the same value as a number; policy_identity() still contains it,
- * so that snapshots of older versions are found. */
+/* A setting of older versions whose value is now fixed. A user cannot set it, and kv_policy_current() removes it from
+ * stored texts. preset: the fixed value. number: the fixed value as a number; policy_identity() still contains it, so
+ * that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
@@ -67,8 +67,8 @@ struct policy_def {
 	/* selects which of the kept entries a decoded token reads; NULL: a decoded token reads all entries */
 	const struct selector_ops *selector;
 	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* Write to *selects the policy whose selector replaces `selector`; selects->def = NULL: decoded tokens read
-	 * everything. May be NULL. */
+	/* Set *selects to the policy whose selector is used instead of `selector`; selects->def = NULL: decoded tokens
+	 * read all entries. The function pointer may be NULL. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };
 

@@ -6,7 +6,8 @@
 
 #include "engine/cache/cache.h"
 
-/* Limits of the copies of states: number; bytes in memory; bytes in a snapshot. Two copies are always allowed. */
+/* Limits of the copies of states: their number, their bytes in memory, their bytes in a snapshot. Two copies are always
+ * allowed. */
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
 /* Return the shape of tensor i of a layer's state. 0 rows: the layer does not have this tensor. */
@@ -41,8 +42,8 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Return the largest number of copies of states to keep. It is at least two: one from before the last question, one
- * from before its answer. */
+/* Return the largest number of copies of states to keep. The number is at least two: one copy from before the last
+ * question and one from before its answer. */
 static int copies_most(const struct hparams *hp)
 {
 	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
@@ -113,8 +114,8 @@ void recurrent_begin(struct recurrent *r, int verifies)
 	r->verifies = verifies;
 }
 
-/* Copy the first n rows of x to t, and return t. The first call allocates t. If that fails, return x: the backend
- * reports the failure at its next sync(). */
+/* Copy the first n rows of x to t, and return t. The first call allocates t. If the allocation fails, return x; the
+ * backend reports the failure at its next sync(). */
 static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
 {
 	if (!t->data) {
@@ -248,7 +249,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* without this copy a rollback must prefill more tokens */
+		return; /* the copy is not necessary: without it, more tokens are prefilled again after a rollback */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

@@ -2,11 +2,12 @@
  * state summarises all earlier tokens: the last few inputs of a short convolution, or a matrix per head (delta rule,
  * state space).
  *
- * No token can be removed from a state, so a rollback needs older states. A step writes the new states beside the old
- * ones; a commit exchanges the two. If only the first drafted tokens of a step are committed, the states after them are
- * computed again from inputs that the step kept. For other rollbacks, states are copied where prefills begin and end.
- * Such a rollback returns to the last copy before its target, and the tokens between the copy and the target are
- * prefilled again. Number and bytes of the copies are limited; the oldest are dropped first. */
+ * No token can be removed from a state, so a rollback needs older states. A step writes the new states without
+ * overwriting the old ones; a commit exchanges new and old states. If only the first drafted tokens of a step are
+ * committed, the states after them are computed again from inputs that the step kept. For other rollbacks, states are
+ * copied where prefills begin and end. Such a rollback returns to the last copy before its target, and the tokens
+ * between the copy and the target are prefilled again. The number and the bytes of the copies are limited; the oldest
+ * copies are dropped first. */
 #ifndef WEIR_RECURRENT_H
 #define WEIR_RECURRENT_H
 
@@ -20,8 +21,9 @@ static inline int32_t state_at(int32_t layer, int part)
 	return layer * STATE_PARTS + part;
 }
 
-/* The operations of a layer on drafted tokens, with copies of their inputs and outputs (row i: drafted token i). If
- * only the first of these tokens are committed, the operations run again on the copies to compute the states. */
+/* The operations of a layer in a VERIFY step, with copies of their inputs and outputs; row i belongs to drafted token
+ * i. If only some of the drafted tokens are committed, the operations run again on the copies to compute the states
+ * after these tokens. */
 struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;
@@ -42,7 +44,7 @@ struct recurrent {
 	 * have */
 	struct tensor *now, *next;
 	int32_t at; /* tokens that `now` covers */
-	/* `next` has the states before the last step, which cover this many tokens; -1: `next` is not valid */
+	/* number of tokens that `next` covers, which has the states before the last step; -1: `next` is not valid */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */

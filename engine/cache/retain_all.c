@@ -1,5 +1,5 @@
-/* engine/cache/retain_all.c - retention that keeps all entries: token i is in slot i at position i. So the context
- * size limits the sequence.
+/* engine/cache/retain_all.c - retention that keeps all entries: token i is in slot i and has position i. So a sequence
+ * cannot be longer than the context.
  *
  * Decoded tokens attend to the entries that the policy's selector selects; selection does not apply to prompt tokens.
  * The policy `full` has no selector: its decoded tokens attend to all entries. */

@@ -5,12 +5,13 @@
  * Policies `sink` and `cascade` have a prefix of a few tokens. The prefix of `auto` is what the application pins
  * (system prompt and documents), and its decoded tokens select from this prefix.
  *
- * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After that
- * a token attends to the prefix, to each ring with its query rotated for that ring, and to the staged tokens.
+ * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After that,
+ * a token attends to the prefix, the rings and the staged tokens; for each ring its query is rotated to match the
+ * positions in that ring.
  *
  * Staged tokens join the rings at the end of a prefill step, or when `lag` tokens have been decoded. A join compares
- * tokens by attention mass (attn_mass.h), moves entries and evicts. It cannot be undone; retain_cascade_back.c says
- * how far a rollback reaches. */
+ * tokens by attention mass (attn_mass.h), moves entries and evicts. A join cannot be undone; retain_cascade_back.c says
+ * to which lengths a rollback can return. */
 #include "engine/cache/retain_cascade.h"
 
 #include <math.h>
@@ -46,12 +47,12 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	f->nll = 0;
 	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring), so older attention hardly counts when the
 	 * first token is evicted. Policy `auto` therefore starts to sum attention late: when half of the ring slots are
-	 * filled, or with more than 3 rings when only two rings are empty. Most conversations end before that and save
-	 * the cost. */
+	 * filled, or with more than 3 rings when only two rings are empty. Most conversations end before that, so they
+	 * do not pay for the sums. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has
-	 * no more entries than that quarter, the whole prefix is read: select nothing. */
+	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has no
+	 * more entries than that quarter, the whole prefix is read, so there is nothing to select. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -152,8 +153,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* Drafted tokens can begin before probe_from, the first token whose attention is summed. Give earlier
-	 * tokens the weight 0, as if all were decoded one by one. */
+	/* Drafted tokens can begin before probe_from, the first token whose attention is summed. Give tokens before it
+	 * the weight 0, so that the sums equal those of tokens decoded one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -226,8 +227,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* A layer that reads the entries of another layer is not measured: the owner's attention decides about
-	 * eviction. */
+	/* A layer that reads the entries of another layer is not measured: only the attention of the layer that owns
+	 * the entries decides which of them are evicted. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -361,7 +362,7 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 }
 
 /* Until the rings are full, a rollback point is kept after every LAG tokens. If the last of these tokens is inside a
- * step of drafted tokens, keep the sums after this token. */
+ * step of drafted tokens, keep the sums as they were after this token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
@@ -372,8 +373,9 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Keep the attention sums as rollback points at the end of a step: after a prefill; after every LAG tokens while the
- * rings are not full; later after each insertion of tokens into the rings. */
+/* At the end of a step, keep the attention sums as a rollback point in these cases: the step is the last of a prefill;
+ * a decoding step reaches a multiple of LAG tokens while the rings are not full; a decoding step has inserted tokens
+ * into full rings. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
@@ -415,8 +417,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at a token that causes an insertion into the rings or a scaling of sums, because either
-	 * changes what the next token reads. */
+	/* End the step at a token that causes an insertion into the rings or a scaling of the sums, because both change
+	 * what the next token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

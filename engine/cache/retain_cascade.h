@@ -7,7 +7,7 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-/* Lengths of the sequence to which a rollback can return (retain_cascade_back.c). */
+/* The rollback points: lengths of the sequence to which a rollback can return (retain_cascade_back.c). */
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
 
 struct cascade {
@@ -24,12 +24,13 @@ struct cascade {
 	struct attn_probe probe;
 	int32_t probe_from; /* first token whose attention is summed */
 	float nll;          /* the model's surprise at the last token */
-	/* [rings.mask + 1] by token: the model's surprise. Needed when a token is decoded again after a rollback. */
+	/* [rings.mask + 1] the model's surprise at each token; token t is at index t & rings.mask. It is needed when a
+	 * token is decoded again after a rollback. */
 	float *nll_seen;
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * cascade_moves()]: moves of KV entries */
 	struct rope shift;  /* rotations of the keys that move */
 	int32_t *list;      /* `move` on the host */
-	int lost;           /* 1: moving entries failed half way, so the KV cache does not match the rings */
+	int lost;           /* 1: a move of entries was not completed, so the KV cache does not match the rings */
 	/* [cap_event] buffer for the arguments of cache.evictions_fn */
 	struct slot_event *event;
 	size_t cap_event;

@@ -8,8 +8,9 @@
  *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens.
  * An insertion into full rings invalidates all earlier points.
  *
- * A rollback returns to a point, and tokens that were decoded after it are decoded again. A rollback to before all
- * points returns to a length at which no mass had been summed yet; later tokens are prefilled again. */
+ * A rollback returns to a point, and the tokens between the point and the wanted length that had been decoded are
+ * decoded again. If the wanted length is before all points, the rollback returns to a length at which no mass had been
+ * summed yet, and later tokens are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -34,7 +35,8 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Roll back to rollback point i. No entry may have moved since. Returns the number of tokens at that point. */
+/* Roll back to rollback point i. No entry may have moved since that point. Returns the number of tokens at that
+ * point. */
 static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];
@@ -81,7 +83,7 @@ int32_t cascade_rewind(struct cache *c, int32_t n)
 	}
 	if (to >= cascade_tokens(f))
 		return cascade_tokens(f);
-	/* only waiting tokens are removed, and there is no attention mass to restore */
+	/* the rollback removes only waiting tokens, and there is no attention mass to restore */
 	if (!f->mass.be && to >= r->t && !rings_filling(r)) {
 		f->waiting = to - r->t;
 		return to;
@@ -137,9 +139,9 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* The factor of the first token behind the sinks needs the surprise at this token and at the token
-		 * before. The surprise at a token needs the logits after the previous token, which come only with
-		 * computed tokens. So the last two sinks are not accepted. */
+		/* The factor of the first token after the sinks is computed from the surprise at this token and at the
+		 * token before it. The surprise at a token is computed from the logits after the previous token, and
+		 * loaded entries come without logits. So the last two sinks are not accepted, but computed again. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);
@@ -160,7 +162,7 @@ static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
 
 	if (!serialize_loading(a) && f->mass.be)
-		mass_read(&f->mass); /* a failure of the backend is reported by its next sync() */
+		mass_read(&f->mass); /* if the backend fails here, its next sync() reports the failure */
 	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
 	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1,
 	              "the weight of attention mass");

@@ -1,8 +1,8 @@
 /* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. Memory has
  * room for the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
  *
- * The cache policy applies to full layers only. In sliding-window layers all tokens read the whole window, attention
- * is not observed, and entries do not move. Positions are not bounded, which does no harm: RoPE depends only on
+ * The cache policy applies to full layers only. In sliding-window layers all tokens read the whole window, attention is
+ * not observed, and entries do not move. Positions grow without bound. This does no harm, because RoPE depends only on
  * distances within the window, and angles are computed in double. */
 #include "engine/cache/cache.h"
 
@@ -52,8 +52,8 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* The WINDOW_LEAST tokens before the windows are saved, too: a rollback that drops tokens which wait to be inserted
- * into the rings (retain_cascade.c) needs these older windows. */
+/* The WINDOW_LEAST tokens before the windows are saved, too. They are needed after a rollback that drops tokens not yet
+ * inserted into the rings (retain_cascade.c), because the windows then end earlier. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

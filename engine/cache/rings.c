@@ -1,6 +1,6 @@
 /* engine/cache/rings.c - see rings.h. rings_insert() first only plans: it follows each token through the rings, and
- * records in src[slot][head] from which slot each slot will receive its entry. Then apply_moves() moves all entries
- * at once and lists the moves for the KV cache. */
+ * records in src[slot][head] the slot from which `slot` will receive its entry. Then apply_moves() moves all entries at
+ * once and lists the moves for the KV cache. */
 #include "engine/cache/rings.h"
 
 #include <assert.h>
@@ -31,7 +31,8 @@ static int64_t pow2_at_least(int64_t n)
 
 /* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens. Each
  * ring passes on at most half of the tokens that it receives, so all rings together receive less than 2 * stage. The
- * limit has 2 more per ring: one for rounding up, one because the newest slot of the ring may change. */
+ * limit adds 2 for each ring: one for rounding up, and one because the entry in the newest slot of the ring may
+ * change. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -116,8 +117,8 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* Return the position that the token in ring i's first slot has while the rings are filling. A ring numbers its
- * entries from there on, in the order in which they arrive. */
+/* Return the position that the token in ring i's first slot has while the rings are filling. It is also the number of
+ * the ring's first entry: a ring numbers its entries in the order in which they arrive. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -268,8 +269,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* Let two tokens compete in each head: the token offered by the previous ring and the newest token of this ring. The
- * token with more attention mass stays, the other token is evicted. */
+/* In each head, let two tokens compete: the token that the previous ring offers and the newest token of this ring. The
+ * token with more attention mass stays, and the other token is evicted. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -294,9 +295,9 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 
 /* Find the ring at which the insertion of token t ends. Each ring is offered a token. A full ring that accepts the
  * token offers its own oldest token to the next ring. The insertion ends at a ring that accepts the token and has a
- * free slot, or at a ring that does not accept it: there the token competes with the ring's newest token (*competes =
- * 1). Return the ring at which the insertion ends; or s.n if the last ring offers a token, which is then evicted.
- * Update next and cnt; the slot written in ring i has the number before next[i]. */
+ * free slot, or at a ring that does not accept the token. In the latter case, *competes is set to 1, and the token
+ * competes with the ring's newest token. Return the ring at which the insertion ends, or s.n if the last ring offers a
+ * token, which is then evicted. Update next and cnt; the entry written in ring i gets the number next[i] - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -378,8 +379,8 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Return the index of the rotation that brings a key of slot s to position `number`; -1: none is needed. Heads
- * never move entries of one slot to different slots, so one rotation per slot is enough. */
+/* Return the index of the rotation that brings a key of slot s to position `number`; -1: none is needed. All heads that
+ * move the entry of a slot move it to the same slot, so one rotation per slot is enough. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -527,8 +528,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the sinks.
- * Return -1 if a slot's token is newer than `newest`, or older than a token in this slot can be. */
+/* Rebuild ring i from id[], which may be damaged. newest: index of the last token of the sequence, counted from the end
+ * of the sinks. Return -1 if a slot's token is newer than `newest`, or older than a token in this slot can be. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

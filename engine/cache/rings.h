@@ -3,11 +3,12 @@
  *
  * The first `sinks` tokens are never evicted. All later tokens enter ring 0, the newest of n ring buffers of w slots
  * each. A token that a ring displaces is offered to the next older ring; ring i accepts one token in f^i. An offered
- * token that is not accepted competes with the newest token of that ring: the one with less attention mass is
- * evicted. The last ring evicts the tokens that it displaces.
+ * token that is not accepted competes with the newest token of the older ring: of the two, the token with less
+ * attention mass is evicted. Tokens that the last ring displaces are evicted.
  *
- * Slots are counted behind the sinks: w slots for each ring, the oldest ring first, then `stage` slots for new tokens
- * that have not joined the rings (staged tokens). Until the rings are full, tokens are in the slots in order.
+ * Slots are counted from the end of the sinks. There are w slots for each ring, the oldest ring first, then `stage`
+ * slots for new tokens that have not joined the rings (staged tokens). Until the rings are full, tokens are in the
+ * slots in order.
  *
  * A *head* is a KV head of one layer, or a whole layer. Each head decides competitions by its own attention mass.
  * Which slots are written depends only on the number of tokens, so it is the same for all heads. */
@@ -48,16 +49,16 @@ struct rings {
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
 	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
-	/* How many heads hold a token. Arrays by token are ring buffers: token t is at index t & mask. The arrays cover
-	 * tokens `oldest` .. t - 1. */
+	/* held: how many heads hold each token. Arrays "by token" are ring buffers: token t is at index t & mask. They
+	 * cover tokens `oldest` .. t - 1. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
 	/* evicted: tokens that no head holds; evicted_in_part: tokens that only some heads hold */
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* no head holds a token before this one, except the sinks */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
-	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. The key is then rotated by
-	 * rope_shift[rope_shift_at[i][h]] positions, or not at all if rope_shift_at[i][h] is -1. */
+	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. After the move, the key is
+	 * rotated by rope_shift[rope_shift_at[i][h]] positions, or not rotated if rope_shift_at[i][h] is -1. */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
@@ -66,7 +67,8 @@ struct rings {
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	/* for each enum slot_what an array [mask + 1] by token: index of the token's event in event[]; -1 = none */
+	/* for each value of enum slot_what an array [mask + 1] by token: index of the token's event in event[]; -1 =
+	 * the token has no such event */
 	int32_t *event_at[3];
 	/* Scratch of rings_insert(). */
 	int32_t *src;      /* [n_slots][heads] for each slot: the slot whose entry it will receive */
@@ -97,8 +99,8 @@ static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
 }
-/* Return the slot in which the next token is staged (waits for rings_insert()). Negative: the next token is one of
- * the first `sinks` tokens, which need no staging. */
+/* Return the slot in which the next token is staged, that is, stored until rings_insert(). Negative: the next token is
+ * one of the first `sinks` tokens, which are not staged. */
 int32_t rings_stage(const struct rings *);
 /* Return the number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
@@ -108,21 +110,21 @@ void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
  * numbers its entries in the order in which it fills slots, and its keys are rotated by these numbers. So the
  * position is the next number in the ring, plus the number of tokens in all newer rings. */
 int64_t rings_query(const struct rings *, int32_t i);
-/* Return how many tokens the sinks and rings hold. A token that is computed after them has this position within the
- * cache, if no other tokens are staged. */
+/* Return how many tokens the sinks and rings hold. This number is also the position of the next token within the cache,
+ * if no other tokens are staged. */
 int32_t rings_rank(const struct rings *);
 
 /* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to
  * slot[]; return the total number, which may be larger. */
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
-/* Insert n tokens from the staged slots behind the rings. mass[] must have the attention mass of these tokens. */
+/* Insert the first n staged tokens into the rings. mass[] must have the attention mass of these tokens. */
 void rings_insert(struct rings *, int32_t n);
 /* Roll back to the first n tokens. Returns how many tokens remain: n; or, if entries have moved, at most the sinks
  * (first tokens, which are never evicted). */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* Recompute all fields that follow from id[]: all except attention mass and factors. Call it after rings_reset() and
- * after loading id[] for t tokens. t must exceed the number of sinks and ring slots. Returns -1 if id[] is impossible
- * after t tokens; the caller then resets the rings. */
+/* Recompute from id[] all fields except attention mass and factors. Call this function after rings_reset() and after
+ * loading id[] for t tokens. t must exceed the number of sinks and ring slots. Returns -1 if id[] is impossible after t
+ * tokens; the caller then resets the rings. */
 int rings_restore(struct rings *, int32_t t);
 
 #endif

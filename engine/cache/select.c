@@ -107,7 +107,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every)
 
 /* ---- the split ---- */
 
-/* Return the entries of one layer, not rounded: scale * spread, but at least low and at most high. */
+/* Return the number of entries of one layer before rounding: scale * spread, limited to low .. high. */
 static double split_part(double scale, double spread, double low, double high)
 {
 	double x = scale * spread;

@@ -1,9 +1,9 @@
 /* engine/cache/select.h (private to engine/) - selection: which of the cached KV entries a decoded token reads.
  *
  * A selector selects from a *region*: slots 0 .. n - 1 of every KV head, where token i is in slot i and nothing is
- * evicted. The region is the whole cache (own = 1: its last slot is the token's own), or the pinned prefix of a
- * bounded cache (own = 0). Before a decoded token attends, select() names the slots that it reads. Selection does not
- * apply to prompt tokens, but a selector may observe their attention.
+ * evicted. The region is either the whole cache, whose last slot is then the slot of the decoded token itself (own =
+ * 1), or the pinned prefix of a bounded cache (own = 0). Before a decoded token attends, select() names the slots that
+ * it reads. Selection does not apply to prompt tokens, but a selector may observe their attention.
  *
  * Each selector is a file of engine/policies. select_sift.c, select_predict.c and select_quest.c select at every
  * token: by a scan of low-bit keys (key sketch), by a network that predicts attention, by bounds of keys.
@@ -27,14 +27,15 @@ struct selector {
 	const char *policy;  /* policy's name, for errors; borrowed */
 	const void *par;     /* policy's settings; borrowed */
 	struct kv_store *kv; /* borrowed */
-	int own;             /* 1: the last slot to select from is the token's own, which is always selected */
-	/* The selector observes the attention of this many tokens at the end of a prefill; set by init(). The last
-	 * step of a prefill should have this many tokens. */
+	/* 1: the last slot of the region is the slot of the decoded token itself; it is always selected */
+	int own;
+	/* Number of tokens at the end of a prefill whose attention the selector observes; set by init(). The last step
+	 * of a prefill should have this many tokens. */
 	int32_t tail;
 	void *state;
 };
 
-/* How the selector chose what the last decoded token read in a layer. */
+/* How the slots that the last decoded token read in a layer were selected. */
 struct select_status {
 	/* 1: the token made a new selection; 0: it used the selection of an earlier token; -1: the selector selects for
 	 * each token */
@@ -68,19 +69,19 @@ struct selector_ops {
 	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: number
 	 * of slots to select from. May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
-	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number if
-	 * the tokens from there on must be prefilled again, so that the selector observes the end of a prefill. */
+	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number m if the
+	 * tokens from index m on must be prefilled again, so that the selector observes the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
 	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the step's first
 	 * token in the sequence; n_slots: number of slots from which that token selects. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* Return how many drafted tokens of a VERIFY step can attend in one call. select() is then called for all of
-	 * these tokens before any of them attends; probe() and seen() are not called. n_slots: number of slots from
-	 * which the first of them selects. NULL: 1. */
+	/* Return how many drafted tokens of a VERIFY step can attend in one call. If the number is above 1, select() is
+	 * called for all of these tokens before any of them attends, and probe() and seen() are not called. n_slots:
+	 * number of slots from which the first of these tokens selects. NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* If the selector can work with keys and values in host memory beside a GPU (kv_host.h), because it selects one
-	 * list per token without reading keys or values, return the maximum number of entries per KV head that a
-	 * decoded token selects from cap slots; else 0. NULL: it cannot. */
+	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots, if the selector
+	 * can work with keys and values in host memory beside a GPU (kv_host.h). It can if it selects one list per
+	 * token without reading keys or values. Return 0 if it cannot. NULL: it cannot. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of n_slots slots, as a mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
@@ -90,25 +91,25 @@ struct selector_ops {
 	/* Save or load the state for n_slots slots, without key sketches and bounds (serialize.h). rewind() is
 	 * called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line of timeline_identity() that names everything on which selections depend besides settings and
-	 * KV entries. NULL: nothing. */
+	/* Append a line to the text of timeline_identity(). It names everything on which selections depend in addition
+	 * to settings and KV entries. NULL: there is nothing to name. */
 	void (*identity)(const struct selector *, struct str *out);
 	/* 1 if selections depend on how the prefill was cut into steps. NULL: they depend on it only if the last step
 	 * of the prefill may have fewer than `tail` tokens. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* List which of n_slots slots every decoded token will read until the next prefill, as ranges or lists
-	 * without queries. NULL: each token selects anew. */
+	/* List which of n_slots slots every decoded token will read until the next prefill, as parts (ranges or lists
+	 * of slots) without queries. NULL: each token makes a new selection. */
 	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the attention mass of each slot; NULL if the selector does not sum it in that layer. The function
 	 * pointer may be NULL, too. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
-	/* Return a scan that estimates the attention scores of query q for n_slots slots, as precisely as the
-	 * selector does. Its `out` may be overwritten. NULL: the selector scans nothing. */
+	/* Return the arguments of a scan that estimates the attention scores of query q for n_slots slots, as precisely
+	 * as the selector does. The caller may overwrite the scan's `out`. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If the layer may have made a new selection in the running step, list what the token would have read by the
-	 * previous selection, as ranges or lists of slots. Returns the number of parts listed; 0: no new selection.
+	/* If the layer may have made a new selection in the running step, list in part[] the slots that the token would
+	 * have read with the previous selection. Returns the number of parts listed; 0: there is no new selection.
 	 * NULL: the selector uses each selection for one token only. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
@@ -136,11 +137,11 @@ static inline int select_serves(const struct selector *s, int32_t layer)
 int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 /* Return the bytes of `entries` KV entries (a mean, maybe a fraction) in all layers except sliding-window layers. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read all n_slots
- * slots, all other layers `some` entries. */
+/* Return the mean number of entries that a decoded token reads in a layer. The first `dense` layers read all n_slots
+ * slots, and all other layers read `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return the largest number of entries that setting k, a number or a share, allows in a sequence of up to cap
- * tokens. */
+/* Return the largest number of entries that setting k allows in a sequence of up to cap tokens. k is a number of
+ * entries or a share of the sequence. */
 int32_t select_most(struct entry_count k, int32_t cap);
 /* Divide n_layer * mean entries among the layers in proportion to spread[], and write each layer's number to k[]. A
  * layer gets at least mean / 4 and at most 3 * mean entries, and not more than `most`, the number of slots. spread
@@ -158,8 +159,8 @@ struct pick {
 	int32_t at, k;
 };
 struct picks {
-	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set, the other element is free for a
-	 * new set */
+	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set; the other element of slot[layer]
+	 * is free for a new set */
 	struct pick (*slot)[2];
 	/* [n_layer]; fresh = 1: the running step selected a new set; committing the step makes that set current */
 	uint8_t *cur, *fresh;
@@ -169,8 +170,8 @@ struct picks {
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: the step has no new set of selected slots yet. In a VERIFY step only the call for the
- * first drafted token has an effect. */
+/* Begin a step in a layer: mark that the step has no new set of selected slots yet. In a VERIFY step, only the call for
+ * the first drafted token has an effect. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
 /* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)
@@ -185,8 +186,8 @@ static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 /* Start a new set of selected slots for this layer; the running step already uses it. The caller fills in the
  * slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set of selected slots that the running step need not use. Before picks_commit() the caller sets
- * fresh[layer] to 1 if the set is to be used. */
+/* Start a new set of selected slots without using it yet. If the set is to be used, the caller sets fresh[layer] to 1
+ * before picks_commit(). */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* Commit the step. A new set of slots is dropped if the token that selected it is not committed. */
 void picks_commit(struct picks *, const struct step *);

@@ -1,7 +1,8 @@
 /* engine/cache/serialize.h (private to engine/) - measures, saves and loads the state of the cache.
  *
  * Each part of the cache has one function that passes all its fields, in order, to a struct serializer. The
- * serializer's mode decides whether the fields are measured, written or read, so the three always agree.
+ * serializer's mode decides whether the fields are measured, written or read. So the measured size, the written fields
+ * and the read fields always agree.
  *
  * Loaded bytes are untrusted: every number is checked against a range, and nothing is read beyond the end. After the
  * first failure no field is changed, and the caller discards the part that failed to load.
@@ -19,9 +20,10 @@ struct serializer {
 	enum serialize_mode mode;
 	/* SAVE: where the next field is written. LOAD: where the next field is read; the bytes are not changed. */
 	uint8_t *at;
-	uint64_t left;   /* bytes left from `at` to the end */
-	uint64_t bytes;  /* MEASURE: bytes of the fields so far */
-	const char *bad; /* first field that failed, for the error "... is not what it must be"; NULL: none */
+	uint64_t left;  /* bytes left from `at` to the end */
+	uint64_t bytes; /* MEASURE: bytes of the fields so far */
+	/* name of the first field that failed, for the error "... is not what it must be"; NULL: no field has failed */
+	const char *bad;
 };
 
 static inline int serialize_loading(const struct serializer *a)
@@ -38,8 +40,8 @@ void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, cons
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
 /* Save or load n numbers. Loading fails if one is outside lo..hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
-/* Save x. Loading fails unless the saved number is x. Used for the shapes of arrays, and as a marker between
- * sections. */
+/* Save x. Loading fails unless the saved number is x. This function serves for the shapes of arrays and for markers
+ * between sections. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
 /* Save or load elements first .. first + n - 1 of an i32 tensor of the backend. Loading fails if an element is outside
  * lo .. hi. */
