@@ -62,7 +62,7 @@ static int hash_file(int fd, uint8_t out[HASH_BYTES], const char *path, struct e
 	return n < 0 ? -1 : 0;
 }
 
-/* 1 if the hash of this file is stored. */
+/* If the hash of this file is stored, copy it to out and return 1; else return 0. */
 static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_BYTES])
 {
 	sqlite3_stmt *q;

@@ -21,8 +21,8 @@ struct snaps_options {
 	const char *vfs;
 };
 /* Open kv.db in the store's directory; read only if the store is. If the file is damaged or not weir's, it is renamed,
- * a new one is created, and *notice (may be NULL) says so. A read-only struct snaps does not notice that another
- * process has replaced the file: open a new one for each list. */
+ * a new one is created, and *notice (may be NULL) says so. A read-only struct snaps keeps reading the old file after
+ * another process has replaced kv.db, so open a new one for each list. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 

@@ -47,7 +47,7 @@ struct snaps {
 	struct store *store;
 	char *path, *vfs;
 	uint64_t budget;
-	dev_t device; /* device and inode of the open file, to notice that another process replaced it */
+	dev_t device; /* device and inode of the open file: they tell whether another process has replaced kv.db */
 	ino_t inode;
 	int64_t serial;   /* number of the next row of table chunk or head; valid only inside a transaction */
 	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */
@@ -55,11 +55,12 @@ struct snaps {
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
 		int64_t head, at;
-		/* which snapshot was loaded, and when. A load must not wait for a write, so both are stored at the
-		 * next save or when kv.db is closed. */
+		/* Snapshots that were loaded, and when. A load must not wait for a write, so these times are stored by
+		 * the next save, or when kv.db is closed. */
 	} used[16];
 	int n_used;
-	/* the last fingerprint; identity and entries_identity: the texts of its hashes `all` and `entries` */
+	/* mine: the fingerprint computed last. identity, entries_identity: the texts whose hashes are mine.all and
+	 * mine.entries. */
 	struct fingerprint mine;
 	struct str identity, entries_identity;
 	uint64_t (*disk_free)(const char *dir); /* free bytes of the disk; tests replace it */
@@ -81,7 +82,7 @@ void snaps_start(struct snaps *);
 int snaps_begin(struct snaps *, struct err *);
 /* Set s->serial above every number in the file. */
 int snaps_read_serial(struct snaps *, struct err *);
-#define SERIAL_MOST ((int64_t)1 << 40) /* larger numbers come from damage */
+#define SERIAL_MOST ((int64_t)1 << 40) /* a larger row number means that the file is damaged */
 /* Make s->staging at least n bytes large. */
 int snaps_stage(struct snaps *, uint64_t n, struct err *);
 
@@ -100,7 +101,7 @@ struct chunk_bytes {
 };
 struct found_chunk {
 	int64_t number;
-	uint64_t bytes; /* one of the two sizes */
+	uint64_t bytes; /* one of the two sizes in struct chunk_bytes */
 	int windows;    /* 1: sliding-window layers included */
 };
 /* Find stored KV entries (a chunk) by their key. A row with another size than `all` or `full` counts as missing.
@@ -112,8 +113,8 @@ int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes,
                struct err *);
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
                 int64_t *number, struct err *);
-/* Replace chunk `old` (KV entries of 256 tokens) by chunk `number`, which has the same key, in all snapshots that need
- * it. Deletes the stored bytes of `old`. */
+/* In all snapshots that need chunk `old` (KV entries of 256 tokens), put chunk `number`, which has the same key, in its
+ * place. Deletes the stored bytes of `old`. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
 /* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing. This happens in a damaged
@@ -157,8 +158,8 @@ int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, i
 /* Set *used and *empty to the bytes of the file's used and empty pages. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
 /* Delete saved KV entries and snapshots, the least valuable first, until kv.db can grow by `more` bytes within its
- * budget. Not deleted: the snapshot with number `keep`, and the newest other one of session keep_session (0:
- * none). *dropped = 1 if something was deleted. Call inside a transaction. */
+ * budget. Not deleted: the snapshot with number `keep`, and the newest of the other snapshots of session keep_session
+ * (0: no session). *dropped = 1 if something was deleted. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. all = 0: keep KV entries
  * that were saved within the last day. Call inside a transaction. */
@@ -179,9 +180,9 @@ struct origin {
 	struct str begun;
 	int32_t begun_n;
 };
-/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if it
- * would compute the same bits; else the names of the kernels (CPU or GPU code) whose entries equal ours only up to
- * rounding. Zero *out before the first call; the caller frees out->begun. */
+/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if this
+ * program would compute the same bits; else the names of the kernels (CPU or GPU code) whose entries equal ours only up
+ * to rounding. Zero *out before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
 /* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had computed all

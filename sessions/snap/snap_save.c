@@ -171,7 +171,7 @@ static int next_transaction(struct saving *w, struct err *e)
 	             w->head_number, w->session);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	w->committed = 0; /* nothing is left to delete */
+	w->committed = 0; /* the row of the unfinished save no longer exists */
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 

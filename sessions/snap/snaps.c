@@ -1,4 +1,4 @@
-/* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces a useless file.
+/* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces an unusable file.
  *
  * Everything in kv.db can be computed again, so damage is never repaired. A file that SQLite cannot use, or that
  * another version of weir wrote, is renamed, and a new one is created. The user is told so.
@@ -223,9 +223,9 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename a useless kv.db, and set *where to the new name. Its journal is renamed or deleted, too, because SQLite
+/* Rename an unusable kv.db, and set *where to the new name. Its journal is renamed or deleted, too, because SQLite
  * would play it back into the new file. A file that is not weir's gets an unused name. Any other file becomes
- * kv.db.aside and replaces an earlier one. */
+ * kv.db.aside and replaces an earlier kv.db.aside. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
@@ -246,7 +246,7 @@ static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct 
 
 		str_addf(&from, "%s%s", s->path, suffix[i]);
 		str_addf(&to, "%s%s", where->p, suffix[i]);
-		/* The journal of a damaged file is deleted; that of a foreign file is renamed with it. */
+		/* Delete the journal of a damaged kv.db. If the file is not weir's, rename its journal instead. */
 		if (v == FOREIGN ? rename(from.p, to.p) : unlink(from.p))
 			if (errno != ENOENT)
 				rc = err_set(e, ERR_FAIL, "'%s' is in the way and cannot be moved: %s", from.p,
@@ -414,7 +414,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY
 	    : db_gate_enter(gate, s->path, &why)                       ? FAILED
 	                                                               : open_once(s, &why);
-	/* Without a file, a read-only kv.db counts as empty. */
+	/* A read-only store may lack kv.db: then there are no snapshots. */
 	if (v == EMPTY && store->read_only) {
 		s->db.read_only = 1;
 		*out = s;
