@@ -5,8 +5,8 @@
  * token that followed there. A place where m tokens match has weight 4^m. ("Prompt lookup", Saxena 2023, copies a
  * whole draft from one place.)
  *
- * How likely a guess is right is measured for classes of guesses: by the length of the longest match, and by how many
- * places agree. From this and the measured times of steps follows the best length of a draft. */
+ * Guesses are divided into classes by the length of the longest match and by how many places agree. For each class the
+ * share of right guesses is measured. These shares and the measured times of steps decide how long a draft is. */
 #ifndef WEIR_DRAFT_H
 #define WEIR_DRAFT_H
 
@@ -16,8 +16,8 @@
 enum {
 	DRAFT_MOST = 15,   /* maximum number of tokens of a draft; a VERIFY step has one more */
 	DRAFT_LENGTHS = 6, /* number of classes by longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
-	/* number of classes by votes: there is a single place; of several places, all vote for the guess; more than
-	 * half do; at most half do */
+	/* Number of classes by votes. Class 0: there is only one place. Of several places, class 1: all vote for the
+	 * guess; 2: more than half do; 3: at most half do. */
 	DRAFT_VOTES = 4,
 	DRAFT_CLASSES = DRAFT_LENGTHS * DRAFT_VOTES,
 };
@@ -29,10 +29,10 @@ struct draft_index {
 		int32_t *before;
 		int32_t *newest; /* [n_newest] newest occurrence of each hash; -1 = none */
 	} of[2];                 /* chains of single tokens, chains of pairs */
-	size_t n, cap, n_newest; /* n: indexed tokens; n_newest: a power of two */
+	size_t n, cap, n_newest; /* n: number of indexed tokens; n_newest: a power of two */
 };
 
-/* Shorten the index to the first n tokens. id[] still has the tokens that are removed. */
+/* Shorten the index to the first n tokens. id[] is the sequence before it is shortened. */
 void draft_index_cut(struct draft_index *, const int32_t *id, size_t n);
 /* Extend the index to id[0..n). The index already has the first draft_index.n of these tokens. */
 void draft_index_grow(struct draft_index *, const int32_t *id, size_t n);
@@ -59,7 +59,7 @@ void draft_guess(const struct draft_index *, const struct draft_pace *, const in
                  struct draft *out);
 
 void draft_pace_reset(struct draft_pace *);
-/* Return how many first tokens of the draft are worth computing. */
+/* Return how many tokens of the draft, from its first token on, are worth computing. */
 int32_t draft_pace_length(struct draft_pace *, const struct draft *);
 /* Record the seconds of a step of n tokens. */
 void draft_pace_took(struct draft_pace *, int32_t n, double seconds);

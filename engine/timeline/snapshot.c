@@ -1,9 +1,9 @@
 /* engine/timeline/snapshot.c - saves a computed sequence as bytes, and loads it so that a timeline continues with the
  * same bits (engine_snapshot.h).
  *
- * A snapshot consists of fixed entries and a head. Fixed entries are the KV entries that have not moved since they
- * were computed; they are stored as in the cache's memory. The head has magic, version, length and hash; then model
- * and settings, tokens, how each token was computed, logits, and the cache policy's state.
+ * A snapshot consists of fixed entries and a head. Fixed entries are the KV entries that are still in the slots in
+ * which they were computed; their bytes are stored as they are in the cache's memory. The head has magic, version,
+ * length and hash; then model and settings, tokens, how each token was computed, logits, and the cache policy's state.
  *
  * One function per part of the head both saves and loads it (serialize.h). The hash detects damage. A head with a
  * correct hash may still be hostile, so every loaded number is checked. Model and settings must be equal when

@@ -1,7 +1,7 @@
 /* engine/timeline/timeline.c - computes a timeline, a token sequence with its KV cache: prefill, rollback, cancel.
  *
  * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled one.
- * Its entry is computed when the next token is wanted, so that the caller gets the pending token without waiting.
+ * Its entry is computed when the caller asks for the next token, so that the caller gets the pending token at once.
  *
  * A step that fails or is cancelled commits nothing. If committing itself fails, the sequence becomes empty. */
 #include "engine/timeline/timeline.h"
@@ -45,8 +45,8 @@ int timeline_backend_give(struct timeline *tl, struct err *err)
 	return failed;
 }
 
-/* Set nll[i] = -ln p of token i of the step, by the logits after the token before it. Only head_rows rows of logits
- * are computed at a time, to limit memory. */
+/* Set nll[i] = -ln p, where p is the probability of token i of the step according to the logits before it. Only
+ * head_rows rows of logits are computed at a time, to limit memory. */
 static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -162,7 +162,8 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	int failed = 0;
 
 	if (c->wants_nll)
-		/* -ln p of a token needs the logits before it; those after the last token are for the next step */
+		/* the nll of a token needs the logits before this token; the logits after the last token are for the
+		 * next step */
 		want = WANT_ALL;
 	timeline_backend_take(tl);
 	timeline_step_run(tl, id, &st, want);
@@ -212,9 +213,10 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 
 enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the end of each of this many newest messages */
 
-/* Return the size of the next prefill step, at most m. Prefill goes up to token n. In models with recurrent layers
- * the step ends at the end of a recent message, if one ends within these m tokens: the recurrent states there are
- * kept, so that a rollback can return there. If results depend on the size of steps (steps_matter), return m. */
+/* Return the size of the next prefill step, at most m. n: end of the prefill, as number of tokens. In models with
+ * recurrent layers the step ends at the end of a recent message, if one of the m tokens ends a message: the recurrent
+ * states there are kept, so that a rollback can return there. If results depend on the size of steps (steps_matter),
+ * return m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;
@@ -244,9 +246,9 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop the tokens after the first n, or more tokens if the cache cannot rewind to n. Return how many tokens at the
- * beginning of the dropped ones had been generated. If the new sequence has these tokens again, they must be decoded
- * one by one, not prefilled. */
+/* Drop the tokens after the first n, or more tokens if the cache cannot rewind to n. Return how many of the dropped
+ * tokens, from the first dropped one on, had been generated. If the new sequence has these tokens again, they must be
+ * decoded one by one, not prefilled. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;

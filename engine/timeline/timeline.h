@@ -21,7 +21,7 @@ struct timeline {
 	/* first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
 	int32_t mixed_from;
 	struct str mixed; /* names of these earlier policies */
-	/* the KV entries of this many first tokens were computed by other CPU kernels (timeline_begun) */
+	/* number of first tokens whose KV entries other CPU kernels computed (timeline_begun) */
 	int32_t begun_n;
 	struct str begun; /* name of these kernels */
 	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
@@ -29,7 +29,7 @@ struct timeline {
 	/* 1 = KV entries were kept in a change of policy, and the new policy has not observed their prefill. Then
 	 * truncate_to() rewinds the cache before the next step. */
 	int adopted;
-	/* [chunk] -ln p of each token of the last step, computed only if cache.wants_nll */
+	/* [chunk] -ln of the probability of each token of the last step, computed only if cache.wants_nll */
 	float *nll;
 	float *logits;             /* [n_vocab] after the first logits_at tokens */
 	int32_t logits_at;         /* -1 = none */
@@ -43,7 +43,7 @@ struct timeline {
 	/* the open VERIFY step (speculative decoding, timeline_step.c): */
 	/* the newest sampled token, if it has no KV entry yet, then the guessed tokens; n = 0: no step is open */
 	struct tokens draft;
-	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token and after each */
+	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and after each guessed token */
 	float *draft_logits;
 	/* speculative decoding: */
 	int speculates; /* 1: on (timeline_speculate) */
@@ -58,7 +58,7 @@ struct timeline {
 	double in_cache;                   /* seconds of the running step in the cache */
 	double in_attention;               /* part of in_cache spent in attention and in storing entries */
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
-	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
+	struct observe_evidence *evidence; /* NULL unless evidence is summed (timeline_evidence_begin()) */
 	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must see every token
 	 * decoded alone. So while it is open, no tokens are drafted and snapshots are refused. */
 	struct observer *lab;
@@ -73,8 +73,8 @@ void timeline_lab_close(struct timeline *);
 
 /* ---- timeline_step.c ---- */
 
-/* Compute the pending token: the last sampled one, which has no KV entry yet. Then n_past == tokens.n, and the logits
- * are those after it. */
+/* Compute the KV entry of the pending token (the last sampled one), and the logits after it. Then n_past ==
+ * tokens.n. */
 int timeline_decode_pending(struct timeline *, struct err *);
 /* Compute the pending token and the drafted tokens id[0..n) in one VERIFY step, each with the bits that decoding it
  * alone would give. Nothing is committed. Return how many drafted tokens were computed (the policy may allow fewer

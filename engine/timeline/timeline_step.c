@@ -66,7 +66,7 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i] = -ln p of token i of the draft, for i < n. pending: 1 = token 0 is the pending token. */
+/* Set nll[i], i < n, to -ln of the probability of token i of the draft. pending: 1 = token 0 is the pending token. */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;

@@ -189,8 +189,8 @@ void timeline_view(struct timeline *tl, int32_t cols, struct cache_view *out)
 
 /* ---- how much of attention is read ---- */
 
-/* 1 if the share of attention that the selected entries receive can be measured: the policy must select anew for each
- * token, by a scan. */
+/* 1 if the share of attention on the selected entries can be measured. The selector must scan keys, and select anew for
+ * each token. */
 static int tells_read(const struct timeline *tl)
 {
 	const struct selector_ops *ops = tl->cache.selecting ? tl->cache.sel.ops : NULL;

@@ -23,8 +23,9 @@ struct view_work {
 	 * - with rings: pairs (layer, KV head), or whole layers; layers with a sliding window do not count;
 	 * - without rings: all pairs (layer, KV head). */
 	int32_t heads;
-	int32_t pinned, past; /* number of first tokens that are never evicted; number of tokens with KV entries */
-	uint64_t factor;      /* a token's column is token * factor >> shift */
+	/* pinned: number of first tokens that are never evicted; past: number of tokens with KV entries */
+	int32_t pinned, past;
+	uint64_t factor; /* a token's column is token * factor >> shift */
 	int shift;
 	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* number of pairs (token, head) kept in each place */
 	double ring[1 + RINGS_MOST];             /* attention mass in each place */
@@ -47,7 +48,7 @@ struct view_piece {
 };
 struct view_piece view_pieces(const struct view_work *, int32_t first, int32_t end);
 int view_piece_next(const struct view_work *, struct view_piece *);
-/* Count tokens first..end as kept in this place by all heads. */
+/* Count tokens first..end as kept in `place` (see above) by all heads. */
 void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
 /* Return heat[layer]. */
 double *view_heat_row(struct view_work *, int32_t layer);

@@ -21,8 +21,8 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* Add to to[col] how many entries of a part (a range or lists of slots) the KV heads of a layer read. Slots from
- * `limit` on are ignored. */
+/* Increase to[col] by the number of entries of a part (a range or lists of slots) that the KV heads of a layer read.
+ * Slots from `limit` on are ignored. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
