@@ -207,7 +207,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	{                                                                                                              \
 		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
-/* arguments: name, niah.listed, then from niah.hay to niah.n_asked */
+/* arguments of NIAH(): name, niah.listed, then the members of niah from `hay` to `n_asked` */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
 NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
 NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)

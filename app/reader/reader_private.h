@@ -27,7 +27,7 @@ struct aside {
 	double seconds; /* seconds that the snapshot took */
 };
 
-/* State of growing_ops. */
+/* State of the companion growing_ops. */
 struct growth {
 	struct growing text;
 	struct aside aside;

@@ -223,7 +223,7 @@ static void recall_context(void *self, struct conversation *conv, struct str *ou
 	const struct recall *r = self;
 
 	(void)conv;
-	for (size_t i = r->last.n; i--;) /* the best turn last, next to the question */
+	for (size_t i = r->last.n; i--;) /* write the best turn last, next to the question */
 		add_turn(&r->last.at[i], out);
 	if (r->last.n)
 		str_adds(out, "\n");

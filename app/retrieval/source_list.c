@@ -38,7 +38,7 @@ static void add_marked(const struct answer_source *s, struct str *out)
 {
 	size_t n = strlen(s->text), from = MIN(s->mark, n), to = MAX(from, MIN(s->mark_end, n));
 
-	if (!n) /* "weir docs rm" empties the text */
+	if (!n) /* the text is empty after "weir docs rm" */
 		return;
 	if (utf8_continues(s->text[from]) || utf8_continues(s->text[to])) /* the stored list is damaged */
 		to = from = 0;
@@ -51,7 +51,7 @@ static void add_text(const char *text, size_t most, struct str *out)
 {
 	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
 
-	if (n) /* "weir docs rm" empties the text */
+	if (n) /* the text is empty after "weir docs rm" */
 		str_addf(out, ": \"%.*s%s\"", (int)shown, text, shown < n ? "..." : "");
 }
 

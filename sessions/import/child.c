@@ -116,7 +116,7 @@ static void kill_child(struct child *c, const char *why)
 	c->why = why;
 }
 
-/* Read what the child's standard output has by now. Returns 0 at its end and on errors. */
+/* Read the bytes that are ready on the child's standard output. Returns 0 at its end and on errors. */
 static int take_output(struct child *c)
 {
 	ssize_t got;

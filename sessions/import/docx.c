@@ -12,14 +12,14 @@
 
 #define STYLES_MAX 4096
 #define NOTES_MAX  65536
-#define DEPTH_MAX  64 /* nested parts of formulas */
-#define BOXES_MAX  8  /* nested text boxes whose outer paragraph is restored */
+#define DEPTH_MAX  64 /* most nested parts of a formula */
+#define BOXES_MAX  8  /* most nested text boxes whose outer paragraph is restored */
 
 struct style {
 	char *id, *based;
 	int level;      /* heading level; 0 = not a heading */
 	int kept;       /* keep white space, as in program text */
-	long num, ilvl; /* list and list level of its paragraphs; num: 0 = no list, -1 = inherited */
+	long num, ilvl; /* list and list level of paragraphs with this style; num: 0 = no list, -1 = inherited */
 };
 struct note {
 	char kind; /* 'f': footnote, 'e': endnote */
@@ -49,7 +49,8 @@ struct docx {
 	size_t hidden;
 	int rendered_pages; /* the file contains page breaks of its last layout */
 	int page;
-	int paragraphs;                       /* number of open paragraphs: one in a text box is inside another */
+	/* number of open paragraphs: a paragraph in a text box is inside another one */
+	int paragraphs;
 	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
 	/* element name and id of the note whose text is being written */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_DEPTH_MAX 2 /* levels of DOCX files inserted in each other */
+#define CHUNK_DEPTH_MAX 2 /* most levels of DOCX files that are inserted in each other */
 
 static int ends_in(const char *name, const char *ending)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDTH 1280 /* of the window, in pixels */
+#define WIDTH 1280 /* width of the window, in pixels */
 
 /* ---- text ---- */
 

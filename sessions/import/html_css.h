@@ -70,7 +70,7 @@ struct css_compounds {
 struct css_selector {
 	size_t first, n;      /* range in css_compounds; its last compound selector is for the element itself */
 	uint32_t specificity; /* ids << 20 | classes, attributes and pseudo-classes << 10 | names */
-	uint32_t bucket;      /* css_bucket() of an id, class or name that a matching element has; 0 = of none */
+	uint32_t bucket;      /* css_bucket() of an id, class or name that a matching element has; 0 = it needs none */
 };
 
 /* Read the selector [p, end) into *s, which is zero, and append its compound selectors to *all. Returns -1, and

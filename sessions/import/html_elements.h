@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-	HTML_DEPTH = 512, /* open elements in html.frame; deeper ones change nothing about the text */
-	HTML_RANGES = 64, /* <main> elements, and <article> elements, at most; further ones are ignored */
-	HTML_COLUMNS = 64 /* columns of a table in which rowspan is followed */
+	HTML_DEPTH = 512, /* most open elements in html.frame; deeper elements do not affect the text */
+	HTML_RANGES = 64, /* most <main> elements, and most <article> elements; further ones are ignored */
+	HTML_COLUMNS = 64 /* most columns of a table for which rowspan is handled */
 };
 
 /* An open element. */
@@ -36,7 +36,7 @@ struct html_frame {
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */
 	struct html_look look; /* how its text is shown */
-	long span;             /* cell: columns that it covers */
+	long span;             /* cell: number of columns that it covers */
 };
 
 /* An open table. */

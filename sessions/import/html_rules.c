@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-	RULES_MAX = 1 << 16, /* rules of a page; further ones are ignored */
-	SELECTOR_MAX = 1000, /* bytes of a selector; longer ones are ignored */
-	NESTED_MAX = 8,      /* at-rules around a rule; rules in more at-rules are ignored */
+	RULES_MAX = 1 << 16, /* most rules of a page; further rules are ignored */
+	SELECTOR_MAX = 1000, /* most bytes of a selector; longer selectors are ignored */
+	NESTED_MAX = 8,      /* most at-rules around a rule; rules in more at-rules are ignored */
 	/* most comparisons by css_selector_matches() for one page. After that, the next TRIES_ALL rules are not
 	 * compared and count as CSS_UNSURE; all later rules are ignored */
 	TRIES_ALL = 20000000

@@ -6,8 +6,8 @@
 
 enum {
 	COMPOUNDS_MAX = 16, /* most compound selectors of one selector */
-	SIBLINGS_MAX = 100, /* elements tried for one '~' */
-	TRIES_MAX = 1000    /* comparisons of a compound selector with an element, to match one selector */
+	SIBLINGS_MAX = 100, /* most elements that are tried for one '~' */
+	TRIES_MAX = 1000    /* most comparisons of a compound selector with an element, to match one selector */
 };
 
 /* A simple selector, one condition of a compound selector: "div", ".a", "[b]" or ":not(p)". */

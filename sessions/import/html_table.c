@@ -23,7 +23,7 @@ static void skip_columns(struct html *h, struct html_grid *g)
 	}
 }
 
-/* Read rowspan or colspan; 1 if it is missing or no number. */
+/* Return the value of rowspan or colspan; 1 if the attribute is missing or no number. */
 static long span_of(const GumboNode *node, const char *name, long most)
 {
 	const char *s = html_attr(node, name);

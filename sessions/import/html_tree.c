@@ -243,7 +243,7 @@ static const char *raw_end(const char *p, const char *end, const char *name, siz
 	return end;
 }
 
-/* Return the first place of `what`, or `end`. */
+/* Return the first occurrence of `what`, or `end`. */
 static const char *find(const char *p, const char *end, const char *what)
 {
 	const char *at = p < end ? memmem(p, (size_t)(end - p), what, strlen(what)) : NULL;

@@ -182,7 +182,7 @@ void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *te
 void doc_forget_pages(struct doc *); /* delete the page marks, because it is unknown where pages begin */
 /* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
 void doc_mark_text(struct doc *);
-void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones; then sort all marks */
+void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank lines as paragraphs; then sort all marks */
 /* Bytes from .. to of a text; `to` is not included. */
 struct range {
 	size_t from, to;
@@ -290,7 +290,7 @@ struct opc {
 	const struct zip *zip;
 	struct opc_relation {
 		char *id, *type; /* type: an address that ends in "/worksheet" and the like */
-		char *target;    /* name of the entry; it may be missing */
+		char *target;    /* name of the entry; the archive may lack this entry */
 	} * relation;
 	size_t n, cap;
 };

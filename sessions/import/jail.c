@@ -27,7 +27,7 @@
 
 #include <seccomp.h>
 
-#define MEMORY_MAX  (1ull << 30) /* bytes of address space */
+#define MEMORY_MAX  (1ull << 30) /* most bytes of address space */
 #define CPU_SECONDS 30
 #define FILES_MAX   32
 
@@ -174,7 +174,7 @@ static int bind_path(const struct bound *b)
 	while (strlen(target) > 1 && target[strlen(target) - 1] == '/')
 		target[strlen(target) - 1] = 0;
 	if (!access(target, F_OK))
-		return 0; /* inside a folder that was bound already */
+		return 0; /* the path is inside a folder that was bound already */
 	snprintf(source, sizeof source, "/proc/self/fd/%d", b->fd);
 	return make_target(target, S_ISDIR(st.st_mode)) || mount(source, target, NULL, MS_BIND | MS_REC, NULL) ? -1 : 0;
 }

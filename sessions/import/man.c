@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define TITLE_WITHIN 65536 /* the title comes within these bytes; definitions of macros may be before it */
-#define WORDS_MAX    64    /* words of a macro that are read */
+#define WORDS_MAX    64    /* most words of a macro that are read */
 
 /* A part of a line. */
 struct part {

@@ -191,7 +191,7 @@ static void add_cells(struct notebook *b, struct jv root)
 
 	while (jv_next(cells, &cell, NULL))
 		add_cell(b, cell);
-	while (jv_next(sheets, &sheet, NULL)) { /* nbformat 3 */
+	while (jv_next(sheets, &sheet, NULL)) { /* in nbformat 3 the cells are in sheets */
 		cell = (struct jv){ 0 };
 		while (jv_next(jv_get(sheet, "cells"), &cell, NULL))
 			add_cell(b, cell);

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE_BYTES_MAX (128u << 10) /* most text of a page; a page of a newspaper has 40 KiB */
+#define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
 #define HYPHEN_NEAR    4096u        /* bytes before and behind a hyphen in which its compound is searched */
 #define DPI            "300"
 #define SMALL_PIXELS   "3508" /* longer side in pixels of a page that is too large at DPI; equal to A4 at 300 dpi */
@@ -269,7 +269,7 @@ static int recognise(struct ocr *o, int32_t page, int small, struct str *text, c
 	int way[2] = { -1, -1 }, rc = 1;
 	char number[16];
 
-	lseek(o->file, 0, SEEK_SET); /* all children share the file's offset */
+	lseek(o->file, 0, SEEK_SET); /* read from the beginning: all children share the file's offset */
 	snprintf(number, sizeof number, "%d", o->pdftoppm ? page : page - 1);
 	if ((o->pdftoppm && (pipe2(way, O_CLOEXEC) || start_drawing(&draw, o, number, small, way[1]))) ||
 	    start_reading(&read, o, number, o->pdftoppm ? way[0] : o->file)) {

@@ -49,7 +49,7 @@ struct ocr {
 	int32_t pages, page; /* pages to recognise, and how many of them are done */
 	int32_t n_late;      /* pages that took too long or printed too much */
 	int32_t failed;      /* the first page that could not be recognised; 0 = none */
-	char why[160];       /* why it could not be recognised, as a clause */
+	char why[160];       /* why that page could not be recognised, as a clause */
 	double seconds;      /* seconds spent on pages that were not in the kept file */
 	int32_t n_timed;
 };

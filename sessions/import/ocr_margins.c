@@ -9,13 +9,13 @@
 #include <string.h>
 
 #define NEAR         8 /* pages before and after a page that are compared with it */
-#define TIMES        3 /* least pages with the same line, or with a page number */
+#define TIMES        3 /* lines and page numbers are left out if at least this many pages have them */
 #define LETTERS_MIN  4
 #define NUMBER_CHARS 7 /* most characters of a page number: "- 123 -" */
 
 /* The first or the last line of a page. */
 struct edge {
-	size_t from, n; /* in the page's text */
+	size_t from, n; /* offset and length of the line in the page's text */
 	uint64_t hash;  /* hash of the line's letters; 0 = it has fewer than LETTERS_MIN */
 	int is_number;
 };

@@ -31,7 +31,7 @@ struct odf_flow {
 	int numbered;      /* level of a heading that gets a number before its text, such as "2.1"; 0 = no number */
 	int last_was_item, last_was_kept;
 	int break_after;
-	int frames, title; /* title: paragraphs are a slide's title */
+	int frames, title; /* title: 1 = paragraphs are a slide's title */
 	struct odf_list list[ODF_LISTS_MAX];
 	int lists;
 };

@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARGIN 0.15f /* of a page's height: the zones at its top and bottom that hold heads and feet */
+/* height of the zones at a page's top and bottom that hold heads and feet, as a share of the page's height */
+#define MARGIN 0.15f
 #define LARGE  1.25f /* lines in letters of more than this many times the usual size are no heads or feet */
-#define SAME   3.0f  /* most points that a place may differ from page to page */
+#define SAME   3.0f  /* points by which the same place may differ from page to page */
 
 /* EDGE: most rows of a margin that are examined, from the edge inwards; PIECES: most lines in these rows.
  * NEAR: how many pages before and after a page are compared with it.
@@ -45,7 +46,7 @@ struct margins {
 	struct candidate *c;
 	size_t n, cap;
 	size_t *page;      /* [n_page + 1] index of each page's first candidate */
-	uint64_t *letters; /* [n_letters] sorted hashes of the letters of all other lines */
+	uint64_t *letters; /* [n_letters] sorted hashes of the letters of all lines that are no candidates */
 	size_t n_letters;
 };
 

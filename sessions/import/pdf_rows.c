@@ -42,7 +42,8 @@ enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 /* A table of the page. */
 struct grid {
 	struct pdf_box box;
-	uint32_t first; /* index in pdf.piece of its first piece: all its rows are written there */
+	/* index in pdf.piece of the table's first piece; all rows of the table are written at its place */
+	uint32_t first;
 };
 
 /* A line to be written: one part, or several that are joined. */

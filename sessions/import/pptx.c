@@ -19,7 +19,7 @@ enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
 struct pptx {
 	struct writer *w;
 	struct zip zip;
-	struct opc parts;    /* of the presentation */
+	struct opc parts;    /* the parts that the presentation names */
 	unsigned char *done; /* [zip.n] 1: the entry is a slide that was read */
 	size_t slides, hidden, missing;
 	struct err why; /* why a slide is damaged */

@@ -241,7 +241,7 @@ static int is_nowhere(const char *word)
 	for (size_t i = 0; i < LEN(words); i++)
 		if (!strcmp(word, words[i]))
 			return 1;
-	/* properties of a formula */
+	/* a word such as \mfPr begins properties of a formula */
 	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;
 }
 

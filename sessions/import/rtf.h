@@ -59,7 +59,7 @@ struct rtf {
 	/* The paragraph and its surroundings. */
 	int begun, heading, level, in_table, program, kept, last_was_item, last_was_kept;
 	struct str label;     /* label of the list item that begins */
-	int table, row, cell; /* 1: open */
+	int table, row, cell; /* 1: a table, row, cell is open */
 	size_t note, comments;
 	struct form_field form; /* the form field whose instruction is being read */
 	/* saved while a note is read */

@@ -16,7 +16,7 @@
 struct subtitles {
 	struct writer *w;
 	struct str paragraph, last;
-	double begin, end; /* seconds: begin of the paragraph, end of its last cue */
+	double begin, end; /* seconds: beginning of the paragraph, end of its last cue */
 	int open, rolling; /* rolling: 1 = cues repeat the last line of the cue before */
 };
 
@@ -251,9 +251,9 @@ int subtitles_import(const char *p, size_t n, struct doc *d, struct err *e)
 		} else if (!r.n) {
 			skip = 0;
 		} else if (read_dialogue(&b, r) || (following.n && read_times(following, &begin, &end))) {
-			; /* the number of a cue stands before its times */
+			; /* skip the number of a cue, which stands before its times */
 		} else if (blank && b.rolling) {
-			skip = 1; /* the name of a cue, a comment or a style sheet */
+			skip = 1; /* skip the name of a cue, a comment or a style sheet */
 		} else if (b.open && !skip) {
 			add_line(&b, r.s, r.n);
 		}

@@ -16,16 +16,17 @@
 
 struct cell {
 	int32_t row, column; /* from 1 */
-	size_t at;           /* offset of its text in xlsx.text; the text ends where the next cell's begins */
+	/* offset of the cell's text in xlsx.text; the text ends where the next cell's text begins */
+	size_t at;
 };
 
 struct xlsx {
 	struct writer *w;
 	struct zip zip;
-	struct opc parts; /* of the workbook */
+	struct opc parts; /* the parts that the workbook names */
 	struct xlsx_styles styles;
 	struct str strings; /* the texts that cells share, one behind the other */
-	size_t *string;     /* [n_string] offsets in strings where they begin */
+	size_t *string;     /* [n_string] offset in `strings` at which each text begins */
 	size_t n_string, string_cap;
 	struct str hidden;                                      /* names of hidden sheets */
 	unsigned char *done;                                    /* [zip.n] 1: the entry is a sheet that was read */

@@ -7,7 +7,7 @@
 /* How a number format shows a number. ELAPSED: hours may exceed 24. */
 enum xlsx_look { XLSX_NUMBER, XLSX_PERCENT, XLSX_DATE, XLSX_TIME, XLSX_DATE_TIME, XLSX_ELAPSED };
 
-/* Looks of cells by style. */
+/* How cells of each style show numbers. */
 struct xlsx_styles {
 	unsigned char *look; /* [n] enum xlsx_look by the index of a cell's style */
 	size_t n, cap;

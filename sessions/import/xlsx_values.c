@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FORMATS_MAX    65536
-#define DAY_MAX        2958465 /* 9999-12-31 */
+#define DAY_MAX        2958465 /* number of the day 9999-12-31 */
 #define DAYS_BEFORE    25569   /* days from 1899-12-30 to 1970-01-01 */
 #define DAYS_OF_1904   1462    /* days from 1899-12-30 to 1904-01-01 */
 #define SECONDS_OF_DAY 86400
@@ -62,7 +62,7 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 	return time ? XLSX_TIME : percent ? XLSX_PERCENT : XLSX_NUMBER;
 }
 
-/* Number formats that files name by their number alone. */
+/* Return the look of a number format that files name by its number alone. */
 static enum xlsx_look builtin_look(long id)
 {
 	if (id == 9 || id == 10)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define VACUUM_PAGES 4096 /* most pages returned to the file system after a deletion: 16 MiB, to bound the time */
-#define READERS_MS   200  /* how long a checkpoint waits for readers */
+#define READERS_MS   200  /* milliseconds that a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPEN_MS     5000        /* how long to wait for a process that is opening the store */
+#define OPEN_MS     5000        /* milliseconds to wait for a process that is opening the store */
 #define CHECK_WHOLE (128 << 20) /* a chat.db of more bytes is checked only in part, to bound the time */
 
 /* ---- the format ---- */

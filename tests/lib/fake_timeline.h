@@ -73,7 +73,7 @@ static inline size_t fake_row(const struct timeline *tl)
 
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 
-/* Return a hash of tokens 0 .. n and their marks. */
+/* Return a hash of the first n tokens and their marks. */
 static inline uint64_t fake_state(const struct timeline *tl, size_t n)
 {
 	uint64_t h = tl->seed;

@@ -76,7 +76,7 @@ static inline int allocated_too_much(size_t file_size)
 
 /* ---- parsing ---- */
 
-/* Parse an exact copy; if that succeeds, read all of it. */
+/* Parse a copy of exactly n bytes. If that succeeds, read all of it. */
 static inline int parse_copy(const void *bytes, size_t n, struct err *e)
 {
 	char *exact = malloc(n ? n : 1);

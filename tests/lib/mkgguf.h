@@ -63,7 +63,7 @@ static inline void put_f64(struct str *b, double v)
 	put_le(b, u, 8);
 }
 
-/* Append a string of any bytes. */
+/* Append a GGUF string, which may have any bytes. */
 static inline void put_bytes(struct str *b, const void *p, size_t n)
 {
 	put_u64(b, n);

@@ -95,7 +95,7 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 				str_adds(out, " a\n");
 			}
 		return "100 quotes in each other";
-	case 3: /* one word with a hash before it, then nothing but words */
+	case 3: /* a heading, then lines of words without a blank line */
 		str_adds(out, "# head\n");
 		while (out->n < n)
 			str_adds(out, "line of text\n");

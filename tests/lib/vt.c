@@ -155,7 +155,7 @@ static void vt_erase(struct vt *v, int y, int from, int to)
 	}
 }
 
-/* Scroll the rows from `top` to the end of the region up by n; n < 0: down. */
+/* Scroll the rows from `top` to the end of the scrolling region: up by n rows, or down if n < 0. */
 static void vt_scroll(struct vt *v, int top, int n)
 {
 	struct vt_cell *from = v->cell + top * v->w;

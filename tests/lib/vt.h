@@ -30,7 +30,7 @@ struct vt {
 	int wraps;       /* the next character begins a new line */
 	int top, bottom; /* first row of the scrolling region, and the row below its last row */
 	int saved_x, saved_y;
-	/* erasing fills with the background colour; insert mode; automatic margins off */
+	/* 1 = erasing fills with the background colour; insert mode is on; automatic margins are off */
 	int bce, insert, no_margin;
 	int alternate, paste, mouse, frame, hidden; /* 1 = the mode is on */
 	int frames;                                 /* number of marked frames */

@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_clean.c - cleaning of logs (escape sequences, overstrikes, progress lines, NULs), and
- * addresses of pictures. */
+ * of addresses that hold pictures. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 

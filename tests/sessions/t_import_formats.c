@@ -912,7 +912,7 @@ TEST(declared_encodings)
 	CHECK_STR(d.text.p, "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
 	CHECK_STR(d.encoding, "Windows-1251");
 	doc_free(&d);
-	/* Valid UTF-8 that is declared as another encoding. */
+	/* Valid UTF-8 is taken for UTF-8, even if another encoding is declared. */
 	text("x.html", "<meta charset=ISO-8859-1><p>\xce\xb1\xce\xb2\xce\xb3", &d);
 	CHECK_STR(d.text.p, "\xce\xb1\xce\xb2\xce\xb3");
 	doc_free(&d);

@@ -390,7 +390,7 @@ TEST(main_text)
 	doc_free(&d);
 	becomes("<p>before</p><main>short</main>", "before\n\nshort");
 	becomes("<p>a<article>short</article>", "a\n\nshort");
-	/* A page that is mostly navigation keeps it. */
+	/* The navigation of a page is kept if it is most of the page. */
 	snprintf(html, sizeof html, "<nav>%s</nav><p>x</p>", text);
 	page(html, &d);
 	CHECK_INT(d.text.n, 303);
