@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""tests/measure/causal.py SQUAD.json ESSAYS.json FOLDER [WEIR OPTIONS...] - does an answer rest on the source that is named first?
+"""tests/measure/causal.py SQUAD.json ESSAYS.json FOLDER [WEIR OPTIONS...] - tests whether an answer rests on the source
+that is named first.
 
-Each question of SQuAD is asked three times, greedily, with WEIR (default ./weir): about a text of six paragraphs of different articles, one of
-which answers it; about the same text where the bytes of source [1] are replaced by other prose; and where as many bytes at source [2] are.
-Counted, with the first source masked and with the other one: answers that have less than half of their words in common with the answer of
-the whole text, and answers that no longer hold an accepted one, of those that did.  N (default 120) and SEED are taken from the
-environment."""
+Each question of SQuAD is asked three times, greedily, with WEIR (default ./weir): about a text of six paragraphs of
+different articles, one of which answers the question; about the same text with the bytes of source [1] replaced by
+other prose; and about the same text with as many bytes at source [2] replaced.
+For each of the two replacements are counted: the answers that have less than half of their words in common with the
+first answer; and, of the first answers that hold an accepted answer, those that no longer hold one.
+The environment sets the number of questions, N (default 120), and SEED.
+"""
 import json, os, random, re, subprocess, sys
 
 squad, essays, folder, options = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
@@ -23,7 +26,7 @@ def words(text):
 
 
 def same(a, b):
-    """At least half of the words in common (F1)."""
+    """Tell whether two answers have at least half of their words in common (F1)."""
     a, b = words(a), words(b)
     common = sum(min(a.count(w), b.count(w)) for w in set(a))
     return a == b or 4 * common >= len(a) + len(b)
@@ -41,7 +44,7 @@ def text_for(article, paragraph):
 
 
 def masked(text, a, b):
-    """Prose in place of the bytes, of the same length, the paragraphs' ends kept."""
+    """Replace the bytes from a to b by prose of the same length. Ends of paragraphs are kept."""
     at = rand.randrange(len(prose) - (b - a))
     other = bytearray(prose[at:at + b - a])
     for i in range(a, b):
@@ -61,7 +64,7 @@ def ask(question, text):
 
 
 def mend(text, a, b):
-    """The region without cut characters."""
+    """Extend the region from a to b so that it cuts no character."""
     while b < len(text) and text[b] & 0xc0 == 0x80:
         b += 1
     while a > 0 and text[a] & 0xc0 == 0x80:
@@ -78,12 +81,14 @@ def main():
         text = text_for(article, paragraph)
         d = ask(q["question"], text)
         if len(d["passages"]) < 2 or not d["text"].strip():
-            other += 1   # no two sources are named
+            other += 1   # fewer than two sources are named
             continue
         n += 1
         a, b = mend(text, *d["passages"][0]["bytes"])
         c = d["passages"][1]["bytes"][0]
-        # As many bytes that begin at the second source, or end at its end where the text or the first source is in the way.
+        # A region of as many bytes as the first source: it begins where the second source begins, or ends where that ends, or
+        # lies at the beginning or the end of the text. The first of these that is inside the text and does not overlap the
+        # first source is used.
         regions = [mend(text, x, x + b - a) for x in (c, d["passages"][1]["bytes"][1] - (b - a), 0, len(text) - (b - a))
                    if 0 <= x and x + b - a <= len(text) and (x >= b or x + b - a <= a)]
         if not regions:

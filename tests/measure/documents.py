@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""tests/measure/documents.py FOLDER [WEIR] - how well documents are imported: every file under FOLDER, against a second extractor.
+"""tests/measure/documents.py FOLDER [WEIR] - measures how well documents are imported: every file under FOLDER is
+compared with what a second extractor makes of it.
 
-One line a file, then a table by format: files, character F1 (median, least), pages and headings found, seconds and MiB at the most.
-The second extractors: mutool or pdftotext -layout for PDF, w3m for HTML, pandoc for EPUB and DOCX, iconv for text; a format whose
-extractor is missing has no F1.  Character F1: runs of five letters and digits that both texts have, white space and signs apart.
-V=1 names what only one of the texts has.
+Prints a line for each file, then a table by format: number of files, character F1 (median and least), pages and headings
+found, seconds, and the most MiB of memory.
+The second extractor is mutool or pdftotext -layout for PDF, w3m for HTML, pandoc for EPUB and DOCX, iconv for text. A
+format whose extractor is missing has no F1. Character F1 compares runs of five letters and digits; white space and signs
+are ignored. With V=1, runs that only one of the two texts has are printed.
 """
 import collections, json, os, re, resource, statistics, subprocess, sys, tempfile, time, unicodedata
 
@@ -20,7 +22,7 @@ def output(*command, stdin=None):
 
 
 def encoding(path, data):
-    """The encoding of a plain text: a byte order mark, the file's name (x.koi8-r.txt), or UTF-8."""
+    """Return the encoding of a plain text: by its byte order mark, by the file's name (x.koi8-r.txt), or UTF-8."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     word = re.search(r"\.(koi8-r|koi8-u|euc-jp|euc-kr|shift_jis|big5|gb18030|iso-8859-\d+|windows-\d+|cp\d+)\.", os.path.basename(path).lower())
@@ -28,7 +30,7 @@ def encoding(path, data):
 
 
 def second(path, kind):
-    """The text by another extractor, or None."""
+    """Return the text that another extractor makes of the file, or None."""
     if kind == "pdf":
         return output("mutool", "draw", "-q", "-F", "txt", "-o", "-", path) or output("pdftotext", "-layout", path, "-")
     if kind == "html":

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""tests/measure/folder.py TEXT [FILES] [BYTES] [WEIR] - a folder of many files: 10,000 of 5,000 bytes, unless said otherwise.
+"""tests/measure/folder.py TEXT [FILES] [BYTES] [WEIR] - measures a folder of many files: 10,000 files of 5,000 bytes if
+FILES and BYTES are not given.
 
-The files are sentences of TEXT in random order, each with one sentence of its own that a question asks for.  One line for each step:
-seconds, seconds of processor time, MiB at the most: the folder is opened and a question answered; the session is opened again, and an
-empty one for comparison; a question is asked; one file is changed and asked for; all are touched; one in ten is changed.
-WEIR_ENCODER=off leaves the text encoder out, which computes no vectors for more than 40,000 passages in any case.
+The files have sentences of TEXT in random order. Each file also has one sentence of its own, which a question asks for.
+For each step a line is printed: seconds, seconds of processor time, and the most MiB of memory. The steps: open the
+folder and answer a question; open the session again; open an empty session, for comparison; ask a question; change one
+file and ask for it; change the times of all files; change one file in ten.
+With WEIR_ENCODER=off the text encoder is left out. It computes no vectors for more than 40,000 passages in any case.
 """
 import os, random, re, resource, shutil, subprocess, sys, tempfile, time
 

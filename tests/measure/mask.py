@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What training under the mask of `recycled` gains (weir train --mask): three arms on equal data, every policy on the same windows of a text
-that no arm saw, and their differences, paired over the windows.
+"""Measures what training under the mask of `recycled` gains (weir train --mask). Three arms are compared: every policy
+runs on the same windows of a text that no arm was trained on, and the differences are paired over the windows.
 
     tests/measure/mask.py [--weir ./weir] [--out build/mask] [--windows 204] [--fixed 512] [--scored 50] HELD TEXT ...
 
-The arms are the model as it is, a LoRA adapter trained under full attention, and one trained under the mask, both on the texts.  A window has
-`fixed` tokens that are read under full attention and `scored` that come one at a time under a policy; k is an eighth of `fixed`.  Adapters and results stay in
---out: a run that was stopped goes on.  -m and the threads are those of the environment (WEIR_MODEL, WEIR_THREADS)."""
+The arms are the model as it is, a LoRA adapter trained under full attention, and one trained under the mask. Both
+adapters are trained on the texts. A window has `fixed` tokens that are read under full attention, and `scored` tokens
+that are computed one at a time under a policy; k is an eighth of `fixed`. Adapters and results stay in --out, so a run
+that was stopped can be continued. The model and the threads are those of the environment (WEIR_MODEL, WEIR_THREADS).
+"""
 import argparse
 import json
 import math
@@ -47,7 +49,7 @@ def adapter(arm):
 
 
 def losses(arm):
-    """Nats a token of every window, by policy."""
+    """Return the loss of every window in nats per token, by policy."""
     args = ["eval", "ppl", o.held, "--tokens", window * o.windows, "--window", window, "--last", o.scored, "--curve", o.scored,
             "--resume", f"{o.out}/{arm}.finished", "--json", "-q"]
     for kv in KVS:

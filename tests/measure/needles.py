@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""tests/measure/needles.py BOOKS FOLDER [WEIR] - is the passage that answers found and named in every format of documents?
+"""tests/measure/needles.py BOOKS FOLDER [WEIR] - tests whether the passage that answers is found and named, in documents of
+every format.
 
-Makes documents of the prose in BOOKS (*.txt), each with one made-up sentence (the needle) at a random place, in every format, half of
-them short enough for the context of the default model (--docs whole) and half many times longer (searched), puts the question to
-weir, and counts: the needle is in the first passage and in its quoted sentence; the page and the heading are right; the answer's
-attention is highest on the needle's paragraph (documents that fit).  Documents stay in FOLDER.
-N documents a format and length (default 10) and SEED are taken from the environment.  Needs reportlab, python-docx and ebooklib.
+Makes documents of the prose in BOOKS (*.txt) in every format. Each has one made-up sentence (the needle) at a random
+place. Half of the documents fit the context of the default model (--docs whole); the others are many times longer and
+are searched. weir is asked for the needle. Counted are the documents for which the needle is in the first passage; is in
+the quoted sentence of that passage; has the right page; has the right heading; and, if the document fits, is in the
+paragraph with the most attention of the answer. Documents stay in FOLDER.
+The environment sets the number of documents for each format and length, N (default 10), and SEED. Needs reportlab,
+python-docx and ebooklib.
 """
 import collections, glob, gzip, html, json, os, random, re, subprocess, sys
 
@@ -13,7 +16,7 @@ books, folder, weir = sys.argv[1], sys.argv[2], os.path.abspath(sys.argv[3] if l
 each, rand = int(os.environ.get("N", 10)), random.Random(int(os.environ.get("SEED", 1)))
 os.makedirs(folder, exist_ok=True)
 
-# Sentence, question, answer: the question uses other words than the sentence where it can.
+# Pairs of a sentence and its question. The question has other words than the sentence where that is possible.
 THINGS = ["copper kettle", "walnut cabinet", "blue lantern", "iron gate", "brass telescope", "wicker basket", "silver whistle", "oak ladder",
           "marble bust", "leather satchel", "tin trumpet", "glass decanter"]
 PLACES = ["Harwick", "Dunmore", "Eastlea", "Portallan", "Greyfield", "Millbrook", "Thornby", "Ravensea", "Kilmarten", "Oldbury", "Westerholt", "Carrowmore"]
@@ -27,13 +30,13 @@ NEEDLES = [
 ]
 
 
-# Books whose paragraphs are apart.
+# Only books with blank lines between the paragraphs are used.
 TEXTS = [t for t in (open(b, encoding="utf-8", errors="replace").read().replace("\r", "") for b in sorted(glob.glob(os.path.join(books, "*.txt"))))
          if t.count("\n\n") > 200]
 
 
 def chapters(want):
-    """Chapters of (title, paragraphs) from a place in a book, so many bytes in all."""
+    """Return chapters (title, paragraphs) from a random place in a book, with `want` bytes in all."""
     text = rand.choice(TEXTS)
     paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", text)]
     paragraphs = [p for p in paragraphs if 150 < len(p) < 2500 and not p.isupper()]
@@ -191,7 +194,7 @@ def main():
 
 
 def right_place(passage, path, sentence):
-    """The bytes of the first passage hold the needle."""
+    """Tell whether the bytes of the first passage contain the needle."""
     r = subprocess.run([weir, "inspect", "document", path], capture_output=True, stdin=subprocess.DEVNULL)
     a, b = passage["bytes"]
     return " ".join(sentence.split())[:40] in " ".join(r.stdout[a:b].decode("utf-8", "replace").split())

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""tests/measure/read.py TEXT [WEIR OPTIONS...] - does `weir read` keep its speed and memory to the end of a book?
+"""tests/measure/read.py TEXT [WEIR OPTIONS...] - tests whether `weir read` keeps its speed and memory to the end of a
+book.
 
-Reads TEXT to its end with WEIR (default ./weir) and prints, for each tenth of it, tokens, tokens a second, the processor's seconds for 1,000
-tokens (which other jobs on the machine change less) and the resident memory of the process in MiB (the largest of the samples in that
-tenth)."""
+Reads TEXT to its end with WEIR (default ./weir). For each tenth of the text are printed: tokens; tokens per second;
+seconds of processor time for 1,000 tokens, which other programs affect less; and the resident memory of the process in
+MiB, the largest of the samples in that tenth.
+"""
 import os, re, subprocess, sys, threading, time
 
 weir = os.environ.get('WEIR', './weir')
@@ -30,7 +32,7 @@ print('| tenth | tokens | tokens a second | CPU s for 1,000 | MiB |\n|---|---|--
 
 
 def cpu():
-    """Seconds that the process has computed, all threads."""
+    """Return the processor time of the process in seconds, all threads together."""
     try:
         with open(f'/proc/{run.pid}/stat') as f:
             field = f.read().rsplit(')', 1)[1].split()

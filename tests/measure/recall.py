@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""tests/measure/recall.py - does a conversation remember what its cache has evicted?
+"""tests/measure/recall.py - tests whether a conversation remembers what its cache has evicted.
 
     tests/measure/recall.py [--seed N] [--tokens N] [--weir ./weir] [-- OPTIONS of weir]
 
-100 facts are told at the start of a conversation, which then grows to so many tokens by paragraphs of encyclopedia articles. At its end comes
-a question about each fact, then ordinary questions that ask about nothing evicted: each recall for one of them is a false one. Facts and paragraphs are
-made from ../shared/data/ruler; without these files there is nothing to measure. The thresholds of app/retrieval/recall.c were chosen
-on seeds 1 and 2; every other seed is a fresh one."""
+100 facts are told at the beginning of a conversation, which then grows to --tokens tokens by paragraphs of encyclopedia
+articles. At its end a question about each fact is asked. Then follow questions about nothing that was evicted: a recall
+for one of these is a false one. Facts and paragraphs are made from ../shared/data/ruler; without these files nothing is
+measured. The thresholds of app/retrieval/recall.c were chosen on seeds 1 and 2, so use other seeds to judge them.
+"""
 import argparse, json, os, random, re, subprocess, sys, time
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../shared/data/ruler/')
 NAMES = 'Anna Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karin Leon Marta Nils Olga Pavel Rosa Stefan Tilda Viktor'.split()
 CITIES = 'Lisbon Oslo Prague Vienna Dublin Madrid Athens Zurich Kyoto Quito Nairobi Hanoi Boston Turin Geneva Leeds Porto Riga'.split()
 MONTHS = 'January February March April May June July August September October November December'.split()
-# What is told, what is asked, and the words that the answer must hold.
+# The sentence that is told, the question, and the words that the answer must contain.
 PERSONAL = [
     ('By the way, my {r} {N} works as a {x} in {c}.', 'What is the job of my {r} {N}?', '{x}'),
     ('My {r} {N} was born on {d}.', 'When is the birthday of my {r} {N}?', '{d}'),
@@ -70,7 +71,7 @@ def personal_facts(rng, n):
 
 
 def article_facts(rng, articles, n):
-    """Sentences of articles with a question that people wrote about each."""
+    """Return sentences of articles, each with a question that people wrote about it."""
     out, seen = [], set()
     for article in articles:
         for p in article['paragraphs']:
@@ -107,7 +108,7 @@ class Talk:
         return answer
 
     def processor(self):
-        """Seconds of all threads, in the program and for it."""
+        """Return the processor time of all threads in seconds, in user mode and in the kernel."""
         field = open('/proc/%d/stat' % self.weir.pid).read().rsplit(')', 1)[1].split()
         return (int(field[11]) + int(field[12])) / os.sysconf('SC_CLK_TCK')
 
@@ -118,7 +119,7 @@ class Talk:
 
 
 class Rate:
-    """Speed over the last turns.  Other jobs on the machine change tokens a second; seconds of the processor they hardly change."""
+    """Speed over the last turns: tokens per second, and processor time, which other programs affect less."""
 
     def __init__(self, talk):
         self.talk, self.turns = talk, []
@@ -217,13 +218,13 @@ def main():
             q, about = q if isinstance(q, tuple) else (q, '')
             a = talk.say(q)
             seconds.append(a['recall_s'])
-            # What has meanwhile been evicted of the paragraph asked about is no false recall.
+            # If the paragraph that is asked about was evicted meanwhile, to recall a part of it is right.
             bad = any(not r['question'] or r['question'] not in about for r in a['recalled'])
             false += bad
             if args.verbose and bad:
                 print('#', name, '|', q, '|', a['recalled'])
         print('| %s | %d | %d (%.1f %%) |' % (name, len(questions), false, 100 * false / max(1, len(questions))))
-        if not about:   # the last turns may be evicted by now: to recall them is right
+        if not about:   # questions about the last turns are left out: these may be evicted by now
             total, wrong = total + len(questions), wrong + false
     print('| all | %d | %d (%.1f %%) |' % (total, wrong, 100 * wrong / total))
 

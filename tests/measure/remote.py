@@ -1,8 +1,10 @@
-"""What weir adds to a token of a server, and whether a long answer makes it grow: python3 tests/measure/remote.py [WEIR]
+"""Measures how much later tokens of a server leave weir than they were sent, and whether weir's memory grows with a long
+answer: python3 tests/measure/remote.py [WEIR]
 
-A server on this machine sends 500 tokens, one each 10 ms, each with the time at which it was sent.  They are read from a socket as they are,
-and from weir's standard output; the differences are printed in ms (median, 99 %, most).  Then answers of 1,000 and 10,000 tokens without
-a pause, with weir's largest memory."""
+A server on this machine sends 500 tokens, one every 10 ms, each with the time at which it was sent. They are read once
+from the socket and once from weir's standard output; the delays are printed in ms (median, 99 %, most). Then answers of
+1,000 and 10,000 tokens are sent without a pause, and weir's largest memory is printed.
+"""
 import http.server, json, os, socket, subprocess, sys, threading, time
 
 weir = sys.argv[1] if len(sys.argv) > 1 else "./weir"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""tests/measure/scans.py - how much of a scanned document is recognised.
+"""tests/measure/scans.py - measures how much of a scanned document is recognised.
 
     tests/measure/scans.py --weir ./weir --pages 50 TEXT         prints "50 pages, F1 least .97, mean .99, 150 s"
     tests/measure/scans.py --pages 3 --keep scan.pdf TEXT        only makes the scanned PDF
 
-TEXT is set in pages of 46 lines, which pdftoppm draws at 300 dpi; a PDF of these pictures is the document. F1 is that of
-the words of each page without punctuation, in any order. Needs pdftoppm and tesseract."""
+TEXT is set in pages of 46 lines, which pdftoppm draws at 300 dpi. The document is a PDF of these pictures. F1 compares
+the words of each page, without punctuation and in any order. Needs pdftoppm and tesseract.
+"""
 import argparse, collections, json, re, subprocess, sys, tempfile, textwrap, time, zlib
 
 LINES, COLUMNS = 46, 84
@@ -29,7 +30,8 @@ def stream(head, data):
 
 
 def write_pages(path, contents, resources, more):
-    """contents: a page's stream each. resources(i): its resources. more: objects after the pages', from number 3 + 2n."""
+    """Write a PDF. contents: the stream of each page. resources(i): the resources of page i. more: further objects, which
+    follow the objects of the pages and are numbered from 3 + 2n on, n being the number of pages."""
     n = len(contents)
     kids = b" ".join(b"%d 0 R" % (3 + 2 * i) for i in range(n))
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, n)]
@@ -50,7 +52,7 @@ def set_text(path, pages):
 
 
 def draw(path, n):
-    """The page as width, height and grey values, drawn by pdftoppm."""
+    """Let pdftoppm draw a page. Returns its width, height and grey values."""
     pgm = subprocess.run(["pdftoppm", "-r", "300", "-gray", "-f", str(n), "-l", str(n), path], check=True,
                          stdout=subprocess.PIPE).stdout
     head, size, _, grey = pgm.split(b"\n", 3)

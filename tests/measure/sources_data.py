@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""tests/measure/sources_data.py SQUAD.json HOTPOT.json ESSAYS.json OUT - documents and questions for tests/measure/sources.
+"""tests/measure/sources_data.py SQUAD.json HOTPOT.json ESSAYS.json OUT - makes documents and questions for
+tests/measure/sources.
 
-Writes OUT/NAME.md and OUT/NAME.tsv for each of four documents: squad-70k, squad-500k, hotpot-70k and hotpot-500k.  A line of the table:
-half (a or b), kind (one, two or none: paragraphs that the answer needs), the places in the document that are wanted ("FROM-TO FROM-TO",
-bytes), the accepted answers with | between them, the question.  squad-*: every other article is in the document; questions about the
-others cannot be answered.  FROM-TO is a paragraph: the one the question was written for, or those of the supporting facts.
-NAME-follow.tsv of the SQuAD ones: questions that lean on the one before them, which stands with its answer in two more columns.  They are
-made of two questions about a paragraph: names that both have are "it" or "its" in the second."""
+Writes OUT/NAME.md and OUT/NAME.tsv for each of four documents: squad-70k, squad-500k, hotpot-70k and hotpot-500k. Each
+line of the table has five columns: half (a or b); kind (one, two or none: number of paragraphs that the answer needs);
+the places of these paragraphs in the document ("FROM-TO FROM-TO", in bytes); the accepted answers with | between them;
+the question.
+squad-*: the paragraph is the one for which the question was written. Every second article is in the document; questions
+about the other articles cannot be answered. hotpot-*: the paragraphs are those of the supporting facts.
+NAME-follow.tsv of the SQuAD documents: questions that refer to the question before them, which is with its answer in two
+more columns. Each is made of two questions about one paragraph: names that both questions have become "it" or "its" in
+the second question.
+"""
 import json
 import os
 import random
@@ -36,7 +41,7 @@ def clean(text):
 
 
 def follow(before, question):
-    """The second question without the names that the first one has, or None."""
+    """Replace the names in the second question that the first one has, too, by "it". None: there are no such names."""
     names = {w.rstrip("'s").strip('?,.').lower() for w in before.split()[1:] if w[:1].isupper() or w[:1].isdigit()}
     out, left = [], 0
     for i, w in enumerate(question.split()):
@@ -67,7 +72,7 @@ def essays(path):
 
 
 def squad_blocks(data, rows, number):
-    """One block of paragraphs for each article that is in the document."""
+    """Return a block of paragraphs for each article that is in the document."""
     for i, article in enumerate(data):
         block = [('# ' + article['title'].replace('_', ' '), [])]
         for p in article['paragraphs']:

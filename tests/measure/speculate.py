@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""tests/measure/speculate.py - what guessed tokens gain (weir --speculate), and that they change nothing.
+"""tests/measure/speculate.py - measures what guessed tokens gain (weir --speculate), and checks that they change nothing.
 
     tests/measure/speculate.py [--weir ./weir] [--before PROGRAM] [--rounds N] [--cpu] [-- OPTIONS of weir]
 
-40 prompts: lists and quotations of a text, questions about it, summaries, and stories without a text. Each is answered with and without
-guessing, N times by turns; all answers must have the same tokens. Prints the median of the ratio of decode speeds by kind of prompt.
---before: an earlier weir guesses in the same turns, and has lines of its own. --cpu: decode speed is that of one thread by its processor
-time, less the least time of an answer of one token; other programs disturb it less, but one round is too few."""
+There are 40 prompts: lists and quotations of a text, questions about it, summaries, and stories without a text. Each is
+answered with and without guessing, by turns, N times; all answers must have the same tokens. Prints the median ratio of
+decode speeds for each kind of prompt.
+--before: an earlier weir takes part in the same turns, and has lines of its own. --cpu: run with one thread, and compute
+the decode speed from the processor time, less the least time of an answer of one token. Other programs affect this
+figure less, but one round is too few.
+"""
 import argparse, json, os, resource, statistics, subprocess, sys, tempfile
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../shared/data/ruler/squad-open.json')
@@ -33,7 +36,7 @@ def cpu_seconds():
 
 
 def answer(args, program, prompt, path, speculate, length=200):
-    """The answer as JSON, and the processor time that it took."""
+    """Return the answer as JSON, and the processor time that it took."""
     command = [program, '-p', prompt] + ([path, '--docs', 'whole'] if path else []) + ['--json', '-q', '--private', '-n', str(length), '--loops', 'stop',
                                                                                      '--speculate', speculate] + (['-t', '1'] if args.cpu else []) + args.options
     start = cpu_seconds()
@@ -44,7 +47,8 @@ def answer(args, program, prompt, path, speculate, length=200):
 
 
 def measured(args, ways, prompt, path):
-    """By way, without guesses first: the last answer, and the median of decode speeds. None: the answer is too short to be measured."""
+    """Return the last answers and the medians of decode speeds, each as a list by way; the first way is without guesses.
+    None: the answer is too short to be measured."""
     speeds, answers, first = [[] for _ in ways], [None] * len(ways), []
     for _ in range(args.rounds):
         if args.cpu:

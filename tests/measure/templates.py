@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""tests/measure/templates.py MODEL FOLDER... [--weir PROGRAM] - chat templates of the wild, against Jinja2.
+"""tests/measure/templates.py MODEL FOLDER... [--weir PROGRAM] - compares chat templates found in the wild with Jinja2.
 
-Every *.jinja under the folders, each text once, renders six conversations with `weir inspect chat` and with Jinja2 as transformers sets it
-up; the bytes must be the same, and where Jinja2 refuses, weir must refuse (exit 3).  A template that differs is named with its first
-difference; the last line counts.  Exit 1: one differs.  MODEL only lends its file: --chat-template replaces what is in it.  strftime_now is
-left to the clock: a template that prints the time of day may differ once at a full minute.  Where Jinja2 writes nothing of a content that is
-a plain text, it gets the list of one part that weir gives the template then; where an answer without reasoning is wanted from a template
-with channels, weir adds the head of the channel of answers.
+Every distinct *.jinja under the folders renders six conversations, with `weir inspect chat` and with Jinja2 as
+transformers configures it. The bytes must be equal; where Jinja2 refuses, weir must refuse, too (exit 3). A template that
+differs is named with its first difference. The last line counts the templates. Exit 1: at least one differs. Of MODEL
+only the file is needed: --chat-template replaces its template. strftime_now reads the clock, so a template that prints
+the time of day may differ once at a full minute.
+Two differences are wanted. Where Jinja2 writes nothing of a content that is a plain text, the content is given to Jinja2
+as a list of one part, as weir does for such templates. Where an answer without reasoning is wanted from a template with
+channels, weir adds the head of the channel of answers.
 
-Measured on 201 templates that are not among llama.cpp's present ones: of axolotl 0.19.0 and trl 1.16.0 (wheels), and every version in the
-history of github.com/ngxson/llama.cpp and github.com/chujiezheng/chat_templates; and on 603 of August 2026, every version in the history of
-ikawrakow/ik_llama.cpp, google/minja, huggingface/trl, huggingface/huggingface.js (most of its 182 are tests of an interpreter), axolotl-ai-cloud/axolotl,
-contrapuntal/chat-template-patches and HarryMayne/qwen_3_chat_templates; and on 85 of the source packages vllm 0.5.0 to 0.33.0 and sglang 0.4.0 to
-0.5.9: all the same.  None of them is kept here.
+Measured on 201 templates that are not among llama.cpp's present ones: of axolotl 0.19.0 and trl 1.16.0 (wheels), and
+every version in the history of github.com/ngxson/llama.cpp and github.com/chujiezheng/chat_templates. Measured on 603 of
+August 2026: every version in the history of ikawrakow/ik_llama.cpp, google/minja, huggingface/trl,
+huggingface/huggingface.js (most of its 182 are tests of an interpreter), axolotl-ai-cloud/axolotl,
+contrapuntal/chat-template-patches and HarryMayne/qwen_3_chat_templates. Measured on 85 of the source packages vllm 0.5.0
+to 0.33.0 and sglang 0.4.0 to 0.5.9. None of them differs. The templates are not kept here.
 """
 import argparse, datetime, glob, hashlib, json, os, subprocess, sys, tempfile
 
@@ -61,7 +64,7 @@ def environment():
 
 
 def by_jinja(env, text, messages, extra, reply):
-    """The bytes, or None and why it refuses."""
+    """Render by Jinja2. Returns the bytes and "", or None and the reason why Jinja2 refuses."""
     try:
         out = env.from_string(text).render(messages=messages, tools=None, documents=None, add_generation_prompt=reply, bos_token="<s>",
                                            eos_token="</s>", **extra)
@@ -75,7 +78,7 @@ def in_parts(messages):
 
 
 def expected(env, text, messages, extra, reply):
-    """by_jinja(), with what weir does for templates that otherwise lose a question, or reason although they should not."""
+    """Return the result of by_jinja() with the two differences that the head of this file describes."""
     want, why = by_jinja(env, text, messages, extra, reply)
     question = messages[-1]["content"] if reply else messages[0]["content"]
     if want is None or question.strip().encode() not in want:
