@@ -113,6 +113,8 @@ struct matmul {
 	const struct tensor *w;    /* any weight type [rows][cols], from load_weight() */
 	const struct tensor *bias; /* f32 [1][w->rows], or NULL */
 	int accumulate;            /* 1: add to out (the residual stream) */
+	/* 1: for Q8_0 weights, 8 bits an activation suffice. 0: they get 16 bits, which takes twice as long. */
+	int narrow;
 };
 
 /* The activation of a gated feed-forward act(gate) * up. */
@@ -128,6 +130,7 @@ enum activation {
 struct matmul_glu {
 	const struct tensor *gate, *up, *gate_bias, *up_bias;
 	enum activation act;
+	int narrow; /* as in struct matmul */
 };
 
 /* A convolution over time: the last `taps` inputs of a column are multiplied with weights of this column. If u[t] is

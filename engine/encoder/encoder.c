@@ -127,8 +127,9 @@ static void linear(struct encoder *e, const struct encoder_linear *m, enum encod
                    const struct tensor *in, int accumulate, int32_t n)
 {
 	e->be->ops->matmul(e->be,
-	                   &(struct matmul){ .out = out, .w = &m->w, .bias = bias_of(m), .accumulate = accumulate }, 1,
-	                   in, n);
+	                   &(struct matmul){
+				   .out = out, .w = &m->w, .bias = bias_of(m), .accumulate = accumulate, .narrow = 1 },
+	                   1, in, n);
 	linear_adapt(e, m, adapter, out, in, n);
 }
 
@@ -199,9 +200,9 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	const struct backend_ops *op = e->be->ops;
 
 	op->matmul(e->be,
-	           (struct matmul[]){ { .out = &e->q, .w = &l->q.w, .bias = bias_of(&l->q) },
-	                              { .out = &e->k, .w = &l->k.w, .bias = bias_of(&l->k) },
-	                              { .out = &e->v, .w = &l->v.w, .bias = bias_of(&l->v) } },
+	           (struct matmul[]){ { .out = &e->q, .w = &l->q.w, .bias = bias_of(&l->q), .narrow = 1 },
+	                              { .out = &e->k, .w = &l->k.w, .bias = bias_of(&l->k), .narrow = 1 },
+	                              { .out = &e->v, .w = &l->v.w, .bias = bias_of(&l->v), .narrow = 1 } },
 	           3, &e->x, n);
 	linear_adapt(e, &l->q, adapter, &e->q, &e->x, n);
 	linear_adapt(e, &l->k, adapter, &e->k, &e->x, n);
@@ -218,8 +219,9 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	norm(e, &l->attn_norm, n);
 	if (e->family->gated) {
 		op->matmul_glu(e->be, &e->hidden,
-		               &(struct matmul_glu){ .gate = &l->gate, .up = &l->up.w, .act = e->family->act }, &e->x,
-		               n);
+		               &(struct matmul_glu){
+				       .gate = &l->gate, .up = &l->up.w, .act = e->family->act, .narrow = 1 },
+		               &e->x, n);
 	} else {
 		linear(e, &l->up, adapter, &e->hidden, &e->x, 0, n);
 		op->gelu(e->be, &e->hidden, n);

@@ -285,11 +285,11 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
-/* 1 if the weight is Q8_0: 8-bit activations would be coarser than these weights, so all blocks of the activations are
- * coded in 16 bits. */
-static int wants_wide(const struct tensor *w)
+/* 1 if all blocks of the activations are coded in 16 bits: for Q8_0 weights, because 8-bit activations would be coarser
+ * than these weights. narrow: see struct matmul. */
+static int wants_wide(const struct tensor *w, int narrow)
 {
-	return w->type == DT_Q8_0;
+	return w->type == DT_Q8_0 && !narrow;
 }
 
 void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n)
@@ -305,7 +305,7 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	if (!j.x.x)
 		return;
 	for (int32_t i = 0; i < n_m; i++)
-		j.x.all_wide |= wants_wide(m[i].w);
+		j.x.all_wide |= wants_wide(m[i].w, m[i].narrow);
 	for (int32_t i = 0; i < n_m;) {
 		for (j.n_parts = 0; i < n_m && j.n_parts < MAX_PARTS; i++) {
 			struct part *p = &j.part[j.n_parts++];
@@ -346,7 +346,7 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_
 		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
-	j.x.all_wide = wants_wide(gate) || wants_wide(up);
+	j.x.all_wide = wants_wide(gate, m->narrow) || wants_wide(up, m->narrow);
 	p->rows = gate->rows;
 	p->bias = m->gate_bias ? cpu_rows_of(be, m->gate_bias, 1, p->rows, "matmul_glu") : NULL;
 	p->up_bias = m->up_bias ? cpu_rows_of(be, m->up_bias, 1, p->rows, "matmul_glu") : NULL;

@@ -136,6 +136,43 @@ TEST(matmul_every_type)
 	}
 }
 
+/* With narrow = 1, products with Q8_0 weights round activations to 8 bits, as those of other quantised types do. */
+TEST(narrow_products_use_8_bits)
+{
+	static const int32_t n_list[] = { 1, 2, 7, 13, 100 }, rows_list[] = { 33, 16, 100, 1, 50 };
+
+	for (int k = 0; k < 5; k++) {
+		int32_t n = n_list[k], rows = rows_list[k], cols = 32 * (k + 1);
+		size_t all = (size_t)n * (size_t)rows;
+		uint8_t *w = random_weight(DT_Q8_0, rows, cols);
+		float *x = random_floats((size_t)n * (size_t)cols, -1, 1), *ref = must_alloc(all * 4);
+
+		product(ref, DT_Q8_0, w, rows, cols, x, n, 0);
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct backend *be = open_level(levels[l], 2);
+			struct tensor tw, tx, out;
+			float *got;
+
+			if (!be)
+				continue;
+			tw = weight_new(be, DT_Q8_0, rows, cols, w);
+			tx = tensor_new(be, DT_F32, n, cols, x);
+			out = guarded(be, n, rows);
+			be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw, .narrow = 1 }, 1, &tx, n);
+			got = result(be, &out, "matmul");
+			CHECK_MSG(test_nmse(got, ref, all) < 1e-10, "%s rows %d cols %d n %d: nmse %g", levels[l],
+			          (int)rows, (int)cols, (int)n, test_nmse(got, ref, all));
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(got);
+		}
+		free(w);
+		free(x);
+		free(ref);
+	}
+}
+
 /* The error by rounding the activations must be small compared with that of the quantised weights. */
 TEST(matmul_is_near_the_exact_product)
 {
