@@ -1,5 +1,5 @@
-/* kernels/backend.h - tensor operations on the CPU or a GPU behind one table of functions: the only header of
- * kernels/ that engine/ includes.
+/* kernels/backend.h - tensor operations on the CPU or a GPU, called through one table of functions. It is the only
+ * header of kernels/ that engine/ includes.
  *
  * A backend is a table of about forty operations, each a step of a transformer layer; no entry is NULL. Only one
  * thread at a time may use a backend. The CPU backend has a thread pool of its own.
@@ -12,9 +12,9 @@
  * - Shapes are [rows][cols]. "host": the caller's memory, read before the call returns.
  *
  * Errors: operations return nothing. The first failure sets be->failed and be->err; later operations do nothing until
- * sync() reports the failure and clears it. So a forward pass is straight-line code with one check per step. Every
- * call checks its operands. An error that begins with "internal:" is a mistake of the caller; all other errors are
- * for the user.
+ * sync() reports the failure and clears it. So a forward pass is straight-line code with one check per step. Every call
+ * checks its operands. An error that begins with "internal:" reports a mistake of the caller; all other errors are
+ * meant for the user.
  *
  * Results: on the CPU, the bits of an output element do not depend on the number of threads or on the other tokens of
  * the call. A device gives the same bits for the same call. But a token that is computed alone may get other bits than
@@ -188,8 +188,9 @@ struct attn_part {
 	/* how many slots at the end of the list are a sample (topk_args.sample); attn() ignores it */
 	int32_t sample;
 	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most 16
-	 * parts, and at least one part that is not skipped. If the call also has a probe, the slots of parts with a
-	 * predicate must be among the call's first attn_probe.skip slots, where skipped parts count, too. */
+	 * parts, and at least one part that is not skipped. If the call also has a probe, all slots of parts with a
+	 * predicate must be among the call's first attn_probe.skip slots. Slots of skipped parts are included in this
+	 * count. */
 	struct predicate when;
 };
 
@@ -234,9 +235,10 @@ enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
  * spread. p is the softmax probability of a slot for one token and one query head. The call's slots are numbered in
  * the order in which attn_args.part[] lists them; column c of mass is slot number skip + c. */
 struct attn_probe {
-	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL
-	 * = not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of the query
-	 * heads that share a KV head (whole_layer: of all heads), reduced to one number. */
+	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL =
+	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is one number, made by
+	 * `reduce` from the p of the query heads that share a KV head or, if whole_layer is 1, from the p of all
+	 * heads. */
 	struct tensor *mass;
 	/* Initial values of the sums, of the same shape as mass but another tensor. The columns of the call's own n
 	 * tokens then start at 0. mass is only written, so a failed call leaves the old sums intact. NULL = the sums
@@ -251,7 +253,7 @@ struct attn_probe {
 	struct tensor *spread;
 	int32_t spread_col;
 	float share; /* probability, 0 .. 1 */
-	/* number of leading slots that have no column in mass; spread counts them, too */
+	/* number of slots at the beginning of the call that have no column in mass; spread counts these slots, too */
 	int32_t skip;
 };
 
@@ -269,8 +271,8 @@ struct attn_args {
 	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees only the last `window` slots up to its own, counted through part[] in order; a call with a
-	 * window must not have a part with a list. 0 = no window. */
+	/* > 0: a token sees only `window` slots, its own slot and the slots before it, counted through part[] in order;
+	 * a call with a window must not have a part with a list. 0 = no window. */
 	int32_t window;
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
@@ -285,11 +287,11 @@ struct attn_args {
 	const struct tensor *blocks;
 };
 
-/* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of the attention
- * that each block gets. A query always reads the first block, the block of its own token and the block before that.
- * Then blocks are added in descending order of their estimates, until the blocks read have `share` of the sum of all
- * estimates. (Blocks with estimates within a factor of 2^(1/8) may be added together.) A query with an estimate that
- * is not finite reads all blocks.
+/* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of the attention that
+ * each block gets. A query always reads the first block, the block of its own token and the block before its own
+ * token's block. Then blocks are added in descending order of their estimates, until the blocks read have `share` of
+ * the sum of all estimates. (Blocks with estimates within a factor of 2^(1/8) may be added together.) A query with an
+ * estimate that is not finite reads all blocks.
  *
  * The result for a query depends only on this query and the keys before it. MInference (2024), SeerAttention (2024)
  * and XAttention (2025) select for many queries at once instead. */
@@ -332,15 +334,15 @@ struct scan_args {
 	struct predicate when; /* key_scan: if false, out is unchanged */
 };
 
-/* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `rows` rows per KV head,
- * with one entry each. Row r of KV head h is row h * rows + r of k and v.
+/* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `rows` rows per KV head; a
+ * row has room for one entry. Row r of KV head h is row h * rows + r of k and v.
  *
  * A wanted entry that is in the cache keeps its row. Any other wanted entry gets the next row that may be
  * overwritten, searched in a circle from the row after the last one filled (clock algorithm):
- * - In a call that is no prefetch: an empty row, or a row whose entry neither this call nor the call before wanted.
- *   (Prefetches do not count as calls.) If there is none, any row whose entry this call does not want.
- * - In a prefetch (`ahead`): an empty row, or a row whose entry neither this prefetch nor the last two calls wanted.
- *   If there is none, the entry is left out. */
+ * - In a call that is not a prefetch: an empty row, or a row whose entry neither this call nor the call before wanted.
+ *   (Prefetches do not count as calls.) If there is no such row, any row whose entry this call does not want.
+ * - In a prefetch (`ahead`): an empty row, or a row whose entry neither this prefetch nor the last two calls wanted. If
+ *   there is no such row, the entry is not copied. */
 struct fetch_args {
 	struct tensor *k, *v; /* the cache, [n_kv_head * rows][head_dim] */
 	/* keys and values in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
@@ -355,18 +357,18 @@ struct fetch_args {
 	struct tensor *count;
 	int32_t count_row;
 	int32_t n_kv_head, cap, rows, n; /* n <= rows; n slots are wanted */
-	/* 1: prefetch. Entries for which no row is free are left out. Later operations do not wait for the copies.
-	 * Until fetch_wait() they must not use k, v, map or count, nor write `slots`. */
+	/* 1: prefetch. Entries for which no row is free are not copied. Later operations do not wait for the copies.
+	 * Until fetch_wait(), later operations must not use k, v, map or count, and must not write `slots`. */
 	int ahead;
 };
-/* Columns of `count`: entries wanted; entries copied; entries copied by prefetches. */
+/* Columns of `count`: number of entries wanted; of entries copied on demand; of entries copied by prefetches. */
 enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };
-/* Columns of fetch_args.map: number of calls; clock hand; entries copied by the last call; then for each slot its row
- * + 1, or 0. */
+/* Columns of fetch_args.map: number of calls; the clock hand, the row where the next search begins; number of entries
+ * copied by the last call. From column FETCH_AT on, for each slot its row + 1, or 0 if the slot has no row. */
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
-	/* After the slots' columns, each row has 4 columns: its slot + 1, the number of the last call that used it,
+	/* After the columns of slots, each row has 4 columns: its slot + 1, the number of the last call that used it,
 	 * and two for scratch values. */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
@@ -378,15 +380,16 @@ struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
 	int32_t n_kv_head, n, k;    /* 0 < k <= n; slots 0 .. n - 1 have scores */
-	/* Odd. Each score is first replaced by the largest of the `pool` scores around it, its own included. 1 =
-	 * no pooling. */
+	/* Before the selection, each score is replaced by the largest of the `pool` scores around it, itself included.
+	 * Odd. 1 = no pooling. */
 	int32_t pool;
 	int32_t first, last;   /* number of slots at the beginning and at the end that are always selected ("forced") */
 	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */
 	struct predicate when; /* if false, the outputs are unchanged */
-	/* > 0: append up to `sample` slots that were not selected, as an unbiased sample of their attention; 0 = no
-	 * sample. The sample is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. A slot is taken
-	 * with a probability p, at most 1, that is proportional to exp(score) (within 1 in 1,000).
+	/* > 0: append up to `sample` of the slots that were not selected, so that with their biases they give an
+	 * unbiased estimate of the attention of all these slots; 0 = no sample. The sample is drawn without random
+	 * numbers. Needs SLOT_ORDER, pool = 1 and no `when`. A slot is taken with a probability p, at most 1, that is
+	 * proportional to exp(score) (within 1 in 1,000).
 	 *
 	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
 	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */
@@ -399,8 +402,8 @@ struct topk_args {
  * moves have the same target, the later move wins. */
 struct kv_moves {
 	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. A move is three numbers: source slot (-1 = no move); target
-	 * slot; row of `shift` by which the key is rotated (-1 = not rotated). A move to or from a slot that does not
-	 * exist is an error on the CPU; a device skips it, because its host code cannot read the list. */
+	 * slot; row of `shift` by which the key is rotated (-1 = not rotated). On the CPU, a move to or from a slot
+	 * that does not exist is an error. A device skips such a move, because its host code cannot read the list. */
 	const struct tensor *move;
 	int32_t move_row; /* the row of move for KV head 0 */
 	/* f32 [..][dims]: the rotations that `move` names, cos and sin of each pair as in rope(). NULL if values are
@@ -458,8 +461,8 @@ struct backend_ops {
 	 * be->err set. */
 	int (*alloc)(struct backend *, struct tensor *t);
 	/* Allocate t as a shared mapping of file fd from byte `off` on, a multiple of FILE_ALIGN. The caller has
-	 * reserved the disk space and filled it with zeros. The system writes changed pages to the file. A device
-	 * backend returns -1. */
+	 * reserved the disk space and filled it with zeros. The system writes changed pages to the file. A backend for
+	 * a device returns -1. */
 	int (*alloc_file)(struct backend *, struct tensor *t, int fd, uint64_t off);
 	/* Drop the pages of bytes off .. off + n of an alloc_file() tensor from the process's resident set. The
 	 * contents stay; the next access faults the pages in again, from the page cache or the disk. */
@@ -467,8 +470,8 @@ struct backend_ops {
 	/* Allocate t in host memory that the device can access. Every operation takes such a tensor, at lower
 	 * speed. The CPU backend does the same as in alloc(). */
 	int (*alloc_host)(struct backend *, struct tensor *t);
-	/* Load a weight from plain rows in host memory, which the caller keeps mapped until drop(). as_table 1: t
-	 * is the table of embed(), which reads single rows. as_table 0: t is a weight of matmul(); the backend may
+	/* Load a weight from plain rows in host memory, which the caller keeps mapped until drop(). as_table 1: t is a
+	 * table for embed(), which reads single rows. as_table 0: t is a weight for matmul(), and the backend may
 	 * repack it. Return 0, or -1 with be->err set. */
 	int (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
 	void (*drop)(struct backend *, struct tensor *t);
@@ -535,9 +538,9 @@ struct backend_ops {
 	               int32_t n);
 	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
-	/* Do n calls of attn() in one, each with one token, over the same keys and values. Every call has its own
-	 * output, lists and scores. The bits are those of n separate calls in this order. The CPU reads shared slots
-	 * once. */
+	/* Do n calls of attn() in one, each with one token, over the same keys and values. a[i] has the output, the
+	 * lists of slots and the scores of call i. The bits are those of n separate calls in this order. The CPU reads
+	 * shared slots once. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
@@ -594,16 +597,17 @@ enum { FILE_ALIGN = 64 << 10 };
 
 struct backend {
 	const struct backend_ops *ops;
-	/* Set by the engine; NULL = no cancelling. Operations poll the flag. Once it is not 0, they return early with
-	 * undefined outputs, and the caller discards the step. */
+	/* Set by the engine; NULL = operations cannot be cancelled. Operations poll the flag. Once the flag is not 0,
+	 * they return early with undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
-	/* Set by the engine, or NULL. load_weight() calls this function, from any thread, when it no longer needs n
-	 * bytes at p of the mapped model file: the operating system may drop their pages. */
+	/* Set by the engine, or NULL. load_weight() calls this function, from any thread, when it no longer needs the n
+	 * bytes at p of the mapped model file. The function may let the operating system drop the pages of these
+	 * bytes. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */
 	int threads; /* CPU threads that compute; 1 for a device */
-	/* 1: the bits of an output row of a product do not depend on the other rows of the call */
+	/* 1: in a product, the bits of an output row do not depend on the other rows of the call */
 	int rows_alone;
 	int device; /* 1: tensors are in memory of a device, not in host memory */
 	/* 1: prompt tokens (attn_args.prompt) attend with less precision than other tokens, except to f32 keys and

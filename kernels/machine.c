@@ -1,6 +1,6 @@
 /* kernels/machine.c - measures the machine's memory bandwidth and arithmetic rate, with which the speed of the engine
- * is compared. Each measurement opens a thread pool, repeats a pass and keeps the fastest one. The work is done by
- * read_sum() and multiply() of the best instruction set (fns.h). */
+ * is compared. Each measurement opens a thread pool, repeats a pass and keeps the fastest one. A pass runs read_sum()
+ * or multiply() of the best instruction set (fns.h). */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ struct bandwidth_run {
 	_Atomic uint64_t sum; /* sum of all bytes read, so that the compiler does not drop the reads */
 };
 
-/* Write every page of the buffer. All unwritten pages map to one page of zeros, which would be read from the L1
+/* Write every page of the buffer. Otherwise all pages would map to one page of zeros, which would be read from the L1
  * cache. */
 static void fill_task(void *arg, int task, int worker)
 {

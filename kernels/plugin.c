@@ -113,7 +113,8 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 	union {
 		void *sym;
 		open_fn *fn;
-	} door; /* converts dlsym()'s pointer: ISO C has no cast from an object pointer to a function pointer */
+		/* converts the pointer of dlsym(), because ISO C has no cast from an object pointer to a function pointer */
+	} door;
 
 	*out = NULL;
 	err[0] = 0;

@@ -6,9 +6,9 @@
  * spreads the remaining differences evenly over all dimensions. Queries are transformed, too, which leaves dot
  * products unchanged. The scale is chosen so that dot products are unbiased (RaBitQ, arXiv 2405.12497).
  *
- * A full block is centred by the mean of its own keys. Until the last block is full, it is centred by the mean of the
- * block before it; the first block by 0. So the sketch depends only on the keys, not on how many are added at a
- * time. */
+ * A full block is centred by the mean of its own keys. A last block that is not full is centred by the mean of the
+ * block before it or, if it is the first block, by 0. So the sketch depends only on the keys, not on how many are added
+ * at a time. */
 
 /* Layout: for each KV head, blocks of SKETCH_BLOCK (256) keys. A block begins with the mean (f32 [head_dim]) and a
  * flag (f32; 1 = the mean is of this block's own keys), padded to 64 bytes. Then come 256 scales (f16), then 16

@@ -1,7 +1,7 @@
-/* kernels/common/operands.h (private to kernels/) - checks of operands, the same for every backend. A *_ok
- * function returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence that
- * names the operation. Shapes, types and layouts are checked, but not the contents of lists, which may be in device
- * memory. */
+/* kernels/common/operands.h (private to kernels/) - checks of operands, the same for every backend. A *_ok function
+ * returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence that names the
+ * operation. These functions check shapes, types and layouts. They do not check the contents of lists, which may be in
+ * device memory. */
 #ifndef WEIR_OPERANDS_H
 #define WEIR_OPERANDS_H
 
@@ -42,7 +42,7 @@ int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t
 int attn_selection_check(struct backend *, const struct attn_selection *, int32_t n_kv_head);
 /* Check the probe of a call that reads `slots` slots. */
 int attn_probe_check(struct backend *, const struct attn_args *, int32_t slots);
-/* 1 if the probe measures any of these n tokens; 0 for NULL. */
+/* 1 if the probe measures any of the call's n tokens; 0 if the probe is NULL. */
 int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 /* ---- selection ---- */
@@ -80,7 +80,8 @@ int layernorm_check(struct backend *, const struct tensor *out, const struct ten
                     const struct tensor *b, int32_t n);
 int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
-/* Check the operands of take_rows (n_out = n) or add_rows (n_out = 0). Every row[i] must be below `most`. */
+/* Check the operands of take_rows() or add_rows(). out must have at least n_out rows: n for take_rows(), 0 for
+ * add_rows(). Every row[i] must be below `most`. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n);
 

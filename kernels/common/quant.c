@@ -1,7 +1,7 @@
 /* kernels/common/quant.c - weight types: their table, half floats, reference conversions, simple quantisers.
  *
- * quant_unpack32() decodes every quantised type: it unpacks 32 weights to small integers, with one scale (and for
- * some types one minimum) for each 16 of them. dtype_to_f32() computes scale * q (+ min) from these, each step
+ * quant_unpack32() decodes every quantised type: it unpacks 32 weights to small integers q, with one scale for each 16
+ * weights and, for some types, one minimum. From these, dtype_to_f32() computes scale * q (+ min), with each step
  * rounded to f32, as ggml does. Products use the same integers, so they agree with the conversion. */
 #include <math.h>
 #include "kernels/common/quant.h"
@@ -29,7 +29,7 @@ static const struct dtype_info info[DT_ALL] = {
 	[DT_TQ2_0] = { "TQ2_0", 256, 66, 35 },
 };
 
-/* The structs must be the file's bytes: no padding anywhere. */
+/* The structs must have no padding, because they are read as bytes of the file. */
 _Static_assert(sizeof(struct block_q4_0) == 18 && sizeof(struct block_q4_1) == 20, "layout");
 _Static_assert(sizeof(struct block_q5_0) == 22 && sizeof(struct block_q5_1) == 24, "layout");
 _Static_assert(sizeof(struct block_q8_0) == 34 && sizeof(struct block_q2_k) == 84, "layout");
@@ -92,7 +92,7 @@ static uint32_t bits_of(float f)
 	return u;
 }
 
-/* Convert f16 to f32 and back. A NaN keeps sign and payload and becomes quiet, as with the processor's
+/* Convert f16 to f32 and back. A NaN keeps its sign and payload and becomes quiet, as with the processor's conversion
  * instructions. So every instruction set gives the same bits. */
 float f16_to_f32(uint16_t h)
 {
@@ -125,7 +125,7 @@ uint16_t f32_to_f16(float f)
 		q += rest > half || (rest == half && (q & 1));
 		return (uint16_t)(sign | q);
 	}
-	/* Rounding up may carry into the exponent. From 65520 on this gives infinity, as it should. */
+	/* Rounding up may carry into the exponent. For values of 65520 or more, this correctly gives infinity. */
 	uint32_t q = (a - 0x38000000) >> 13, rest = a & 0x1fff;
 	q += rest > 0x1000 || (rest == 0x1000 && (q & 1));
 	return (uint16_t)(sign | q);
@@ -298,7 +298,7 @@ static void unpack_q2_k(const struct block_q2_k *b, int i, int8_t q[32], float s
 	unpack_twos(q, b->qs, i, 0);
 }
 
-/* Two-bit values as in Q2_K; 4 is subtracted from value j if bit i of hmask[j] is 0. */
+/* Unpack two-bit values as in Q2_K. Then subtract 4 from value j if bit i of hmask[j] is 0. */
 static void unpack_q3_k(const struct block_q3_k *b, int i, int8_t q[32], float scale[2])
 {
 	for (int h = 0; h < 2; h++)
@@ -400,7 +400,7 @@ void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
 	int8_t q[32];
 
 	for (int64_t k = 0; k < n / 256; k++, to++) {
-		/* copied, because a file may place a block at an odd address */
+		/* the block is copied, because a file may place it at an odd address */
 		union {
 			struct block_tq1_0 tq1;
 			struct block_tq2_0 tq2;
@@ -440,7 +440,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	for (int64_t i = 0; i < n / 32; i++, out += 32) {
 		const uint8_t *block = (const uint8_t *)in + i / per * info[t].block_bytes;
 		quant_unpack32(t, block, (int32_t)(i % per), q, scale, min);
-		/* For types without a minimum nothing is added: -0 + 0 would lose the sign. */
+		/* For types without a minimum nothing is added, because -0 + 0 would lose the sign. */
 		if (has_min(t))
 			for (int j = 0; j < 32; j++)
 				out[j] = scale[j / 16] * (float)q[j] + min[j / 16];

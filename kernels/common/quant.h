@@ -88,8 +88,8 @@ float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 
-/* The value of each nibble 0 .. 15: iq4_values for the IQ4 types, mxfp4_values for MXFP4 (OCP MX 1.0). mxfp4_values
- * are doubled, to be integers; mxfp4_scale() is halved instead. */
+/* The value of each nibble 0 .. 15: iq4_values for the IQ4 types, mxfp4_values for MXFP4 (OCP MX 1.0). mxfp4_values are
+ * twice the values of the format, so that they are integers. In return, mxfp4_scale() is half the scale. */
 extern const int8_t iq4_values[16], mxfp4_values[16];
 /* Return the table of a type whose nibbles are indices. */
 static inline const int8_t *nibble_values(enum dtype t)
