@@ -5,7 +5,8 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-/* Wait for the device. Report the error of a failed operand check, else the device's error; clear both. */
+/* Wait for the device. Report the error of a failed operand check or, if there is none, the device's error. Clear both
+ * errors. */
 int cuda_sync(struct backend *be)
 {
 	char err[160];
@@ -46,7 +47,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n; /* out of memory: retry without the extra quarter */
+			b->size = n; /* out of memory: try again without the reserve of a quarter */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {

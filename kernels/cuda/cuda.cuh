@@ -41,11 +41,12 @@ struct cuda {
 	struct backend base; /* the first member: cuda_of() casts */
 	struct gpu *gpu;
 	struct gpu_info info;
-	/* attn: partial results; probe: scores; scan, topk, moves: scratch of key_scan(), topk() and kv_move(); acts:
-	 * x, quantised or in f16; tile: weights in the file's layout, or converted to f16; product: results of
-	 * cuBLAS */
+	/* attn: partial results of attention; probe: scores; scan, topk, moves: scratch of key_scan(), topk() and
+	 * kv_move(); acts: input x of products, quantised or in f16; tile: weights in the file's layout, or converted
+	 * to f16; product: results of cuBLAS */
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;
-	/* for attention kernels: how many thread blocks of each tile have finished; 0 before and after each kernel */
+	/* for attention kernels: the number of thread blocks of each tile that have finished; 0 before and after each
+	 * kernel */
 	struct cuda_buffer counters;
 	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
 };
@@ -66,7 +67,7 @@ static inline int cuda_stopped(const struct backend *be)
 	return be->failed || (be->cancel && *be->cancel);
 }
 
-/* Run a kernel as a plain function (gpu_launch.call). */
+/* Run a kernel as a plain function. This is gpu_launch.call, for the emulator. */
 template <class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
@@ -178,8 +179,8 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* ---- functions between files ---- */
 
-/* Decrement the reference count of the weight at p. Return 1 if the caller must free p: no tensor uses the weight any
- * more, or p is not a weight. */
+/* Decrement the reference count of the weight at p. Return 1 if the caller must free p, because no tensor uses the
+ * weight any more or because p is not a weight. */
 int cuda_weight_release(struct cuda *, void *p);
 /* Compute attention mass and spread (struct attn_probe) of tokens t0 .. t1 - 1 of an attn() call from their scores.
  * n, cols: numbers of tokens and slots of the call. */
@@ -187,8 +188,8 @@ struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                     const struct attn_seen *);
 
-/* struct predicate in the form that kernels take. It has no padding bytes, because arguments are compared bytewise
- * before a graph is replayed (gpu_queue.h). */
+/* struct predicate in the form that kernels take. The struct has no padding bytes, because arguments are compared byte
+ * by byte before a graph is replayed (gpu_queue.h). */
 struct cuda_predicate {
 	const int32_t *flag;
 	int32_t is, none;
@@ -205,12 +206,12 @@ static __device__ inline int predicate_holds(const struct cuda_predicate &w)
 	return !w.flag || *w.flag == w.is;
 }
 
-/* Do what key_scan() and then topk() do, where possible in fewer launches. attn() selects slots with it
- * (cuda_topk.cu). */
+/* Do what key_scan() and then topk() do, in fewer launches where possible. attn() selects slots by this function (in
+ * cuda_topk.cu). */
 void cuda_select(struct backend *, const struct attn_selection *);
 
-/* The plugin's only exported function, called by kernels/plugin.c. abi: the program's BACKEND_ABI; another one is
- * refused. */
+/* The plugin's only exported function, called by kernels/plugin.c. abi: the BACKEND_ABI of the program; the plugin
+ * refuses a program with another BACKEND_ABI than its own. */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
 #endif

@@ -4,14 +4,14 @@
  *     cuda_attn_prefill.cu  more queries (prefill): tensor cores; tiles of K and V in shared memory
  *     cuda_attn_f32.cu      f32 planes, and every other head_dim; computed in f32
  *
- * Launches: one for every 16 parts of a call (struct attn_part), after those that select slots (cuda_topk.cu). With a
- * probe, which measures the attention of some tokens (struct attn_probe), consecutive tokens share a launch only if
- * all are measured or none is; the launches of cuda_probe.cu follow after those of measured tokens.
+ * Launches: one for every 16 parts of a call (struct attn_part), after the launches that select slots (cuda_topk.cu). A
+ * probe measures the attention of some tokens (struct attn_probe). Then consecutive tokens share a launch only if all
+ * or none of them are measured, and each launch with measured tokens is followed by the launches of cuda_probe.cu.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
- * spans, and each block reads one span (cuda_attn.cuh). The grid has a power of two of spans, so that it rarely
- * changes from token to token; a block without a span returns at once. If parts have predicates, each block reads the
- * flags and computes the spans itself, without the skipped parts.
+ * spans, and each block reads one span (cuda_attn.cuh). The number of spans of the grid is a power of two, so that the
+ * grid rarely changes from token to token; a block without a span returns at once. If parts have predicates, each block
+ * reads the flags and computes the spans itself, without the skipped parts.
  *
  * Lists of slots are in device memory, so the host cannot check them. A slot number outside of the plane is replaced
  * by the last slot. */
@@ -57,8 +57,8 @@ static int32_t group_end(const struct attn_args *a, int32_t part)
 	return part + MIN(a->n_part - part, (int32_t)ATTN_PARTS);
 }
 
-/* The slots of a part that at least one token of a launch reads: n slots from `first` on. Slots before the first
- * token's window and slots of tokens after the launch are left out. */
+/* The slots of a part that at least one token of a launch reads: n slots, beginning at slot `first`. Slots before the
+ * first token's window and slots of tokens after the launch are not included. */
 struct taken {
 	int32_t first, n;
 };
@@ -128,8 +128,8 @@ static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 	return 0;
 }
 
-/* Set the parts of a launch to parts `part` .. part + p->a.n_part - 1 of the call. Part `part` begins at column col.
- * t0: first token of the launch; cut: number of tokens after the launch. */
+/* Set the parts of a launch to parts `part` .. part + p->a.n_part - 1 of the call. col: column of the first slot of
+ * part `part`. t0: first token of the launch; cut: number of tokens after the launch. */
 static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t t0,
                       int32_t cut)
 {
@@ -155,9 +155,8 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 	}
 }
 
-/* Compute attention of tokens t0 .. t1 - 1, at most as many as there are counters for their tiles. The first pass
- * counts the partial results and allocates memory for them. The second pass launches. Return 0, or -1 with the error
- * set. */
+/* Compute attention of tokens t0 .. t1 - 1. There must be a counter for each of their tiles. The first pass counts the
+ * partial results and allocates memory for them. The second pass launches. Return 0, or -1 with the error set. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
@@ -274,7 +273,7 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 }
 
 /* Set all scores of n tokens to -infinity, which is probability 0. Attention then overwrites the scores that it
- * computes, but not those of skipped parts or of slots before a window. */
+ * computes. The scores of skipped parts and of slots before a window stay -infinity. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
 	struct unseen_args a = {};
@@ -284,8 +283,8 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, 
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
-/* Compute attention, and measure the attention of some tokens (attn_args.probe). A launch computes consecutive tokens
- * that are all measured or all not. After measured tokens, their mass and spread are computed. */
+/* Compute attention, and measure the attention of some tokens (attn_args.probe). A launch computes consecutive tokens,
+ * either all measured or all not measured. After a launch of measured tokens, their mass and spread are computed. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;

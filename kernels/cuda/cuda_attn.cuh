@@ -5,8 +5,9 @@
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
  * - Tile: the queries that one thread block computes.
  * - Column: the number of a slot within the call. The slots of all parts (struct attn_part) are numbered in order.
- * - Span: the consecutive columns that one thread block reads. For spans, only columns that some token of the launch
- *   reads are numbered. Columns before a window, of later tokens and of skipped parts have no number.
+ * - Span: the consecutive columns that one thread block reads. For spans, only the columns that some token of the
+ *   launch reads are numbered. Columns before a window, columns of tokens after the launch and columns of skipped parts
+ *   get no number.
  * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the
  *   weighted sum of V.
  *
@@ -35,15 +36,15 @@ struct attn_seg {
 	const int32_t *slots; /* [n_kv_head][ld]; NULL = slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
 	int32_t col;                /* column (see above) of the part's first slot */
-	struct cuda_predicate when; /* the part is skipped if it is false */
+	struct cuda_predicate when; /* the part is skipped if this predicate is false */
 };
 
 /* Arguments of an attention kernel. */
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
-	/* partial results, [KV head][tile][partial result]; each has sums of V [queries of a tile][dims], then
-	 * maximum and sum of exponentials [queries of a tile][2] */
+	/* partial results, [KV head][tile][partial result]. A partial result has sums of V [queries of a tile][dims],
+	 * then maxima and sums of exponentials [queries of a tile][2] */
 	float *state;
 	uint32_t *left;                       /* [KV head][tile]: number of finished blocks; 0 between calls */
 	float *score, *max, *sum;             /* outputs for a probe (struct attn_seen), or NULL */
@@ -53,7 +54,7 @@ struct attn_launch {
 	int32_t queries, n;                   /* queries of a KV head; tokens */
 	int32_t tiles;                        /* number of tiles of queries times number of chunks of head_dim */
 	int32_t dims;                         /* dimensions of a chunk */
-	int32_t col0, cols;  /* first column and number of columns of this launch, numbered as for spans */
+	int32_t col0, cols;  /* first column and number of columns of this launch (columns as numbered for spans) */
 	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
 	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
 	 * tile, over all launches of the call */
@@ -62,14 +63,14 @@ struct attn_launch {
 	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens; the causal mask applies to them */
 	int32_t n_part, last;
 	/* 1: some parts may be skipped (attn_part.when). Blocks then read the flags, and divide the columns of the
-	 * other parts among themselves. */
+	 * parts that are not skipped among themselves. */
 	int32_t maybe;
 	float scale, softcap; /* softcap > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
 	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
 	int32_t bias_ld, bias_part;
 	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
-	/* window > 0: a token sees only the last `window` columns up to its own; 0 = no window. total: number of
-	 * columns of all parts */
+	/* window > 0: a token sees only `window` columns, its own column and the columns before it; 0 = no window.
+	 * total: number of columns of all parts */
 	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };
@@ -161,7 +162,7 @@ struct attn_split {
 	int32_t c0, c1, partials;
 };
 
-/* Return the slots of part p that are read: 0 if the part is skipped. */
+/* Return the number of slots of part p that are read; 0 if the part is skipped. */
 static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
 {
 	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_slots : 0;
@@ -207,9 +208,9 @@ static __device__ inline float *attn_partial(const struct attn_launch &a, int32_
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.partials + partial) * tile_queries * (a.dims + 2);
 }
 
-/* Compute weight [partials]: the factors by which the partial results of one query, one per span, are summed. ml:
- * their maxima and sums. seen 1: store the maximum and the sum of the query for a probe. Called by all lanes of a
- * warp. */
+/* Compute weight [partials]: the factors by which the partial results of one query are multiplied before they are added
+ * up. There is one partial result per span. ml: their maxima and sums. seen 1: also store the query's maximum and sum
+ * for a probe. Called by all lanes of a warp. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
                                            int64_t partial_size, int64_t at, int32_t partials, int seen)
 {
@@ -234,8 +235,8 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	}
 }
 
-/* Merge the partial results of a tile. Every block of the tile calls this at its end, with all threads; the block
- * that calls it last does the work. query0: first query of the tile. d0, dims: the dimensions of V that the block
+/* Merge the partial results of a tile. Every block of the tile calls this function at its end, with all threads; the
+ * last block to call it does the work. query0: first query of the tile. d0, dims: the dimensions of V that the block
  * sums. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
                                          int32_t query0, int32_t d0, int32_t dims, int32_t partials)

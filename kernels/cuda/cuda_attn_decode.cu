@@ -5,10 +5,9 @@
  * K and V. A warp reads the rows of 16 slots at a time, from the cache to registers (cuda_attn_rows.cuh). The slots may
  * come from a list.
  *
- * Precision. A tensor core product has room for 16 queries, and a block has only 8. So the other 8 rows take the
- * rounding errors of the queries, or of the probabilities, as second operands. With f16 planes the result is therefore
- * as exact as in f32 (NMSE 1e-13; bf16 1e-11), at no extra cost. q8_0 is converted to f16 in registers, which rounds
- * (NMSE 5e-8).
+ * Precision. A tensor core product has room for 16 queries, and a block has only 8. So the other 8 rows of the operand
+ * hold the rounding errors of the queries, or of the probabilities. With f16 planes the result is therefore as exact as
+ * in f32 (NMSE 1e-13; bf16 1e-11), at no extra cost. q8_0 is converted to f16 in registers, which rounds (NMSE 5e-8).
  *
  * One launch. Memory traffic: K and V once per 8 queries (from L2 after the first 8), and the partial results. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
@@ -16,7 +15,7 @@
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
 /* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two
- * (query_unit()). by[query] = the factor that turns its products into scores. */
+ * (query_unit()). by[query] = the factor that turns products of this query into scores. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct attn_seg &s, int32_t kv, int32_t query0)
@@ -64,7 +63,7 @@ template <class P, int DIM> struct decode_of {
 	enum {
 		STEPS = DIM / 16, /* number of tensor core products for one score */
 		TILES = DIM / 8,  /* blocks of 8 dimensions of V */
-		/* 1: there are registers enough to load K of the next 16 rows before V of the current 16 rows is
+		/* 1: there are enough registers to load K of the next 16 rows before V of the current 16 rows is
 		 * used */
 		AHEAD = DIM <= 128 && !P::CODED,
 		PART = v_part<DIM>::DIMS,
@@ -105,7 +104,7 @@ static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], cons
 	}
 }
 
-/* Compute the products of the queries with 16 rows of K: c[j] for rows 8 j .. 8 j + 7. If AHEAD is 0, load K
+/* Compute the products of the queries with 16 rows of K; c[j] has those with rows 8 j .. 8 j + 7. If AHEAD is 0, load K
  * first. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
@@ -130,7 +129,7 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 }
 
 /* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. The
- * causal mask hides no row before `all`, so only a step that ends beyond `all` needs the mask. */
+ * causal mask hides no row before row `all`, so only a step that ends after this row needs the mask. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -237,8 +236,8 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* Rows of a part: the tile reads from .. i1 - 1; the lane's query sees low .. seen - 1; at least one query of the
- * tile does not see rows from `all` on (causal mask). */
+/* Rows of a part: the tile reads from .. i1 - 1; the lane's query sees low .. seen - 1; the rows from `all` on are
+ * hidden from at least one query of the tile by the causal mask. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
@@ -284,7 +283,7 @@ static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, c
 	return fmaxf(m, __shfl_xor_sync(FULL_WARP, m, 2));
 }
 
-/* Multiply the earlier sums by w, to rescale them to a new maximum. w is mostly 1. */
+/* Multiply the earlier sums by w, to rescale them to a new maximum. w is usually 1. */
 template <int DIM> static __device__ __forceinline__ void decode_rescale(float (&acc)[DIM / 8][4], float w)
 {
 	if (!__any_sync(FULL_WARP, w != 1))
@@ -376,8 +375,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 
 struct attn_shape attn_decode_shape(const struct attn_plan *p)
 {
-	/* A span has at least two steps of 16 rows for each warp. With one step, merging the partial results would
-	 * take longer than computing them. */
+	/* A span has at least two steps of 16 rows for each warp. With only one step for each warp, merging the partial
+	 * results would take longer than computing them. */
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
@@ -393,7 +392,8 @@ template <int TYPE> static void decode_start(const struct attn_plan *p)
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
 
-	/* head_dim 80 does not occur with q8_0, because it is no multiple of 32; 64 makes the template compile. */
+	/* head_dim 80 does not occur with q8_0, because 80 is not a multiple of 32. For q8_0, 64 stands in its place,
+	 * so that the template compiles. */
 	switch (a->head_dim) {
 	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
 	case 80: cuda_launch(p->c, attn_decode < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, 0, *a); break;

@@ -4,8 +4,8 @@
  * Used for f32 planes, and for each head_dim that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu)
  * lack. A block of 8 warps computes 8 or 32 queries; warp w has queries w, w + 8, ... The block reads the rows of 32
  * slots at a time. Each lane computes the scores of one row, so a warp finds maxima and sums without a barrier. K and V
- * pass through shared memory, 64 dimensions at a time. A block sums at most 256 dimensions of V; for a larger head_dim
- * further blocks compute the scores again.
+ * pass through shared memory, 64 dimensions at a time. A block sums at most 256 dimensions of V. For a larger head_dim,
+ * additional blocks sum the other dimensions and compute the scores again.
  *
  * One launch. Memory traffic: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
@@ -40,7 +40,7 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 
 /* The functions below are parts of attn_f32. A row is a slot of the launch's part, numbered within it. Warp w has
  * queries w + WARPS * j of the tile; query j sees rows low[j] .. seen[j] - 1. A lane computes the score of row i0 +
- * lane, and sums dimensions 2 * lane and 2 * lane + 1 of every piece, 64 dimensions of V. */
+ * lane. V is summed in pieces of 64 dimensions; a lane sums dimensions 2 * lane and 2 * lane + 1 of every piece. */
 
 /* Compute dot = the products of the warp's queries with rows i0 .. i0 + 31 of K. Called by all threads of a block. */
 template <int TYPE, int QUERIES>

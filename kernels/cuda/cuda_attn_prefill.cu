@@ -3,10 +3,10 @@
  * A block of 4 warps computes 64 queries of a KV head, 16 per warp. K and V pass through shared memory in tiles of 32
  * or 64 rows (slots). The next tile is loaded while the current one is computed; q8_0 is converted to f16 on the way.
  * Rows in shared memory are padded, so that eight lanes that read at the same time use different banks. A warp skips a
- * tile if the causal mask hides all its rows.
+ * tile if the causal mask hides all rows of the tile.
  *
  * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe, and
- * with bf16 planes, the rounding errors are multiplied too, as second operands.
+ * with bf16 planes, products with the rounding errors as second operands are added.
  *
  * One launch. Memory traffic: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
@@ -22,7 +22,7 @@ template <int DIM> struct tile_of {
 		K_PITCH = (DIM + 31) / 64 * 64 + 32,
 		/* values per row of V; 8 values of padding avoid bank conflicts */
 		V_PITCH = DIM + 8,
-		/* bytes of the rounded queries; their rounding errors take the same number of bytes */
+		/* bytes of the rounded queries; the rounding errors of the queries take the same number of bytes */
 		Q_BYTES = WARPS * STEPS * WARP * 16,
 		K_BYTES = ROWS * K_PITCH * 2,
 		V_BYTES = ROWS * V_PITCH * 2,
@@ -36,7 +36,8 @@ struct prefill_args {
 };
 
 /* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two
- * (query_unit()). by[query] = the factor that turns its products into scores. exact 1: also load the rounding errors. */
+ * (query_unit()). by[query] = the factor that turns products of this query into scores. exact 1: also load the rounding
+ * errors of the queries. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a, const struct attn_seg &s,
                                            int32_t kv, int32_t query0, int exact)
@@ -161,7 +162,7 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
  * numbered within it; a tile of K and V begins at row i. Lane 4 g + t works for two of the warp's queries:
  *     r = 0   query g
  *     r = 1   query g + 8
- * Query r sees rows low[r] .. seen[r] - 1. c[n][b] is its score with row i + 8 n + 2 t + b % 2, where r = b / 2. */
+ * Query r sees rows low[r] .. seen[r] - 1. c[n][b] is the score of query r = b / 2 with row i + 8 n + 2 t + b % 2. */
 
 /* Scale the scores, and cap them if the model does. */
 template <int BLOCKS>
@@ -384,8 +385,8 @@ static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const stru
 }
 
 /* Wait until the tile of rows from i on is in shared memory. With one buffer, load the tile here. With two buffers,
- * its load was started before; start loading the next tile into the other buffer. Called by all threads of a block; a
- * barrier must follow. */
+ * loading of this tile was started before; start loading the next tile into the other buffer. Called by all threads of
+ * a block; a barrier must follow. */
 template <class P, int DIM>
 static __device__ __forceinline__ void prefill_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                                     const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1,
@@ -487,7 +488,7 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 	return SIZE_MAX;
 }
 
-/* 1 if the rounding errors of queries and probabilities are multiplied, too. */
+/* 1 if products with the rounding errors of queries and probabilities are added. */
 static int is_exact(const struct attn_plan *p)
 {
 	return p->exact || p->type == DT_BF16;
@@ -517,7 +518,8 @@ template <int TYPE> static void prefill_start(const struct attn_plan *p)
 	m.exact = is_exact(p);
 	m.buffers = tile_bytes(p->a.head_dim, m.exact, 2) > (size_t)p->c->info.shared_max - SHARED_REST ? 1 : 2;
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
-	/* head_dim 80 does not occur with q8_0, because it is no multiple of 32; 64 makes the template compile. */
+	/* head_dim 80 does not occur with q8_0, because 80 is not a multiple of 32. For q8_0, 64 stands in its place,
+	 * so that the template compiles. */
 	switch (p->a.head_dim) {
 	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
 	case 80: cuda_launch(p->c, attn_prefill < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, bytes, m); break;

@@ -116,13 +116,13 @@ template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
 }
 
-/* V is processed DIMS dimensions at a time, as many as fit in registers. */
+/* V is processed DIMS dimensions at a time. DIMS is the largest number that fits in registers. */
 template <int DIM> struct v_part {
 	enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS };
 };
 
 /* The values of one row of V that one lane holds, two per word. Eight lanes share a row. A lane has 8 of every 64
- * dimensions, 4 of a remaining 32, 2 of a remaining 16. */
+ * dimensions. Of dimensions that are left over, it has 4 of 32 and 2 of 16. */
 template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];
@@ -165,7 +165,7 @@ template <int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, in
 }
 
 /* The values of one row of K that one lane holds, two per word. Four lanes share a row. A lane has 8 of every 32
- * dimensions, 4 of a remaining 16. */
+ * dimensions and, if 16 dimensions are left over, 4 of them. */
 template <int DIM> struct k_words {
 	uint32_t w[DIM / 8];
 };
@@ -198,7 +198,8 @@ template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, in
 
 /* Prepare 16 rows of V for queries that do not see all of them: query g sees the first seen0 rows, query g + 8 the
  * first seen1. In a hidden row, infinity or NaN times probability 0 would be NaN. So such values, which are rare, are
- * set to 0 in v, and added to acc only for the queries that see them. Called by all lanes of a warp. */
+ * set to 0 in v. They are added to acc separately, only for the queries that see them. Called by all lanes of a
+ * warp. */
 template <class F, int DIM>
 static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
 {

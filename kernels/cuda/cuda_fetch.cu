@@ -2,9 +2,9 @@
  *
  * Kernels read host memory over the bus, so the host need not know which entries a token selects. fetch_slots keeps
  * entries in a small cache on the device (struct fetch_args) and takes 2 launches. fetch_find, with a block per KV
- * head, looks up the wanted slots there and assigns rows to the missing entries (a prefetch: to as many as there are
- * unused rows). fetch_copy, with a warp per assigned row, copies the key and the value. For a prefetch both run in
- * the second stream (gpu_enqueue_beside()) while other kernels compute. */
+ * head, looks up the wanted slots in this cache and assigns rows to the missing entries; a prefetch assigns only unused
+ * rows, so some entries may get no row. fetch_copy, with a warp per assigned row, copies the key and the value. For a
+ * prefetch, both kernels run in the second stream (gpu_enqueue_beside()) while other kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
@@ -40,9 +40,9 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Look up the wanted slots on the device. For each slot that has a row in the cache, write the row to the list (not for
- * a prefetch). Collect the other slots in order, as pairs (slot, its index in the list), and return their number. A
- * slot number outside of the plane gets row 0. */
+/* Look up the wanted slots on the device. For each slot that has a row in the cache, write the row to the list, unless
+ * the call is a prefetch. Collect all other slots in order, as pairs (slot, its index in the list), and return their
+ * number. A slot number outside of the plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {
@@ -87,8 +87,8 @@ static __device__ inline void row_give(const struct fetch_launch &a, const struc
 	pair[1] = row;
 }
 
-/* Assign rows to the missing slots, in the order that struct fetch_args describes. Pass 0 takes empty rows and rows that
- * were not used lately; pass 1, not for a prefetch, takes any row that this call does not use. */
+/* Assign rows to the missing slots, in the order that struct fetch_args describes. Pass 0 takes empty rows and rows
+ * that were not used recently. Pass 1 takes any row that this call does not use; a prefetch has no pass 1. */
 static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_launch a)
 {
 	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, given = 0, missing;
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	}
 }
 
-/* Copy n bytes by `step` threads; the calling thread is number i of them. */
+/* Copy n bytes by `step` threads together. The calling thread is thread i of these. */
 template <class T>
 static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {
@@ -145,7 +145,7 @@ static __device__ inline void bytes_copy(uint8_t *to, const uint8_t *from, int64
 		bytes_as<uint16_t>(to, from, n, i, step);
 }
 
-/* Copy the entries of the slots that got a row, one by each warp. */
+/* Copy the entries of the slots that got a row. Each warp copies one entry. */
 static __global__ void __launch_bounds__(COPY_THREADS) fetch_copy(struct fetch_launch a)
 {
 	int32_t head = (int32_t)blockIdx.y, i = (int32_t)blockIdx.x * COPY_BLOCK + (int32_t)threadIdx.x / WARP;

@@ -3,7 +3,8 @@
  *
  * A warp computes two rows of a product for all tokens. A lane reads 16 contiguous bytes of a weight's row at a time,
  * and starts up to four such reads before it uses the first. With 16 warps per multiprocessor this keeps memory busy.
- * Products of the same x (q, k and v; gate and up) share a launch: a thread block finds its product by its number.
+ * Products of the same x (q, k and v; gate and up) share a launch: a thread block finds the product that it computes by
+ * its block number.
  *
  * Float weights are converted to f32, if necessary, and multiplied in f32. x is read through L1.
  *
@@ -11,8 +12,8 @@
  * fewer than five operations per weight, too few to convert it to float. So x is quantised instead. A block of 32
  * values becomes a scale and 16-bit integers, |q| <= 32,639, stored as two bytes (q = 256 high + low) for __dp4a().
  * Four weights then take two __dp4a() and about two operations to unpack. The sums of a block are exact; rounding x
- * adds noise of about 4e-10 (NMSE). If a block of x has NaN or infinity, its scale is NaN, so that only the outputs of
- * its token are affected.
+ * adds noise of about 4e-10 (NMSE). If a block of x has NaN or infinity, the scale of the block is NaN, so that only
+ * the outputs of the block's token are affected.
  *
  * With one token, every thread block quantises x itself, in shared memory, while its first weights are prefetched to
  * L2. With more tokens, a launch of acts_quantise() quantises x once for all blocks.
@@ -35,7 +36,7 @@ enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 #define LOOP_INLINE __attribute__((noinline))
 #endif
 
-/* Load 16 bytes of a weight, which are read once, without keeping them in L1. */
+/* Load 16 bytes of a weight without keeping them in L1, because they are read only once. */
 static __device__ __forceinline__ uint4 load_stream(const uint8_t *p)
 {
 #ifdef __CUDACC__
@@ -89,8 +90,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 			most = max(most, __shfl_xor_sync(FULL_WARP, most, lanes));
 		if (most >= 0x7f800000u)
 			v = make_float4(0, 0, 0, 0);
-		/* Scale a block by a power of two first if its largest value is very large or very small: the
-		 * reciprocal of such a value is not in the range of f32. */
+		/* If the largest value of a block is very large or very small, scale the block by a power of two first:
+		 * the reciprocal of such a value is not in the range of f32. */
 		top = __uint_as_float(most);
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
@@ -125,7 +126,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 	}
 }
 
-/* x [tokens][cols] in f32; out: the arrays of each token (see above). */
+/* x: f32 [tokens][cols]. out: for each token the arrays that acts_make() writes. */
 struct acts_args {
 	const float *x;
 	uint8_t *out;
@@ -167,14 +168,14 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 	return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* What a lane reads of a row at a time. m: 16 bytes, the low bits of 16, 32 or 64 weights; e: their remaining bits; h:
- * their scales (planes main, extra and head in cuda_quant.cuh). */
+/* A chunk: the part of a row that a lane reads at a time. m: 16 bytes, the low bits of 16, 32 or 64 weights; e: the
+ * remaining bits of these weights; h: their scales (planes main, extra and head in cuda_quant.cuh). */
 struct chunk {
 	uint4 m, h;
 	uint2 e;
 };
 
-/* Return the (first) block of 32 weights of chunk i. */
+/* Return the index of the block of 32 weights that chunk i is in or, if a chunk has two blocks, begins with. */
 template <int T> static __device__ __forceinline__ int chunk_block(int i)
 {
 	return quant_main_bits(T) == 8 ? i >> 1 : quant_main_bits(T) == 4 ? i : 2 * i;
@@ -198,7 +199,7 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 }
 
 /* Compute acc[r][token] += the products of x with chunk i of row r. A chunk of a type with 2 main bits has two blocks
- * of 32 weights; part: which of them to multiply, 0 or 1. */
+ * of 32 weights; part: the block to multiply, 0 or 1. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])
@@ -390,7 +391,7 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 /* ---- the kernel ---- */
 
 /* Compute acc = the products of rows row0 and row0 + 1 of w with x. For quantised weights, shared memory has a.tile
- * columns of x at a time; *ready: the first column there, -1 = none yet. */
+ * columns of x at a time; *ready: the first of these columns, or -1 if none is loaded yet. */
 template <int N>
 static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0,
                                                   uint8_t *acts, int *ready, float (&acc)[ROWS][N])
@@ -399,7 +400,7 @@ static __device__ __forceinline__ void rows_times(const struct gemv_args &a, con
 
 #pragma unroll
 	for (int r = 0; r < ROWS; r++) {
-		/* A row past the last is read as the last row; its result is not stored. */
+		/* In place of a row after the last one, the last row is read; the result is not stored. */
 		row[r] = w.p + (size_t)min(row0 + r, w.rows - 1) * w.stride;
 #pragma unroll
 		for (int t = 0; t < N; t++)
@@ -453,7 +454,7 @@ static __device__ __forceinline__ void rows_times(const struct gemv_args &a, con
 	}
 }
 
-/* Compute the products for N tokens, or fewer. In pass 1, for a gated unit, `up` is computed after `gate`. */
+/* Compute the products for up to N tokens. A gated unit takes two passes: `gate` in pass 0 and `up` in pass 1. */
 template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct gemv_args a)
 {
 	SHARED_DYNAMIC(uint8_t, acts);

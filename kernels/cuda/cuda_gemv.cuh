@@ -20,7 +20,7 @@ struct gemv_part {
 struct gemv_args {
 	struct gemv_part part[GEMV_PARTS];
 	const float *x;      /* [n][cols] */
-	const uint8_t *acts; /* quantised x, if n > 1 and some weight is quantised */
+	const uint8_t *acts; /* x, quantised by acts_quantise(); only if n > 1 and some weight is quantised */
 	int32_t n_parts, n, cols;
 	int32_t tile; /* columns of x in shared memory at a time */
 	int32_t glu;  /* 1: part[0] is gate, part[1] is up; part[0].out = act(gate) * up */

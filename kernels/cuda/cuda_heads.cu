@@ -1,10 +1,11 @@
 /* kernels/cuda/cuda_heads.cu - rmsnorm, rope, kv_put: operations on heads of queries, keys and values.
  *
  * Between the products of a layer there are up to six such calls: norms and rotations of query and key heads, and two
- * writes to the KV cache. Each call moves only a few KiB, so its cost is the launch. So consecutive calls share one
- * launch of the kernel head_rows, which executes a list of jobs with a warp per head. If the launch at the end of the
- * queue (gpu_last()) has room, a call becomes another job of it. If the call reads what a job writes, it becomes a
- * further step of this job. A job has these steps, all but the first optional:
+ * writes to the KV cache. Each call moves only a few KiB, so most of its time is the launch. To save launches,
+ * consecutive calls share one launch of the kernel head_rows, which executes a list of jobs with a warp per head. If
+ * the launch at the end of the queue (gpu_last()) has room, a call becomes an additional job of this launch. If the
+ * call reads what a job writes, the call becomes an additional step of that job. A job has these steps, all optional
+ * except the first:
  *
  *     read a head; norm it, and write the result; rotate it by up to three RoPE tables, each into an output of its own;
  *     write it to the KV cache.
@@ -39,8 +40,8 @@ struct head_job {
 	struct head_turn turn[HEAD_TURNS];
 	void *plane;           /* plane of the KV cache to which the job writes the head, or NULL */
 	int32_t heads, block0; /* heads per token; number of the job's first block */
-	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; kv_put then
-	 * stores the rotated head */
+	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; a write to the
+	 * KV cache then stores the rotated head */
 	int32_t turns, in_place;
 	int32_t type, cap, slot0; /* type, slots and first slot of the plane */
 	float eps;
@@ -212,8 +213,8 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 	return 1;
 }
 
-/* 1 if a rotation to `out` can be added to job j. `out` may be the job's own input x, because a warp reads its whole
- * head before it writes. */
+/* 1 if a rotation to `out` can be added to job j. `out` may be the job's own input x, because a warp reads a whole head
+ * before it writes. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
 	struct span reads[READS], writes[WRITES],
@@ -232,8 +233,8 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* 1 if job `to` can replace job `at` of the queued launch: it conflicts with no other job (jobs_apart()). at -1: `to`
- * is an additional job. */
+/* 1 if job `to` can take the place of job `at` of the queued launch, because it conflicts with no other job
+ * (jobs_apart()). at -1: `to` is an additional job. */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -320,7 +321,7 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 	const float *weight = a.weight + (size_t)(blockIdx.x % (unsigned)a.apart) * (size_t)a.group;
 	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
-	float4 kept[4]; /* the first 16,384 values of the group, which therefore are read only once */
+	float4 kept[4]; /* the first 16,384 values of the group, kept in registers so that they are read only once */
 
 	if (a.wide) {
 #pragma unroll

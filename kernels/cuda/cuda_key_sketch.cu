@@ -39,8 +39,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 }
 
 /* Code one key by four threads; thread j has values j, j + 4, ... of the transformed key x. Write the codes to the
- * key's lane of its panel (key_sketch.h), and its scale to *scale. there 0: there is no key; compute but write nothing,
- * because all lanes of a warp must take part in the shuffles. */
+ * key's lane of its panel (key_sketch.h), and its scale to *scale. there 0: there is no such key; compute but write
+ * nothing, because all lanes of a warp must take part in the shuffles. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {
@@ -80,9 +80,9 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
-/* A thread block codes the keys slot0 .. slot1 - 1 in one block of SKETCH_BLOCK keys: subtract the mean, transform,
- * round. A block that fills up gets its own mean; until then it uses the mean of the block before, or 0 in the first
- * block. */
+/* A thread block codes those of the keys slot0 .. slot1 - 1 that are in one block of SKETCH_BLOCK keys: subtract the
+ * mean, transform, round. A full block uses the mean of its own keys. A block that is not full uses the mean of the
+ * block before it, or 0 if it is the first block. */
 static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x); /* [keys][ld] */

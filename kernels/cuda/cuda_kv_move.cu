@@ -1,8 +1,9 @@
 /* kernels/cuda/cuda_kv_move.cu - kv_move: copies KV entries to other slots of the same plane; keys are rotated to
  * their new positions.
  *
- * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry of the plane is read and
- * written once. Consecutive calls that take 1 launch, for up to MOVE_PLANES planes of the same shape, share it.
+ * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry of the plane is read and written
+ * once. Consecutive calls for up to MOVE_PLANES planes of the same shape share a launch, if each alone would take 1
+ * launch.
  *
  * The list of moves is in device memory, so the host cannot check it. A move from or to a slot outside of the plane
  * is skipped. */
@@ -87,8 +88,8 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* Return a b + c d with an error of little more than one rounding: a key may be rotated many times, and errors add
- * up. */
+/* Return a b + c d with an error of little more than one rounding, because a key may be rotated many times, and the
+ * errors add up. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -112,7 +113,7 @@ static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, 
 			y = two_products(y, c, mate > i ? -other : other, s);
 		}
 		if (a.type == DT_Q8_0) {
-			/* the warp's 32 values are one block */
+			/* the 32 values of the warp are one block of q8_0 */
 			uint8_t *block = to + i / 32 * 34;
 			uint16_t d16 = __half_as_ushort(__float2half_rn(__fdiv_rn(warp_max(fabsf(y)), 127.0f)));
 			float d = half_of(d16),
@@ -163,7 +164,8 @@ static __device__ inline void move_write(const struct move_view &a, int32_t i, c
 	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A block moves the entries of one KV head of one plane. It reads all of them to shared memory before it writes any. */
+/* A thread block moves the entries of one KV head of one plane. It reads all moved entries to shared memory before it
+ * writes any of them. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);

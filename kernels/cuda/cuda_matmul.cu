@@ -1,21 +1,22 @@
 /* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Products of up to eight tokens are computed by cuda_gemv.cu,
- * products of more tokens by cuBLAS, unless the weight is a single row of floats: then by cuda_gemv.cu.
+ * products of more tokens by cuBLAS. If the weight is a single row of floats, cuda_gemv.cu computes the product for any
+ * number of tokens.
  *
- * For cuBLAS, x is converted to f16; a token whose largest value is too large or too small for f16 is scaled by a
- * power of two (half_exponent()). Weights of other types than f16 are converted to f16, cuda_tile_bytes of them at a
- * time, and scaled in the same way. cuBLAS sums in f32. The kernel product_finish then undoes the scaling and applies
- * bias, accumulation and act(gate) * up.
+ * For cuBLAS, x is converted to f16; a token whose largest value is too large or too small for f16 is scaled by a power
+ * of two (half_exponent()). Weights of other types are converted to f16, cuda_tile_bytes at a time, and scaled in the
+ * same way. cuBLAS sums in f32. The kernel product_finish then undoes the scaling and applies bias, accumulation and
+ * act(gate) * up.
  *
  * Precision: f16 has 11 bits, so x and converted weights each have an error of about 2e-8 (NMSE).
  *
- * Launches for up to eight tokens: 1 or 2 for all products of a call. For more tokens: 1 for x; for each product 1
- * (cuBLAS), or 2 per converted range of rows (conversion, cuBLAS); then 1 to finish a product, or gate and up
- * together. */
+ * Launches for up to eight tokens: 1 or 2 for all products of a call. For more tokens: 1 to convert x; for each product
+ * 1 (cuBLAS) or, if the weight must be converted, 2 per range of rows (conversion, cuBLAS); then 1 to finish a product,
+ * or to finish gate and up together. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
 
-/* Bytes of converted weights at a time. Tests reduce it. */
+/* Maximum bytes of weights that are converted at a time. Tests reduce this number. */
 extern "C" size_t cuda_tile_bytes;
 size_t cuda_tile_bytes = (size_t)128 << 20;
 
@@ -176,7 +177,7 @@ static void many_times(struct cuda *c, const struct many *k, const struct weight
 /* Start product_finish() for all tokens. */
 static void many_finish(struct cuda *c, const struct many *k, const struct finish_args *a)
 {
-	/* Tokens are the grid's y, which CUDA limits to 65,535. */
+	/* The y size of the grid is the number of tokens, and CUDA limits it to 65,535. */
 	for (int32_t i = 0; i < k->n; i += 32768) {
 		struct finish_args b = *a;
 		size_t at = (size_t)i * (size_t)a->rows;

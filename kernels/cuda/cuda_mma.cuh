@@ -117,7 +117,7 @@ template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], 
 	__syncwarp();
 }
 
-/* The emulator completes a copy as late as allowed, in copies_wait(), so that tests find a missing wait. */
+/* In the emulator, a copy is not complete before copies_wait(), so that tests find a missing wait. */
 static inline void copy16(void *shared, const void *from, int there)
 {
 	host_copy(shared, from, there);

@@ -6,8 +6,8 @@
  *
  * Spread, the smallest number of slots whose probabilities sum to a share: 1 launch, with a block per token and head.
  * It counts and sums the probabilities in bins of 1/64 octave, as integers, so that the order of additions does not
- * matter. It then adds up the bins from the highest one until the share is reached. In the last bin, every probability
- * counts as the mean of the bin. */
+ * matter. It then adds up the bins from the highest one until the share is reached. In the bin that reaches the share,
+ * every probability counts as the mean of the bin. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
@@ -130,7 +130,7 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 
 struct spread_args {
 	const float *score, *max, *sum;
-	unsigned long long *total; /* columns counted for all (token, head); 0 between calls */
+	unsigned long long *total; /* sum of the column counts of all (token, head); 0 between calls */
 	uint32_t *left;            /* finished blocks; 0 between calls */
 	float *out;
 	int64_t stride;
@@ -138,9 +138,9 @@ struct spread_args {
 	float share;
 };
 
-/* Return how many columns of the highest probabilities sum to `share`. The bins before b hold n of these columns, with
- * the sum `below`; the sum reaches the share in bin b or later. In the bin where it does, columns are counted by the
- * same formula as on the CPU. */
+/* Return how many columns of the highest probabilities sum to `share`. The bins before bin b hold n of these columns,
+ * with the sum `below`; the share is reached in bin b or later. Within the bin that reaches it, columns are counted by
+ * the same formula as on the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {

@@ -92,8 +92,9 @@ __host__ __device__ constexpr bool quant_table(int t)
 
 /* ---- levels ---- */
 
-/* Return four of the 16 values in type T's table (nibble_values() on the CPU), selected by the four low nibbles of
- * sel. The low three bits of a nibble select a value in both halves of the table; its high bit selects the half. */
+/* Return four of the 16 values in type T's table (nibble_values() on the CPU), selected by the four low nibbles of sel.
+ * The low three bits of a nibble select one value in each half of the table; the high bit of the nibble selects the
+ * half. */
 template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
 {
 	uint32_t low = sel & 0x7777u;
@@ -156,7 +157,7 @@ static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p)
 }
 
 /* Load the words with a block's scales and minimums. The words may also have scales of other blocks; quant_scale()
- * selects the block's. */
+ * selects the scales of the wanted block. */
 template <int T>
 static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
 {
@@ -191,8 +192,8 @@ static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t 
 	return h;
 }
 
-/* Convert an integer below 2^23 to float, by putting it into the low bits of the float 2^23. The conversion instruction
- * has a quarter of the throughput of this addition. */
+/* Convert an integer below 2^23 to float: put the integer into the low bits of the float 2^23, then subtract 2^23. The
+ * conversion instruction has a quarter of the throughput of this subtraction. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
@@ -213,8 +214,8 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 		break;
 	case DT_Q4_K:
 	case DT_Q5_K: {
-		/* There are eight scales and eight minimums of 6 bits. The first four of each have a byte of their
-		 * own; the other four are split over two bytes. */
+		/* There are eight scales and eight minimums of 6 bits. The first four scales and the first four
+		 * minimums have a byte each; the others are split over two bytes. */
 		int by = 8 * (block & 3);
 		uint32_t a = h.y >> by, b = h.z >> by, c = h.w >> by;
 		bool late = block & 4;
@@ -281,7 +282,8 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* Convert weights 8j .. 8j+7 of row `at`, for any type. n: how many of them the row has; the others become 0. */
+/* Convert weights 8j .. 8j+7 of row `at`, for any type. n: how many of these weights the row has; the others become
+ * 0. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;

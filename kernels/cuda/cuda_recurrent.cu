@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_recurrent.cu - operations of layers that keep a state instead of a KV cache: short convolutions,
- * the gated delta rule, state spaces, gates. Each takes 1 launch. */
+/* kernels/cuda/cuda_recurrent.cu - operations of layers that have a state instead of a KV cache: short convolutions,
+ * the gated delta rule, state spaces, gates. Each operation takes 1 launch. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 /* ---- short convolutions ---- */

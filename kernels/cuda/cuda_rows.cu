@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of
- * floats. Each takes 1 launch. */
+/* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of floats.
+ * Each operation takes 1 launch. */
 #include "kernels/cuda/cuda.cuh"
 
 /* ---- layer norms, GELU ---- */
@@ -13,7 +13,8 @@ struct layernorm_args {
 	float eps;
 };
 
-/* Return the sum of x over all threads of a block, which all must call it. part: scratch, one float per warp. */
+/* Return the sum of x over all threads of a block. All threads of the block must call this function. part: scratch, one
+ * float per warp. */
 static __device__ float block_sum(float x, float *part)
 {
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
@@ -26,7 +27,7 @@ static __device__ float block_sum(float x, float *part)
 	return warp_sum(lane < (int)blockDim.x / WARP ? part[lane] : 0.0f);
 }
 
-/* A block norms one row. */
+/* A thread block normalises one row. */
 __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernorm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -101,7 +102,7 @@ struct axpby_args {
 	float a, b;
 };
 
-/* Round as the CPU does: without fused multiply-add. */
+/* The kernel rounds as the CPU does, without fused multiply-add. */
 __global__ void axpby_kernel(struct axpby_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n;

@@ -6,8 +6,8 @@
  *
  * Key sketches (low-bit codes of keys, kernels/common/key_sketch.h): tensor cores multiply a panel of 16 keys with 8
  * queries, in bytes. A word of the panel, shifted and masked, is an operand. So a key takes only a few instructions,
- * and memory bandwidth limits the scan: 34 bytes for a key of 128 values at 2 bits, read once for 8 query heads.
- * Products are summed as integers, so raw scores have the same bits as on the CPU.
+ * and memory bandwidth limits the scan. A key of 128 values at 2 bits has 34 bytes, which are read once for 8 query
+ * heads. Products are summed as integers, so raw scores have the same bits as on the CPU.
  *
  * Planes (the keys themselves): eight lanes read a row, 8 values each at a time; a warp reads 16 rows at a time. Sums
  * are floats.
@@ -23,7 +23,8 @@ enum {
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Clear scan_launch.zero, counters that later launches use. The first block of each KV head clears them. */
+/* Clear the counters scan_launch.zero, which later launches use. The first block of each KV head clears its
+ * counters. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -116,14 +117,15 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
                                            float scale, int wide, int32_t most)
 {
-	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	/* 1.5 * 2^23: adding and subtracting this number rounds to the nearest integer */
+	const float round = 12582912.0f;
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 	uint32_t bits = 0;
 	float d, inv;
 
 	/* bits: the largest magnitude; at 2 bits (wide 0), the largest sum of the magnitudes of values i, i + 4, i + 8
-	 * and i + 12. The codes of these four share a byte of the key, and on the CPU the sum of their products must
-	 * fit a byte. */
+	 * and i + 12. The codes that these four values are multiplied with share a byte of the key, and on the CPU the
+	 * sum of the four products must fit a byte. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 
@@ -238,8 +240,8 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 	}
 }
 
-/* Return the index, in a group of 64 values, of the first of the four values that lane t has in operand word `part`
- * of product h. */
+/* Operand word `part` of product h has, in lane t, four consecutive values of a group of 64 values. Return the index of
+ * the first of the four in the group. */
 template <int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
 	return BITS == 2   ? 16 * t + 8 * h + 4 * part
@@ -257,8 +259,8 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
-/* Return the number of thread blocks per multiprocessor, for __launch_bounds__. With more blocks, a thread has too few
- * registers to load a panel at once. */
+/* Return the number of thread blocks per multiprocessor, for __launch_bounds__. With more blocks, a thread would have
+ * too few registers to load a panel at once. */
 template <int BITS> constexpr int scan_blocks()
 {
 	return BITS == 4 ? 2 : 3;
@@ -289,8 +291,8 @@ static __device__ __forceinline__ struct sketch_memory sketch_memory_of(uint2 *f
 	return m;
 }
 
-/* Prepare a query in each warp; those beyond n_q are zeros. Compute its bytes, their factor mult, and its scores with
- * the means of the blocks of keys k0 .. k1 - 1. */
+/* Each warp prepares one query; queries with an index of n_q or more are zeros. It computes the query's bytes, their
+ * factor mult, and the query's scores with the means of the blocks of keys k0 .. k1 - 1. */
 template <int BITS>
 static __device__ __forceinline__ void sketch_queries(const struct sketch_memory &m, const struct scan_launch &a,
                                                       const uint8_t *keys, float *mult, int32_t head0, int32_t n_q,
@@ -390,7 +392,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 		                       (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4];
 
-		/* If there is no second panel, the first is computed twice; the second result is dropped. */
+		/* If there is no second panel, the first panel is computed twice, and its second result is dropped. */
 		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK,
 		                   m.frag, m.sum, m.base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
 		sketch_panels_end(a, s, soft, mult, head0, n_q, k, k1);
@@ -409,7 +411,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
 /* Add up R partial sums over eight lanes. If R >= 8, each lane gets R / 8 of the R totals. If R < 8, each lane gets one
- * total, and 8 / R lanes get the same one. Return the index of the lane's first total. */
+ * total, and each total goes to 8 / R lanes. Return the index of the lane's first total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -456,7 +458,7 @@ static __device__ __forceinline__ void rows_queries(float *q, const struct scan_
 }
 
 /* Compute partial products of ROW_KEYS keys with all queries, acc [HEADS][ROW_KEYS]. The keys are key0, key0 + WARP /
- * ROW_LANES, ...; in place of a key past the last one, the last key is read. at: number of the lane among the
+ * ROW_LANES, ...; in place of a key after the last one, the last key is read. at: number of the lane among the
  * ROW_LANES lanes of a key; a lane multiplies every eighth group of eight values. */
 template <int HEADS, int TYPE>
 static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
@@ -614,8 +616,8 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* Launch no more blocks than the device can run at the same time. All blocks have the same number of keys, the
-	 * last one perhaps fewer. */
+	/* Launch no more blocks than the device can run at the same time. All blocks have the same number of keys,
+	 * except that the last block may have fewer. */
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()

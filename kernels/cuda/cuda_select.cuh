@@ -35,7 +35,7 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 /* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). n: keys; group:
  * query heads of a KV head; tile: keys of a tile. */
 struct scan_scores {
-	const float *score; /* [n_head][ld]: raw scores; multiplied by mult they are the scores */
+	const float *score; /* [n_head][ld]: raw scores; a score is a raw score times mult */
 	/* [n_head][tiles], for each tile (a range of keys): the largest raw score; the sum of exp((score - max) *
 	 * mult) */
 	const float *max, *sum;
@@ -95,7 +95,7 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 }
 
 /* Compute the output of N keys: k, k + step, ... A key's output is the maximum of the log softmax over the query heads
- * of the group, or the log of the mean softmax. In place of a key past the last one, the last key is computed. */
+ * of the group, or the log of the mean softmax. In place of a key after the last one, the last key is computed. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)
@@ -128,16 +128,16 @@ static __device__ inline void scan_outputs(float out[N], const struct scan_score
  * the error set. zero [n_kv_head][n_zero]: words that the launch clears, or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* Allocate memory and start the first launch of a scan over l->n rows of l->keys; the caller has checked the
- * operands. *s = where its results will be. Return 0, or -1 with the error set. */
+/* Allocate memory and start the first launch of a scan over l->n rows of l->keys; the caller has checked the operands.
+ * *s = the addresses of the launch's results. Return 0, or -1 with the error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
 /* Start the second launch, which writes the output. */
 void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
 
 /* ---- keys in a sketch ---- */
 
-/* Apply the Hadamard transform to a key or query of dim values in shared memory. The operations and their order
- * are those of sketch_hadamard() on the CPU, and none are fused, so the bits are the same. Called by all lanes of
+/* Apply the Hadamard transform to a key or query of dim values in shared memory. The operations and their order are
+ * those of sketch_hadamard() on the CPU, and no operations are fused, so the bits are the same. Called by all lanes of
  * a warp. */
 static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {

@@ -1,11 +1,11 @@
 /* kernels/cuda/cuda_topk.cu - topk: exactly the k highest of n scores per KV head; scan and topk in one call
  * (cuda_select).
  *
- * Forced slots (struct topk_launch) are selected without a comparison; below, k counts only the other slots. The scores
- * are counted in bins. The counts tell the bin of the k-th highest score, and all slots in higher bins are selected.
- * Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by score before
- * pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result does not depend
- * on the order of threads. Launches:
+ * Forced slots (struct topk_launch) are selected without a comparison; in what follows, k counts only the other slots.
+ * The scores are counted in bins. The counts show which bin has the k-th highest score, and all slots in higher bins
+ * are selected. Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by
+ * score before pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result
+ * does not depend on the order of threads. Launches:
  *
  *     up to SMALL slots    1; a block per KV head, with all scores in shared memory
  *     more slots           3: clear, count, take. In `take` every block lists its slots in the bin of the k-th
@@ -24,8 +24,8 @@
 
 /* ---- few slots: one block per KV head ---- */
 
-/* Arguments of topk_small and topk_count. With the template argument SCAN = 1 they compute the scores from s, and
- * also write them as the scan's output. */
+/* Arguments of topk_small and topk_count. With the template argument SCAN = 1, the kernels compute the scores from s,
+ * and also write them as the output of the scan. */
 struct topk_small_args {
 	struct topk_launch a;
 	struct scan_scores s;
@@ -133,8 +133,8 @@ static __global__ void topk_clear(struct topk_launch a)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* Return 1 in the last of a KV head's `blocks` blocks to call this, else 0; *done counts the calls. What the other
- * blocks wrote before their calls is then visible to the last one. Called by all threads of a block. */
+/* Count the calls of a KV head's `blocks` blocks in *done. Return 1 in the last of these blocks to call, else 0. What
+ * the other blocks wrote before their calls is then visible to the last block. Called by all threads of a block. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);
@@ -149,8 +149,8 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 	return here[0] != 0;
 }
 
-/* Count the slots in each bin. SCAN 1: compute their scores from a scan's first launch. The last block of a KV head
- * finds the bin of the k-th highest score. */
+/* Count the slots in each bin. SCAN 1: first compute the scores of the slots from the results of a scan's first launch.
+ * The last block of a KV head finds the bin of the k-th highest score. */
 template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
@@ -267,8 +267,8 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 		start[a.chunks] = sum;
 }
 
-/* Copy the listed entries that are in bin `bin` to `close`, at most CLOSE of them. Add the number of entries in the
- * bin to *n_close. */
+/* Copy up to CLOSE of the listed entries in bin `bin` to `close`. Add the number of all listed entries in the bin to
+ * *n_close. */
 static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
@@ -366,7 +366,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 
 /* ---- no selection ---- */
 
-/* Write the slots of a selection that needs no scores: all of slots i0 .. i1 - 1 are selected, or none. */
+/* Write the slots of a selection that needs no scores, because either all or none of slots i0 .. i1 - 1 are
+ * selected. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);

@@ -21,8 +21,8 @@ enum {
 	EACH = 4,       /* slots that a thread loads at once */
 	TILE = 2048,    /* selected slots that a block sorts, if there are more than COUNTED */
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
-	/* COUNTS: words of a KV head. They are BINS counts of slots, then the number of finished blocks, the bin of
-	 * the k-th highest score, the number of slots in higher bins, and one word that is not used. */
+	/* COUNTS: words of a KV head. The words are BINS counts of slots, then the number of finished blocks, the bin
+	 * of the k-th highest score, the number of slots in higher bins, and one unused word. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
 };
@@ -91,8 +91,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* Compute pooled_order() of EACH slots: i, i + step, ... In place of a slot past the last one, the last slot is used.
- * All scores are loaded before one is used. */
+/* Compute pooled_order() of EACH slots: i, i + step, ... In place of a slot after the last one, the last slot is used.
+ * All scores are loaded before any score is used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
                                             int32_t step)
 {
@@ -104,8 +104,9 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* The sort key of a slot, compared by `high`, then `low`. high: order value of the score. low: order value of the
- * score before pooling, then slot number. All keys differ and are above 0, the key of padding. */
+/* The sort key of a slot. Keys are compared by `high`, then by `low`. high: order value of the score. low: order value
+ * of the score before pooling in the upper half, slot number in the lower half. All keys differ, and all are above 0,
+ * the key of padding. */
 struct ranked {
 	uint64_t high, low;
 };
@@ -131,8 +132,8 @@ void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
-/* Return how many threads of the block before this one have `set`; *all = how many of all threads. Ends with a
- * barrier, so that it can be called again at once. */
+/* Return the number of threads before this one in the block whose argument `set` is 1; *all = this number over all
+ * threads. The function ends with a barrier, so that it can be called again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
@@ -193,8 +194,9 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 	__syncthreads();
 }
 
-/* The threshold of a selection. A slot is selected if it compares equal or higher: by order value, then by order
- * value before pooling (raw), then by slot number. A field that is 0 is not compared. */
+/* The threshold of a selection. A slot is selected if it equals the threshold or is higher. Slots are compared by order
+ * value, then by order value before pooling (raw), then by slot number. A field of the threshold that is 0 is not
+ * compared. */
 struct least {
 	uint32_t order, raw;
 	int32_t slot;
@@ -215,9 +217,9 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte: the
- * candidates that agree with it in all bytes so far are counted by their next byte. each(f) calls f(order value, slot)
- * for each candidate of this thread. */
+/* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte: of the
+ * candidates that agree with it in all bytes found so far, the values of the next byte are counted. each(f) calls
+ * f(order value, slot) for each candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {

@@ -165,8 +165,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* Merge pairs of sorted runs. A slot's new index is its index in its own run plus the number of slots of the other
- * run that rank before it. */
+/* Merge pairs of sorted runs. The new index of a slot is its index in its run plus the number of slots of the pair's
+ * other run that rank before it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {
 	const struct topk_launch &a = args.a;

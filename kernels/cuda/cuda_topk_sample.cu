@@ -1,8 +1,9 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
  * As on the CPU (cpu/topk.c), a slot is taken with a probability proportional to exp(score). The probabilities are
- * added slot by slot; a slot is taken if it raises the rounded sum. A block computes one KV head. Each of its threads
- * has a range of neighbouring slots; a prefix sum over the block tells a thread the sum before its range. */
+ * added slot by slot; a slot is taken if its probability raises the rounded sum. A thread block computes one KV head.
+ * Each thread has a range of neighbouring slots, and gets the sum of all probabilities before its range by a prefix sum
+ * over the block. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };
@@ -54,8 +55,8 @@ static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32
 	return lo;
 }
 
-/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next: index of the first selected slot that is
- * not below i; advanced if that is i. */
+/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next: index of the first selected slot that is not
+ * below slot i. If slot i is selected, *next is increased. */
 static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots,
                                                float top, int32_t i, int32_t *next)
 {
@@ -101,8 +102,8 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS) topk_sample(struct samp
 	for (int32_t i = first; i < end; i++)
 		sum += fmin(1.0, scale * weight_of_slot(a, score, slots, top, i, &next));
 	begin = block_before(sums, sum, &all);
-	/* The first pass counts the slots that this thread takes. The second writes them, after those of the threads
-	 * before it. */
+	/* The first pass counts the slots that this thread takes. The second pass writes these slots, after the slots
+	 * of all threads before this one. */
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
 			at = (int32_t)block_before(sums, (double)taken, &count);

@@ -1,15 +1,15 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A quantised weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it
- * into planes (cuda_quant.cuh). Rows of floats are only padded. Another kernel stores the largest magnitude of the
- * weight in front of it (not for f16). A conversion to f16 derives its scale from this value on the device, so the
- * host need not wait for it.
+ * A quantised weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it into
+ * planes (cuda_quant.cuh). Rows of floats are only padded. For weights of types other than f16, another kernel stores
+ * the largest magnitude of the weight in front of the rows. A conversion to f16 derives its scale from this value on
+ * the device, so the host need not wait for the value.
  *
  * An embedding table that is also the output weight is loaded by two calls with the same host address. The device
  * stores it once.
  *
- * Launches: embed 1 for every 4096 tokens; load_weight 1 for every 32 MiB, and 1 for the largest magnitude;
- * conversion to f16 1. */
+ * Launches: embed: 1 for every 4096 tokens. load_weight: 1 for every 32 MiB, and 1 for the largest magnitude.
+ * Conversion to f16: 1. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
@@ -341,8 +341,8 @@ struct cuda_weight {
 	int users; /* number of tensors that share the weight */
 };
 
-/* Return the weight that was loaded before from this host address with the other value of as_table; NULL if there is
- * none. */
+/* Return the weight that an earlier load_weight() loaded from this host address with the other value of as_table.
+ * Return NULL if there is no such weight. */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)
@@ -430,7 +430,7 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 	t->layout = LAYOUT_PLAIN;
 	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
-	/* Vectors of floats (norm weights, biases) stay plain: they are read by element. */
+	/* Vectors of floats (norm weights, biases) keep the plain layout, because single elements of them are read. */
 	vector = t->rows == 1 && !quant_is(t->type);
 	known = vector ? NULL : weight_known(c, t, host, as_table != 0);
 	if (known) {
@@ -566,8 +566,8 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	/* Use 32-bit indices: the kernel divides by per_row, which takes most of its time. A call converts at most
-	 * about 2^23 groups of eight values. */
+	/* Use 32-bit indices, because most of the kernel's time is a division by per_row. A call converts at most about
+	 * 2^23 groups of eight values. */
 	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;

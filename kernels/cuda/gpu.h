@@ -2,13 +2,13 @@
  * launches, matrix products. gpu_cuda.cu and gpu_cuda_launch.cu implement it with the CUDA runtime and cuBLAS. For
  * tests, tests/cuda/emulator/gpu_host.cc emulates it on the processor.
  *
- * Calls take effect in the order in which they are made. Launches and small copies wait in a queue, until some dozens
- * are queued, the host waits (gpu_read, gpu_sync) or another call must come after them (a large copy, gpu_gemm). If the
- * same sequence of kernels, grids and blocks was submitted before, even with other arguments, it is submitted as a CUDA
- * graph. A graph costs the host little time. A decode step is such a sequence if grids rarely change: round the numbers
- * that a grid depends on up to a power of two.
+ * Calls take effect in the order in which they are made. Launches and small copies are queued. The queue is submitted
+ * when it has some dozens of them, when the host waits (gpu_read, gpu_sync), or before a call that must come after them
+ * (a large copy, gpu_gemm). If the same sequence of kernels, grids and blocks was submitted before, even with other
+ * arguments, it is submitted as a CUDA graph. A graph costs the host little time. Decode steps repeat such a sequence
+ * if their grids rarely change. Therefore round numbers that a grid depends on up to a power of two.
  *
- * After the first failure calls do nothing. gpu_sync() reports it as a sentence and clears it. */
+ * After a failure, all calls do nothing until gpu_sync() reports the failure as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
 #define WEIR_CUDA_GPU_H
 
@@ -35,12 +35,13 @@ void *gpu_alloc(struct gpu *, size_t n);
 /* Allocate n zeroed bytes of host memory that kernels and copies can access by the same address. NULL = out of
  * memory. The bytes do not count as device memory. */
 void *gpu_alloc_host(struct gpu *, size_t n);
-void gpu_free(struct gpu *, void *p); /* free memory of either kind; wait until no queued call uses it */
+/* free memory of either kind, after waiting until no queued call uses the memory */
+void gpu_free(struct gpu *, void *p);
 uint64_t gpu_memory_free(struct gpu *);
 
 /* Copy n bytes to the device. The caller may reuse src on return. */
 void gpu_write(struct gpu *, void *dst, const void *src, size_t n);
-/* Copy n bytes from the device, after all earlier calls; returns when they have arrived. */
+/* Copy n bytes from the device, after all earlier calls. The function returns when the bytes have arrived. */
 void gpu_read(struct gpu *, void *dst, const void *src, size_t n);
 /* Copy n host bytes (at most 1 MiB) to the device, for kernels of the current step. Return their device address, or
  * NULL after a failure. The address is 16-byte aligned and valid until gpu_sync() or gpu_read(). The same sequence of

@@ -373,8 +373,8 @@ static int blas_ok(struct gpu *g, cublasStatus_t s, const char *what)
 	return 0;
 }
 
-/* Open cuBLAS. A workspace of its own makes it compute the same bits every time. Sums are in f32, because
- * reduced-precision reductions are off. Return 0, or -1 with the error set. */
+/* Open cuBLAS. With a workspace of its own, cuBLAS computes the same bits every time. Reduced-precision reductions are
+ * off, so that sums are in f32. Return 0, or -1 with the error set. */
 static int blas_start(struct gpu *g)
 {
 	if (g->blas)
@@ -390,8 +390,8 @@ static int blas_start(struct gpu *g)
 	             cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH |
 	                                                       CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
 	             "cublasSetMathMode")) {
-		/* Close cuBLAS. If it stayed open without our stream, later products would run in a stream that does
-		 * not wait for ours. */
+		/* Close cuBLAS. If it stayed open without g->stream, later products would run in a stream that does not
+		 * wait for g->stream. */
 		cublasDestroy(g->blas);
 		cudaFree(g->workspace);
 		g->blas = NULL;
@@ -401,7 +401,8 @@ static int blas_start(struct gpu *g)
 	return 0;
 }
 
-/* cuBLAS is column-major and takes the row-major matrices for their transposes: it computes out^T = w x^T. */
+/* cuBLAS expects column-major matrices, so it reads the row-major matrices as their transposes. It computes out^T = w
+ * x^T. */
 void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *x, int m, int n, int k)
 {
 	const float one = 1, zero = 0;

@@ -29,7 +29,7 @@ struct gpu {
 	cublasHandle_t blas;                 /* handle of cuBLAS; NULL until the first product */
 	void *workspace;                     /* workspace of cuBLAS; NULL until the first product */
 	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
-	/* bytes of the staging region: filled so far; of these, bytes whose copy was submitted */
+	/* n_stage: bytes of the staging region that are filled; sent: bytes of these whose copy was submitted */
 	size_t n_stage, sent;
 	unsigned char *pinned[2];   /* buffers for large transfers */
 	cudaEvent_t pinned_done[2]; /* events: the last transfer of each buffer has ended */
@@ -40,7 +40,7 @@ struct gpu {
 	struct gpu_graphs graphs;
 	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
 	int busy;   /* 1: the first stream may have work */
-	/* [n_kernels] bytes of dynamic shared memory that each kernel may use so far (cudaFuncSetAttribute()) */
+	/* [n_kernels] bytes of dynamic shared memory that each kernel is allowed by now (cudaFuncSetAttribute()) */
 	struct {
 		const void *fn;
 		unsigned shared;
@@ -100,8 +100,9 @@ static inline int gpu_check(struct gpu *g, cudaError_t e, const char *what)
 	return -1;
 }
 
-/* Select the device before a call of the CUDA runtime that adds work to a stream. CUDA's current device is set per
- * thread, and several threads may use a backend one after another. Return 0, or -1 after a failure. */
+/* Call this function before a call of the CUDA runtime that adds work to a stream. It selects the device, because
+ * CUDA's current device is set per thread, and several threads may use a backend one after another. Return 0, or -1
+ * after a failure. */
 static inline int gpu_enter(struct gpu *g)
 {
 	g->busy = 1;

@@ -1,20 +1,21 @@
 /* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime.
  *
  * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes are
- * copied to the device, and the part is submitted. The first time that its topology (kernels and grids, gpu_queue.h)
- * occurs, it is submitted as single launches; later as a graph whose changed arguments are updated.
+ * copied to the device, and the part is submitted. When the topology of a part (its kernels and grids, gpu_queue.h)
+ * occurs for the first time, the part is submitted as single launches. Later it is submitted as a graph whose changed
+ * arguments are updated.
  *
- * A step with a cuBLAS product is long (prefill). From the product on, its launches are not queued but go to the device
- * at once, so that the device computes while the host prepares the next call. */
+ * A step with a cuBLAS product is long (prefill). After the product, the launches of the step are not queued but go to
+ * the device at once, so that the device computes while the host prepares the next call. */
 #include <stdlib.h>
 
 #include "kernels/cuda/gpu_cuda.cuh"
 
 /* ---- single launches ---- */
 
-/* Allow a kernel its dynamic shared memory. CUDA demands this if static and dynamic memory together exceed 48 KiB. The
- * static size is not known here, so every kernel with dynamic memory gets the permission, once for each size. Return 0,
- * or -1 with the error set. */
+/* Allow a kernel its dynamic shared memory. CUDA requires a permission if static and dynamic shared memory together
+ * exceed 48 KiB. The static size is not known here, so every kernel with dynamic memory gets the permission, once for
+ * each size. Return 0, or -1 with the error set. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -120,8 +121,8 @@ none:
 }
 
 /* Set the arguments of s in the graph, and in `before`, which has the arguments of the graph's last run. Only kernels
- * whose arguments changed are updated, because the device is idle meanwhile. Return 0, or -1 if CUDA rejects the
- * update; the graph must then be rebuilt. */
+ * whose arguments changed are updated, because the device is idle during the updates. Return 0, or -1 if CUDA rejects
+ * the update; the graph must then be rebuilt. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
@@ -154,7 +155,7 @@ static void stage_send(struct gpu *g)
 	g->sent = g->n_stage;
 }
 
-/* Launch the queue of the second stream, after all work that the first stream has been given so far. */
+/* Launch the queue of the second stream, after all work that was submitted to the first stream so far. */
 static void submit_beside(struct gpu *g)
 {
 	struct gpu_step *s = &g->queue_beside;
@@ -234,8 +235,8 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		gpu_fail(g, "out of memory for what is to be launched");
 }
 
-/* Queue the launch; it is submitted together with the current part of the step. Submitting it at once would end that
- * part early (gpu_queue.h). */
+/* Queue the launch; it is submitted together with the current part of the step. Submitting the launch at once would end
+ * that part early (gpu_queue.h). */
 void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
                         const void *const *writes, int n_writes)
 {

@@ -71,7 +71,7 @@ int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 		return -1;
 	if (from->n)
 		memcpy(to->node, from->node, (size_t)from->n * sizeof *to->node);
-	/* Copy the arguments singly, because the padding between them is uninitialised. */
+	/* Copy the arguments of each node separately, because the padding between them is uninitialised. */
 	for (int i = 0; i < from->n; i++)
 		memcpy(to->arg + from->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 	to->n = from->n;

@@ -4,11 +4,11 @@
  * token to token except for a few arguments (a slot, a length). A step is submitted in parts; the first parts are
  * short, so that the device soon has work.
  *
- * A topology is what a part is without the values of its arguments: its kernels with their grids, blocks, shared
+ * The topology of a part is everything except the values of its arguments: its kernels with their grids, blocks, shared
  * memory and sizes of arguments. For a topology that occurs again, a CUDA graph is built, which runs all launches at
- * once; before each run, changed arguments are updated. The first time, the topology is only remembered: building a
- * graph costs more than launching its kernels, and prefill has many topologies that occur only once. The tables of
- * topologies and of graphs have a fixed size and drop their least recently used entry.
+ * once; before each run, changed arguments are updated. When a topology occurs for the first time, it is only
+ * remembered: building a graph costs more than launching its kernels, and prefill has many topologies that occur only
+ * once. The tables of topologies and of graphs have a fixed size and drop their least recently used entry.
  *
  * Staged bytes (gpu_stage) and small writes are collected in one region, which is copied to the device before the
  * part runs. A small write is a kernel that copies from this region, so a step consists of kernels only. */
@@ -20,8 +20,8 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
 	GPU_STAGE_MOST = 1 << 20,   /* maximum bytes of one gpu_stage() call */
-	/* largest write that goes through the region of staged bytes; writes bypass the region while it is more than
-	 * half full */
+	/* maximum bytes of a write that goes through the region of staged bytes; while the region is more than half
+	 * full, all writes bypass it */
 	GPU_WRITE_SMALL = 64 << 10
 };
 

@@ -1,8 +1,8 @@
 /* kernels/cuda/language.cuh (private to kernels/cuda/) - the dialect of C++ that kernels are written in.
  *
- * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator of the tests. The
- * build names the emulator's header in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh). The emulator runs blocks
- * on the processor: one thread of a block after another, each up to the next barrier. So index arithmetic, barriers
+ * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator of the tests. The build
+ * names the emulator's header in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh). The emulator runs blocks on the
+ * processor. It runs one thread of a block after another, each until the next barrier. So index arithmetic, barriers
  * and results are tested without a GPU (tests/cuda/t_cuda_*.c). Rules that make both work:
  *
  * - A kernel takes one argument, a plain struct by value of at most 1 KiB: __global__ void name(struct name_args
@@ -12,7 +12,8 @@
  *   SHARED_DYNAMIC(type, name).
  * - Threads of a warp communicate by *_sync operations only, with full masks where possible.
  * - Every live thread of a block reaches the same __syncthreads(); every lane of a mask reaches the same *_sync.
- * - Code for the device only (inline PTX, mma) is in a small function with a plain twin under #ifndef __CUDACC__. */
+ * - Code for the device only (inline PTX, mma) is in a small function, and an equivalent in plain C++ is under #ifndef
+ *   __CUDACC__. */
 #ifndef WEIR_CUDA_LANGUAGE_CUH
 #define WEIR_CUDA_LANGUAGE_CUH
 
