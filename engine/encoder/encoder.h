@@ -26,8 +26,9 @@ struct encoder_norm {
 };
 /* The adapters of a reader file: one for the vectors of questions, one for reading. */
 enum encoder_adapter { ADAPT_QUERY, ADAPT_READ, ADAPTERS, ADAPT_NONE = ADAPTERS };
-/* A matrix w [rows][cols] and its bias b, f32 [1][rows]; b has no data if there is no bias. adapter[]: what each LoRA
- * adapter adds to w: the product of high [rows][rank] and low [rank][cols]; nothing if low.rows = 0. */
+/* A matrix w [rows][cols] and its bias b, f32 [1][rows]; b has no data if there is no bias. adapter[]: for each LoRA
+ * adapter, high [rows][rank] and low [rank][cols], whose product the adapter adds to w. If low.rows = 0, the adapter
+ * does not change w. */
 struct encoder_linear {
 	struct tensor w, b;
 	struct {
@@ -47,13 +48,15 @@ struct encoder_ranker {
 	float *dense, *dense_bias, *out, *out_bias; /* [n_embd][n_embd], [n_embd], [n_embd], [1] */
 };
 
-/* What is loaded from a reader file (encoder_reader.c) and is not part of a layer. */
+/* What is loaded from a reader file (encoder_reader.c), except the parts that belong to layers. */
 struct encoder_reader {
-	struct encoder *ranker; /* a reranker, which reads instead of this encoder; then the other members are empty */
-	struct gguf *gguf;      /* the reader's adapter file; NULL: none is loaded */
-	struct tensor rank;     /* f32 [batch][largest rank]: buffer for products with `low` */
-	/* [3][n_embd] weights, multiplied with hidden states: rows for the log odds of an answer, for its first, for
-	 * its last token */
+	/* a reranker, which reads pairs instead of this encoder, or NULL; with a reranker, the other members are
+	 * empty */
+	struct encoder *ranker;
+	struct gguf *gguf;  /* the reader's adapter file; NULL: none is loaded */
+	struct tensor rank; /* f32 [batch][largest rank]: buffer for products with `low` */
+	/* [3][n_embd] weights that hidden states are multiplied with. Row 0 is for the log odds that the passage
+	 * answers, row 1 for the first token of the answer, row 2 for its last token */
 	float *head;
 	float bias; /* bias of the log odds */
 };
@@ -66,8 +69,8 @@ struct encoder {
 	uint64_t hash;       /* of the file */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
-	/* trained: context length of the model in tokens; longest: most tokens of a text, the smaller of trained and
-	 * ENCODER_BATCH */
+	/* trained: context length of the model in tokens; longest: maximum number of tokens of a text, the smaller of
+	 * `trained` and ENCODER_BATCH */
 	int32_t trained, longest;
 	float eps;
 	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
@@ -78,9 +81,9 @@ struct encoder {
 	struct tensor position;
 	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
 	struct tensor rope, rope_at;
-	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch], every row is 0, 1, 2, ... distance: f32 [n_head][2 *
-	 * longest]: column i is what a head adds to the score of a key that is i + 1 - longest tokens after the
-	 * query. */
+	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch]; every row is 0, 1, 2, ... distance: f32 [n_head][2 *
+	 * longest]; column i is the number that a head adds to the score of a key that is i + 1 - longest tokens after
+	 * the query. */
 	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
@@ -106,7 +109,8 @@ int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t
                           const atomic_int *cancel, struct err *);
 /* Return the encoder family of a file, or NULL with the error set. */
 const struct encoder_family *encoder_family_of(const struct gguf *, struct err *);
-/* Open a file as encoder_open() does. ranks: 1 = it must be a reranker, 0 = it must be none, -1 = it may be either. */
+/* Open a file as encoder_open() does. ranks: 1 = the file must be a reranker, 0 = it must not be a reranker, -1 = both
+ * are allowed. */
 int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks, struct err *);
 /* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
  * stays zero. */

@@ -1,6 +1,6 @@
-/* engine/encoder/encoder_load.c - reads an encoder's metadata and weights from a GGUF file. Keys, tensor names and what
- * a family computes are those of llama.cpp's converter and models (conversion/bert.py, src/models/bert.cpp,
- * gguf-py/gguf/tensor_mapping.py).
+/* engine/encoder/encoder_load.c - reads an encoder's metadata and weights from a GGUF file. Keys, tensor names and the
+ * computation of each family are the same as in llama.cpp's converter and models (conversion/bert.py,
+ * src/models/bert.cpp, gguf-py/gguf/tensor_mapping.py).
  *
  * An unknown tensor in the file is an error: ignoring a weight could give wrong vectors. */
 #include <math.h>
@@ -45,7 +45,8 @@ static int load_int(const struct encoder *e, const char *name, int64_t min, int6
 	return got < 0 ? -1 : 0;
 }
 
-/* Load a number from min to max. standard: the value if the file has none; NAN: the file must have one. */
+/* Load a number; its value must be min to max. standard: the value if the file does not have the key; NAN: the file
+ * must have the key. */
 static int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
                       struct err *err)
 {
@@ -181,7 +182,8 @@ static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int3
 		load_failed(l);
 }
 
-/* Load n values of a vector as f32. from: index of the first one; all: length of the vector in the file. */
+/* Load n values of a vector as f32. from: index of the first of these values in the file's vector; all: length of the
+ * file's vector. */
 static void load_vector_part(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t from,
                              int32_t n, int32_t all)
 {
@@ -243,8 +245,8 @@ static int load_has(const struct loader *l, const char *prefix, const char *name
 	return gguf_tensor_find(l->e->gguf, full) != NULL;
 }
 
-/* Load the position embeddings, if the family has them. The embedding of token type 0 is added to each here, once,
- * because all tokens of a single text have type 0. */
+/* Load the position embeddings, if the family has them. All tokens of a single text have token type 0, so the embedding
+ * of type 0 is added to each position here, once. */
 static void load_positions(struct loader *l)
 {
 	struct encoder *e = l->e;
@@ -297,9 +299,10 @@ static void load_rope(struct loader *l)
 	free(v);
 }
 
-/* Return the ALiBi slope of head h of n: what it subtracts from a key's score per token of distance (Press et al.
- * 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), ... Otherwise the first heads have the slopes
- * for the next smaller power of two, and the other heads every second slope for twice that number. */
+/* Return the ALiBi slope of head h of n heads: the number that the head subtracts from a key's score for each token of
+ * distance (Press et al. 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), ... Otherwise let m be the
+ * largest power of two below n. The first m heads have the slopes for m heads, and the other heads have every second
+ * slope for 2 m heads. */
 static double alibi_slope(int32_t h, int32_t n)
 {
 	int32_t two = 1;
@@ -381,8 +384,8 @@ static float *load_host(struct loader *l, const char *name, int32_t rows, int32_
 	return v;
 }
 
-/* Load the head of a reranker. A file without cls.weight is refused: the converter has dropped a layer that the score
- * needs. */
+/* Load the head of a reranker. A file without cls.weight is refused, because the converter has left out a layer that
+ * the score depends on. */
 static void load_ranker(struct loader *l)
 {
 	struct encoder_ranker *r = &l->e->ranker;

@@ -1,13 +1,13 @@
-/* engine/encoder/encoder_reader.c - reads a passage together with a question (a cross-encoder): says whether the
- * passage answers the question, and with which words.
+/* engine/encoder/encoder_reader.c - reads a passage together with a question (a cross-encoder). The result says whether
+ * the passage answers the question, and with which words.
  *
  * A reader is a file with a head and one or two LoRA adapters for the encoder. With the first adapter the encoder
  * reads pairs: <s> question </s></s> passage </s>. The second adapter (tensors "query.blk...") is for the vectors of
  * questions.
  *
- * The head has three rows of n_embd weights. Row 0, times the pooled vector, plus a bias, is the log odds that the
- * passage answers. Rows 1 and 2, times the hidden state of a token, are the logits that the answer begins and ends at
- * this token. tests/train/reader_train.py trains readers.
+ * The head has three rows of n_embd weights. Row 0 times the pooled vector, plus a bias, is the log odds that the
+ * passage answers. Rows 1 and 2, times the hidden state of a token, are the logits for an answer that begins, or ends,
+ * at this token. tests/train/reader_train.py trains readers.
  *
  * A reranker (a cross-encoder as llama.cpp's converter writes it: src/llama-graph.cpp, pooling "rank") can be the
  * reader instead. It reads the same input with weights of its own, and only gives a score. */
@@ -20,9 +20,11 @@
 
 enum {
 	QUESTION_MOST = 48, /* maximum number of tokens of a question that are read */
-	PAIR_MOST = 230, /* maximum number of tokens of a pair that are read, special tokens included; as in training */
-	PAIR_LEAST = 32, /* an encoder that reads fewer tokens than this cannot read pairs */
-	SEPARATORS = 4,  /* special tokens of a pair */
+	/* maximum number of tokens of a pair that are read, special tokens included; readers are trained with the same
+	 * maximum */
+	PAIR_MOST = 230,
+	PAIR_LEAST = 32,  /* an encoder that reads fewer tokens than this cannot read pairs */
+	SEPARATORS = 4,   /* special tokens of a pair */
 	ANSWER_MOST = 30, /* maximum number of tokens of an answer */
 	RANK_MOST = 256,
 	HEAD_ROWS = 3,
@@ -75,7 +77,7 @@ static int matrix_load(struct reader_file *f, struct tensor *out, const struct g
 	return 0;
 }
 
-/* Load one adapter of one matrix, if the file has it. */
+/* Load one adapter of one matrix, if the file has one for this matrix. */
 static int linear_load(struct reader_file *f, enum encoder_adapter adapter, int32_t layer, const char *name,
                        struct encoder_linear *m)
 {
@@ -216,11 +218,12 @@ struct pairs {
 	struct tokens id;
 	struct token_ends end; /* of each passage token: the offset in its passage at which it ends */
 	struct encoder_text *text;
-	/* [pairs] first: index of the passage's first token in the pair; ends: index of the same token in `end` */
+	/* [pairs] first: index of the passage's first token in the pair; ends: index of this token in `end` */
 	size_t *first, *ends;
 };
 
-/* Tokenize n pairs: the question with each passage. Pairs are truncated to the tokens that the encoder reads. */
+/* Tokenize n pairs of the question and a passage. Pairs are truncated to the number of tokens that the encoder
+ * reads. */
 static int pairs_tokenize(const struct encoder *e, struct encoder_string question, const struct encoder_string *passage,
                           int32_t n, struct pairs *p, struct err *err)
 {
@@ -296,7 +299,8 @@ static double rank(const struct encoder *e, const float *x)
 	return score;
 }
 
-/* Read pairs first .. last - 1 and set their out[]. They have `tokens` tokens in all and fit one batch. */
+/* Read pairs first .. last - 1, and write the results to out[] with the same indices. The pairs have `tokens` tokens in
+ * all and fit one batch. */
 static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, int32_t last, int32_t tokens,
                       struct encoder_answer *out, const atomic_int *cancel, struct err *err)
 {

@@ -10,7 +10,7 @@
  * multilingual-e5-large-instruct, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0,
  * nomic-ai/nomic-embed-text-v1.5, mixedbread-ai/mxbai-embed-large-v1, MongoDB/mdbr-leaf-ir. */
 static const struct {
-	const char *part, *prefix[2]; /* prefix: of a query, of a passage */
+	const char *part, *prefix[2]; /* prefix[0]: for a query; prefix[1]: for a passage */
 } prefixes[] = {
 	{ "e5-large-instruct",
 	  { "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", "" } },
@@ -63,7 +63,7 @@ static int32_t text_tokens(const struct encoder *e, const char *prefix, struct e
 	struct str text = { 0 };
 	int rc;
 
-	/* Tokens are rarely longer than 32 bytes: do not tokenize bytes that would be cut off anyway. */
+	/* Tokens are rarely longer than 32 bytes, so later bytes would be cut off: do not tokenize them. */
 	str_adds(&text, prefix);
 	str_add(&text, t.p, MIN(t.n, (size_t)e->longest * 32));
 	if (v->add_bos)

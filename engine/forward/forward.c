@@ -27,15 +27,17 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* For each field the largest number of columns that any layer needs in buffers of struct forward. */
+/* For some buffers of struct forward: the largest number of columns that any layer needs. Each comment names the
+ * buffers. */
 struct mix_columns {
-	int32_t in;     /* conv_in */
-	int32_t conv;   /* conv */
-	int32_t delta;  /* delta, delta_gate */
-	int32_t heads;  /* alpha, beta */
-	int32_t both;   /* beta_alpha has twice as many */
-	int32_t gated;  /* gate; q_gate has twice as many */
-	int32_t halves; /* not columns: groups of columns that deinterleave() copies to each of its outputs */
+	int32_t in;    /* conv_in */
+	int32_t conv;  /* conv */
+	int32_t delta; /* delta, delta_gate */
+	int32_t heads; /* alpha, beta */
+	int32_t both;  /* half the columns of beta_alpha */
+	int32_t gated; /* gate; also half the columns of q_gate */
+	/* not a number of columns: number of groups of columns that deinterleave() copies to each of its two outputs */
+	int32_t halves;
 };
 static struct mix_columns largest_mix(const struct hparams *hp)
 {
@@ -90,7 +92,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 	int n = 0;
 
 	_Static_assert(sizeof all <= BUFFERS * sizeof all[0], "out is too small");
-	for (size_t i = 0; i < LEN(all); i++) /* skip buffers that no layer needs */
+	for (size_t i = 0; i < LEN(all); i++) /* omit buffers that no layer needs */
 		if (all[i].cols)
 			out[n++] = all[i];
 	return n;
@@ -176,7 +178,7 @@ void forward_release(struct forward *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* Return the input of attention or feed-forward: x after the norm, or x itself if the layer has no such norm. */
+/* Return the input of attention or feed-forward: norm(x), or x itself if the layer has no norm at this place. */
 static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -198,7 +200,7 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* Add in A^T B^T to out: the change that a LoRA adapter makes to a product. Without an adapter do nothing. */
+/* Add to out the change that a LoRA adapter makes to a product, in A^T B^T. If there is no adapter, do nothing. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -210,8 +212,8 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* Add residual_scale * norm(in W^T + bias) to x. Norm and bias may be absent; the pointer bias may be NULL. Without a
- * norm and with scale 1 the product is added to x directly. */
+/* Add residual_scale * norm(in W^T + bias) to x. Norm and bias may be missing; the pointer `bias` may be NULL. If there
+ * is no norm and the scale is 1, the product is added directly to x. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
 {
@@ -248,7 +250,7 @@ static void deinterleave(struct forward *f, struct tensor both, struct tensor on
 	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
-/* Set the number of columns of the attention buffers to this layer's. */
+/* Set the attention buffers to the number of columns that this layer has. */
 static void attention_columns(struct forward *f, int32_t layer)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -257,7 +259,7 @@ static void attention_columns(struct forward *f, int32_t layer)
 	f->k.cols = f->v.cols = a->n_kv_head * a->head_dim;
 }
 
-/* Compute q, k and v from x, not rotated yet; for gated attention also the gate. */
+/* Compute q, k and v from x, before RoPE; for gated attention also the gate. */
 static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -400,7 +402,7 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	                                             .head_dim = a->value_dim },
 	                      n);
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
-	/* norm each group by itself */
+	/* normalise each group separately */
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
@@ -507,7 +509,7 @@ static int one_ready(struct forward *f)
 	f->one = xcalloc(1, sizeof *f->one);
 	if (!forward_init(f->one, f->m, f->cache, 1, 1, &err))
 		return 1;
-	free(f->one); /* the backend's failure is sticky: sync() reports it */
+	free(f->one); /* the backend remembers the failure until sync() reports it */
 	f->one = NULL;
 	return 0;
 }
@@ -568,8 +570,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			continue;
 		}
 		layer_mix(f, l, i, n);
-		/* After the last layer's attention the KV entries of all tokens are stored. Only tokens whose logits
-		 * are wanted are computed further. */
+		/* When the last layer's attention is computed, the KV entries of all tokens are stored. After it, only
+		 * the tokens whose logits are wanted are computed. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

@@ -10,19 +10,21 @@ struct forward {
 	const struct model *m;
 	struct backend *be;
 	struct cache *cache; /* borrowed */
-	/* maximum number of tokens of a step; maximum number of rows of logits computed at once */
+	/* batch: maximum number of tokens of a step; head_rows: maximum number of rows of logits computed at once */
 	int32_t batch, head_rows;
 	struct tensor x; /* f32 [batch][n_embd]: residual stream */
 	/* f32 [batch][n_embd]: x after a norm; output of attention or feed-forward before its norm */
 	struct tensor norm;
-	/* f32 [batch][heads * head_dim]. Memory is allocated for the widest layer; cols is the current layer's. */
+	/* f32 [batch][heads * head_dim]. Memory is allocated for the widest layer; cols is the number of columns of the
+	 * current layer. */
 	struct tensor q, k, v;
-	struct tensor attn; /* f32 [batch][n_head * head_dim], as q */
+	struct tensor attn; /* f32 [batch][n_head * head_dim]; memory and cols as for q */
 	/* For layers with a recurrent state: f32 [batch][columns]. Memory is allocated for the widest layer. */
 	struct tensor conv_in, conv; /* input and output of the convolution */
-	/* [value heads * value_dim]: the result of the delta rule or the state space, and the gate on it */
+	/* [value heads * value_dim]. delta: result of the delta rule or the state space; delta_gate: the gate that
+	 * multiplies it */
 	struct tensor delta, delta_gate;
-	struct tensor alpha, beta; /* [value heads], for the delta rule; alpha also for the state space */
+	struct tensor alpha, beta; /* [value heads]. The delta rule uses both, the state space only alpha */
 	/* For gated attention (q_gate, gate), and for layers whose beta and alpha come from one matrix
 	 * (beta_alpha): */
 	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; f32 [batch][n_head * head_dim] */
@@ -47,9 +49,10 @@ struct forward {
 	struct tensor lora_gate; /* f32 [batch][width]: a feed-forward's gate, if a LoRA adapter changes it */
 	struct tensor head_in;   /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
-	int32_t first;           /* index in the last step of the token whose values are in row 0 of x */
-	double *clock;           /* if not NULL, the seconds spent in the cache are added to *clock */
-	struct forward *one;     /* buffers for one token, for VERIFY steps that need them; NULL at first */
+	/* row 0 of x has the values of this token of the last step; tokens are counted from 0 */
+	int32_t first;
+	double *clock;       /* if not NULL, the seconds spent in the cache are added to *clock */
+	struct forward *one; /* buffers for one token, allocated when a VERIFY step first needs them; NULL before */
 };
 
 /* Return the bytes of all buffers. */
@@ -58,24 +61,25 @@ int forward_init(struct forward *, const struct model *, struct cache *, int32_t
                  struct err *);
 void forward_release(struct forward *);
 
-/* Set f->expert_sum to the sum of the experts' outputs for n rows of `in`, the shared expert included. The router
- * chooses the experts of a row by the same row of `choice`. (In forward_experts.c, for forward.c.) */
+/* Set f->expert_sum to the sum of the experts' outputs for n rows of `in`, the shared expert included. The router's
+ * input is `choice`: its row i decides which experts row i of `in` gets. (In forward_experts.c, for forward.c.) */
 void forward_experts(struct forward *, const struct layer_spec *, const struct layer *, const struct tensor *in,
                      const struct tensor *choice, int32_t n);
-/* Set f->expert_sum to a dense feed-forward plus the experts, both computed from f->x. Each has its own norms before
- * and after. */
+/* Set f->expert_sum to a dense feed-forward plus the experts, both computed from f->x. The feed-forward and the experts
+ * have separate norms before and after. */
 void forward_dense_and_experts(struct forward *, const struct layer_spec *, const struct layer *, int32_t n);
 /* Compute the per-layer inputs (a vector for each token and layer) of n tokens, whose embeddings are in f->x. (In
  * forward_inputs.c, for forward.c.) */
 void forward_inputs(struct forward *, const int32_t *id, int32_t n);
 void forward_add_input(struct forward *, const struct layer *, int32_t layer, int32_t n);
 
-/* Run tokens id[0..st->n), at most `batch`, through all layers; the cache stores their keys and values. rows:
- * forward_logits() may be called for this many of the last tokens. In a VERIFY step (speculative decoding) each
+/* Run tokens id[0..st->n), at most `batch`, through all layers; the cache stores their keys and values. rows: number of
+ * tokens at the end of the step for which forward_logits() may be called. In a VERIFY step (speculative decoding) each
  * token's result has the same bits as if it were computed alone. The backend's sync() reports errors and
  * cancellation. */
 void forward_run(struct forward *, const int32_t *id, const struct step *st, int32_t rows);
-/* Write the logits of the last step's tokens row0..row0 + n to out [n][n_vocab], in host memory. n <= head_rows. */
+/* Write the logits of tokens row0 .. row0 + n - 1 of the last step to out [n][n_vocab], in host memory. n <=
+ * head_rows. */
 void forward_logits(struct forward *, int32_t row0, int32_t n, float *out);
 
 #endif

@@ -1,14 +1,14 @@
-/* engine/forward/forward_experts.c - feed-forwards with experts: router, experts, and the shared expert of all
- * tokens. */
+/* engine/forward/forward_experts.c - feed-forwards with experts: the router, the experts that it chooses for each
+ * token, and the shared expert, which all tokens use. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/forward/forward.h"
 
 /* Choose the experts of one token and set their weights (share), as struct ffn_spec says. chosen[] is in ascending
- * order. Of experts with equal scores the one with the lower number wins. An expert with a NaN score is chosen only if
- * too few scores are numbers. bias: [n_expert], added to the scores for the choice but not for the weights, or NULL.
- * score is overwritten. */
+ * order. Of experts with equal scores the one with the lower number wins. An expert whose score is NaN is chosen only
+ * if too few other scores are numbers. bias [n_expert] is added to the scores for the choice, but not for the weights;
+ * NULL = no bias. score is overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -40,7 +40,8 @@ static void experts_choose(float *score, const float *bias, const struct ffn_spe
 		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
-/* Write those of the n tokens that chose expert e to token[], and their weights to weight[]. Return their number. */
+/* Write the indices of the tokens (of n) for which expert e was chosen to token[], and the weights of the expert for
+ * these tokens to weight[]. Return the number of these tokens. */
 static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
 {
 	int32_t found = 0;
@@ -79,8 +80,8 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
 }
 
-/* Compute one expert after the other, each for all its tokens. So every token adds its experts in ascending order,
- * and the result does not depend on the other tokens of the step. */
+/* Compute one expert after the other, each for all tokens that use it. So the outputs of a token's experts are added in
+ * ascending order of the experts, and the result of a token does not depend on the other tokens of the step. */
 void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                      const struct tensor *choice, int32_t n)
 {
@@ -88,7 +89,8 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	const struct ffn_spec *ffn = &s->ffn;
 	struct tensor hidden = f->ffn, route = f->route;
 	size_t scores = (size_t)n * (size_t)ffn->n_expert;
-	float bias[EXPERTS_MAX] = { 0 }; /* [n_expert] biases, then scales */
+	/* [n_expert] holds first the biases of the router, later the scales of the experts */
+	float bias[EXPERTS_MAX] = { 0 };
 
 	route.cols = ffn->n_expert;
 	hidden.cols = ffn->width;
@@ -96,7 +98,8 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	           &(struct matmul){
 			   .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL },
 	           1, choice, n);
-	memset(f->score, 0, scores * sizeof *f->score); /* read() writes nothing after a failure of the backend */
+	/* zeros, because read() writes nothing after a failure of the backend */
+	memset(f->score, 0, scores * sizeof *f->score);
 	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
 	if (l->probs_bias.data)
 		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);

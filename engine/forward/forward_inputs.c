@@ -19,7 +19,7 @@ void forward_inputs(struct forward *f, const int32_t *id, int32_t n)
 	op->axpby(f->be, &f->inputs, (float)sqrt((double)wide / 2), &f->input_embd, (float)sqrt(0.5), n);
 }
 
-/* Add norm((gelu(x W) * the layer's input) W2) to x. */
+/* Add norm((gelu(x W) * input) W2) to x, where `input` is the per-layer input of this layer. */
 void forward_add_input(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
