@@ -1,9 +1,9 @@
 /* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over parts and lists of rows,
  * over every type of cache, and with a probe.
  *
- * Results are compared with a plain computation in double. The bits must be the same for any number of threads, any cut
- * of a run of tokens into calls, and with or without a probe, because the engine relies on that. Both are also tested
- * for tokens of a prompt, which a level may compute in narrower arithmetic. */
+ * Results are compared with a plain computation in double. The engine relies on equal bits, so the bits must be the
+ * same for any number of threads, for any division of tokens among calls, and with or without a probe. All of this is
+ * also tested for tokens of a prompt, which a level may compute in narrower arithmetic. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ TEST(prompts_have_the_same_bits_too)
 	same_bits(1);
 }
 
-/* A prompt longer than any tile, in calls of any size, into an empty cache. */
+/* Compute a prompt that is longer than any tile, in calls of several sizes, into an empty cache. */
 TEST(long_prompts_have_the_same_bits)
 {
 	static const int32_t steps[] = { 1100, 512, 300, 64, 7 };
@@ -181,7 +181,8 @@ TEST(long_prompts_have_the_same_bits)
 	}
 }
 
-/* A token must not read keys after it, nor rows on no list, not even as 0 * NaN. */
+/* A token must read neither keys of later tokens nor rows that are not listed, not even to multiply them by 0, because
+ * 0 * NaN is NaN. */
 TEST(never_reads_what_is_not_seen)
 {
 	struct shape s = { 3, 1, 64, 600, 7, DT_F32, 2, { 70, 509 }, { 1, 0 }, 2, .window = 0 };
@@ -245,7 +246,7 @@ TEST(carries_not_a_number)
 			struct world w;
 			struct stage g;
 			int where = round % 4;
-			/* an infinite key is only used in the cases where its weight is not 0 */
+			/* infinity is used only in the cases where the weight of the key is not 0 */
 			float got[2 * 192], bad = round & 8 && where == 3 ? INFINITY : NAN;
 			void *plane;
 
@@ -272,7 +273,7 @@ TEST(carries_not_a_number)
 		}
 }
 
-/* Scores far apart must neither overflow nor lose the largest. */
+/* Scores that are far apart must not overflow, and the largest score must not get lost. */
 TEST(survives_extreme_scores)
 {
 	struct shape s = { 1, 1, 64, 1100, 1, DT_F32, 1, { 1051 }, { 0 }, 2, .window = 0 };
@@ -549,7 +550,7 @@ TEST(refuses_what_does_not_fit)
 
 	stage_run(&g, 0, 2, &p, got);
 	CHECK(be->ops->sync(be) == 0);
-	/* Columns past the rows of a list may contain anything. */
+	/* Columns of the list after its last row number may contain anything. */
 	for (int i = 0; i < 4; i++)
 		for (int k = 0; k < 6; k++) {
 			int32_t at = (int32_t[]){ 0, 19, 20, 23, 42, 45 }[k];

@@ -1,5 +1,6 @@
 /* tests/kernels/t_conv.c - convolutions in host memory and their gradients: compared with double at every CPU level, at
- * odd sizes. NULL rows count as zeros; an element does not depend on the length of its row; each task runs once. */
+ * odd sizes. Also: rows that are NULL count as zeros, an element does not depend on the length of its row, and each
+ * task runs once. */
 #include <math.h>
 
 #include "tests/lib/levels.h"

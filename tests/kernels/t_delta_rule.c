@@ -1,5 +1,6 @@
 /* tests/kernels/t_delta_rule.c - the gated delta rule, state spaces, ungated convolutions and gates of recurrent
- * layers: compared with double at every CPU level, for several numbers and sizes of heads and any cut into calls. */
+ * layers: compared with computations in double at every CPU level, for several numbers and sizes of heads and for
+ * several divisions of the tokens among calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "tests/lib/levels.h"
 
 
-/* Open the level, or the reference if this machine lacks the level. */
+/* Open a backend at this level, or at level "c" (plain C) if this machine does not have the level. */
 static struct backend *open_best(const char *level, int threads)
 {
 	struct backend *be = open_level(level, threads);

@@ -1,6 +1,6 @@
-/* tests/kernels/t_fused_select_attn.c - attention that selects its slots in the same call gives the same bits as a
- * selection before the call, for any number of threads. Several tokens in one call give the same bits as one after the
- * other. */
+/* tests/kernels/t_fused_select_attn.c - attention that selects its slots in the same call gives the same bits as
+ * attention after a separate selection, for any number of threads. Several tokens in one call give the same bits as one
+ * token after the other. */
 #include <math.h>
 
 #include "tests/lib/levels.h"
@@ -107,8 +107,8 @@ static void operands_free(struct operands *o, const struct case_of *c)
 	free(o->weight);
 }
 
-/* Return the output of attention over the selected slots and `more` others. at_once: 1 = the selection is made in the
- * same call, 0 = before it. */
+/* Return the output of attention over the selected slots and `more` other slots. at_once: 1 = attention makes the
+ * selection in the same call, 0 = the selection is made before the call. */
 static float *attend(struct operands *o, const struct case_of *c, int at_once)
 {
 	struct backend *be = o->be;
@@ -187,7 +187,8 @@ TEST(same_bits_as_selecting_first)
 				o = operands_new(be, &c);
 				if (!want)
 					want = attend(&o, &c, 0);
-				/* Repeated, because the order in which threads finish differs. */
+				/* Repeat the call, because the order in which threads finish differs from call to
+				 * call. */
 				for (int again = 0; again < 3; again++) {
 					got = attend(&o, &c, 1);
 					CHECK_MSG(
@@ -208,12 +209,14 @@ TEST(same_bits_as_selecting_first)
 
 /* ---- several tokens ---- */
 
-/* Several tokens in one call. Each reads its own list of some of the first n slots, all of them, or two ranges of them;
- * and the later slots up to its own. */
+/* Several tokens in one call. From the first c.n slots, a token reads a list of its own, all slots, two ranges, or a
+ * list and a range (see `parts`). Of the later slots, it reads its own slot and all slots before it. */
 struct tokens_case {
 	struct case_of c;
 	int32_t m, window, k[ATTN_EACH_MOST], sample;
-	int parts; /* 0 = a list, 1 = all slots, 2 = two ranges of slots, 3 = a list and a range */
+	/* what a token reads of the first c.n slots: 0 = a list, 1 = all slots, 2 = two ranges, 3 = a list and a
+	 * range */
+	int parts;
 	float softcap;
 };
 
@@ -378,7 +381,7 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 	}
 }
 
-/* A selection that does not fit its part is refused before anything is computed. */
+/* A selection that does not match its part is refused before anything is computed. */
 TEST(wrong_selections_are_refused)
 {
 	struct backend *be = open_level("c", 2);

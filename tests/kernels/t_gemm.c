@@ -1,6 +1,6 @@
-/* tests/kernels/t_gemm.c - products of float matrices in host memory: compared with double at every CPU level, at odd
- * sizes and strides; with and without adding to C, several in a call, with several numbers of threads.
- * WEIR_GEMM_SPEED=1: the speed, too. */
+/* tests/kernels/t_gemm.c - products of float matrices in host memory: compared with products in double at every CPU
+ * level: at odd sizes and strides, with and without adding to C, with several products in a call and several numbers of
+ * threads. WEIR_GEMM_SPEED=1: also measure the speed. */
 #include <math.h>
 #include <time.h>
 

@@ -196,7 +196,7 @@ TEST(embed_every_type)
 
 TEST(rmsnorm_matches_double)
 {
-	/* own: 1 = each group of a row has weights of its own */
+	/* own: 1 = each group of a row has different weights */
 	static const struct {
 		int32_t cols, group, n;
 		int own;
@@ -251,7 +251,7 @@ TEST(rmsnorm_matches_double)
 		}
 }
 
-/* off: added to every value, so that the mean is far larger than the deviation. */
+/* The field `off` is added to every value, so that the mean is far larger than the deviation. */
 TEST(layernorm_matches_double)
 {
 	static const struct {
@@ -478,7 +478,7 @@ TEST(axpby_at_every_size)
 
 		for (size_t k = 0; k < all; k++) {
 			x[k] = (float)(test_rand() % 2001) / 1000 - 1;
-			/* NaN, because y must not be read if b is 0 */
+			/* if b is 0, y must not be read: fill it with NaN */
 			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN;
 		}
 		tx = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, x);
@@ -528,8 +528,8 @@ TEST(columns_become_rows)
 	be->ops->close(be);
 }
 
-/* take_rows copies rows in any order. add_rows adds to any rows; several rows for one target are added in the order of
- * the list. */
+/* take_rows() copies rows in any order. add_rows() adds to any rows; several rows with the same target are added in the
+ * order of the list. */
 TEST(rows_taken_and_added)
 {
 	struct backend *be = open_level("c", 1);

@@ -1,8 +1,9 @@
-/* tests/kernels/t_matmul.c - products of the CPU backend, at every level this machine has: with weights of every type,
- * gated, with NaN and infinity, and cancelled.
+/* tests/kernels/t_matmul.c - products of the CPU backend, at every level this machine has: products with weights of
+ * every type, gated products, products with NaN and infinity, and cancelled products.
  *
- * Each result is compared with a plain computation in double, and the levels with one another. The bits must be the
- * same for any number of threads and any cut of a run of tokens into calls, because the engine relies on that. */
+ * Each result is compared with a plain computation in double, and the levels are compared with one another. The engine
+ * relies on equal bits, so the bits must be the same for any number of threads and for any division of tokens among
+ * calls. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,8 +21,8 @@ static int is_float(enum dtype t)
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* Round x as a quantised product does: to int8 with one scale per block of 32. A block gets a second int8 plane for the
- * remainder if one value is far above the rest, or if all_wide is set. */
+/* Round x as a quantised product does: to int8 with one scale per block of 32. A block also gets a second int8 for the
+ * remainder of each value if one value of the block is far above the others, or if all_wide is 1. */
 static void round_activations(float *out, const float *x, size_t n, int all_wide)
 {
 	for (size_t b = 0; b < n; b += 32) {
@@ -173,7 +174,7 @@ TEST(narrow_products_use_8_bits)
 	}
 }
 
-/* The error by rounding the activations must be small compared with that of the quantised weights. */
+/* The error from rounding the activations must be small compared with the error from quantising the weights. */
 TEST(matmul_is_near_the_exact_product)
 {
 	static const enum dtype types[] = { DT_Q4_1, DT_Q8_0, DT_Q6_K, DT_Q4_K, DT_IQ4_XS };
@@ -211,8 +212,8 @@ TEST(matmul_groups_bias_and_accumulate)
 {
 	enum { COLS = 256, N_M = 11 };
 	static const int32_t n_list[] = { 1, 6, 150 };
-	/* More products than one run of the thread pool takes, with mixed types. A single Q8_0 makes the input use two
-	 * planes for all. */
+	/* More products than one run of the thread pool takes, with mixed types. If one weight is Q8_0, the input of
+	 * all products is coded in two bytes per value. */
 	static const struct {
 		enum dtype type;
 		int32_t rows;
@@ -334,7 +335,7 @@ TEST(glu_matches_double)
 		}
 }
 
-/* Cuts of N_CUT tokens into calls. All of them are compared with one call for all tokens on one thread. */
+/* Ways to divide N_CUT tokens among calls. Each is compared with one call for all tokens on one thread. */
 static const int32_t cuts[][5] = { { 40 }, { 1, 39 }, { 16, 24 }, { 39, 1 }, { 7, 1, 2, 13, 17 } };
 enum { N_CUT = 40, N_CUTS = 5 };
 
@@ -390,8 +391,9 @@ TEST(products_same_bits_for_threads_and_cuts)
 		}
 }
 
-/* Values far above the rest in no, few, the same and most blocks, which covers all paths of the second plane through a
- * product. Many tokens at once must give the same bits as each alone, and every level the bits of the reference. */
+/* Inputs whose large values are in no block, in few blocks, in the same blocks of all tokens, and in most blocks. This
+ * covers all code for the second byte of wide blocks. Many tokens at once must give the same bits as each token alone,
+ * and every level must give the bits of plain C. */
 TEST(products_same_bits_with_wide_blocks)
 {
 	enum { ROWS = 40, N = 61 };
@@ -444,7 +446,8 @@ TEST(products_same_bits_with_wide_blocks)
 	}
 }
 
-/* Weights far larger than one task, and more columns than one tile, to test how products are cut into tasks. */
+/* The weights are far larger than one task, and there are more columns than in one tile, to test how products are
+ * divided into tasks. */
 TEST(products_same_bits_for_large_shapes)
 {
 	enum { ROWS = 700, COLS = 2048, N = 300 };
@@ -537,8 +540,8 @@ static void host_was_read(const void *p, size_t n, void *ud)
 	__atomic_fetch_add(&told.calls, 1, __ATOMIC_RELAXED);
 }
 
-/* If a weight is repacked, its owner is told which bytes have been read; if it stays in place, the owner is not
- * called. */
+/* If a weight is repacked, backend.host_read() is called for all bytes that have been read. If a weight stays in place,
+ * the function is not called. */
 TEST(the_owner_learns_what_was_read)
 {
 	struct backend *be = open_level(levels[1], 3);
@@ -581,7 +584,7 @@ TEST(not_a_number_reaches_the_output)
 				continue;
 			for (int j = 0; j < COLS; j++)
 				ones[j] = 1;
-			/* Row 0 is clean, row 1 has one bad value at a changing place. */
+			/* All values of row 0 are finite. Row 1 has one bad value, each time at another place. */
 			x = random_floats(2 * COLS, 0.5f, 1);
 			x[COLS + 37 * b + 5] = bad[b];
 			tx = tensor_new(be, DT_F32, 2, COLS, x);
@@ -659,7 +662,7 @@ TEST(tiny_huge_and_zero_inputs)
 			got = result(be, &out, "rmsnorm");
 			for (int j = 0; j < COLS; j++)
 				finite &= isfinite(got[j]) != 0;
-			/* Squares beyond the range of a float may overflow at the fast levels, as in every engine. */
+			/* At the fast levels, squares that exceed the range of a float may overflow. */
 			CHECK_MSG(finite || size[s] > 1e18f, "%s rmsnorm at %g", levels[l], size[s]);
 			free(got);
 			be->ops->drop(be, &tx);
@@ -694,7 +697,8 @@ TEST(quantize_same_at_every_level)
 		float *x = random_floats(COLS, -3, 3);
 		int n_wide = 0;
 
-		/* Ties, zeros, one huge value, tiny blocks, one value above the rest. */
+		/* Blocks with ties, with zeros, with one huge value, with tiny values, and with one value far above the
+		 * others. */
 		for (int j = 0; j < 32; j++) {
 			x[j] = (float)(j - 16) * 0.5f;
 			x[32 + j] = 0;
@@ -731,8 +735,8 @@ TEST(quantize_same_at_every_level)
 				double got = (double)out[0].d[b] * (q + lo / 256.0);
 				double step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
 
-				/* The second plane's largest value is 127 / 256 of a step, so the error at its ends is
-				 * up to one fine step instead of half. */
+				/* The second byte represents at most 127 / 256 of a coarse step. So at the ends of its
+				 * range, the error is up to one fine step instead of half a fine step. */
 				double most = step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36;
 
 				CHECK_MSG(fabs(got - x[b * 32 + j]) <= most, "block %d value %d", b, j);
@@ -822,7 +826,7 @@ TEST(clamped_activation_matches_double)
 	}
 }
 
-/* Biases of gate and up, at ragged sizes, for one token and for many. */
+/* Biases of gate and up, at sizes that are no multiple of a vector, for one token and for many tokens. */
 TEST(glu_with_biases_matches_double)
 {
 	enum { ROWS = 53, COLS = 40 };

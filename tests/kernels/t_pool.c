@@ -1,5 +1,5 @@
-/* tests/kernels/t_pool.c - the CPU backend's threads: every task runs once, whichever threads sleep; also the probes of
- * bandwidth and arithmetic.
+/* tests/kernels/t_pool.c - the CPU backend's threads: every task runs exactly once, whichever threads are asleep. Also
+ * the probes of bandwidth and arithmetic.
  *
  * Runs alone: the probes measure the machine. */
 #include <math.h>
@@ -27,7 +27,7 @@ static void stress_task(void *arg, int task, int worker)
 	if (worker < 0 || worker >= s->threads)
 		s->bad = 1;
 	atomic_fetch_add_explicit(&s->hits[task], 1, memory_order_relaxed);
-	s->plain[task]++; /* not atomic, because the pool must order this write before the caller's read */
+	s->plain[task]++; /* not atomic on purpose: the pool must order this write before the caller's read */
 }
 
 TEST(pool_runs_every_task_once)
@@ -72,11 +72,12 @@ static void slow_task(void *arg, int task, int worker)
 	struct slow *s = arg;
 
 	(void)task;
-	/* Long enough that a waiting thread stops spinning. */
+	/* Sleep long enough for a waiting thread to stop spinning. */
 	nanosleep(&(struct timespec){ .tv_nsec = worker ? 3000000 : 1000000 }, NULL);
 	if (worker)
 		atomic_store(&s->worker_ran, 1);
-	/* This thread waits until the worker has run a task, so that both get tasks on a busy machine, too. */
+	/* The caller's thread waits until the worker has run a task, so that both threads get tasks even on a busy
+	 * machine. */
 	for (int i = 0; !worker && !gave_up && !atomic_load(&s->worker_ran); i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		gave_up = i == 20000;
@@ -156,9 +157,9 @@ static double arithmetic_here(void)
 	return best;
 }
 
-/* Check a probe. For one thread it must give the figure measured here, up to noise; for two threads between that and
- * twice as much, or up to four times as much if each thread's half fits a cache that the whole does not fit. Other
- * programs can only lower the figures, so the best of several tries counts. */
+/* Check a probe. For one thread, the probe must return the figure that is measured here, up to noise. For two threads,
+ * it must return one to two times that figure. Up to four times are allowed because the half of each thread may fit a
+ * cache that the whole does not fit. Other programs can only lower the figures, so the best of several tries counts. */
 static void check_probe(const char *what, double (*here)(void), double (*probe)(int threads))
 {
 	double best = 0, one = 0, two = 0;

@@ -93,7 +93,7 @@ TEST(parts_are_read_when_their_condition_holds)
 		CHECK(!memcmp(mass_got, mass_want, sizeof mass_got));
 		CHECK(mass_got[0] > 0);
 	}
-	/* Conditions with several tokens are refused: each token would need a decision of its own. */
+	/* Predicates are refused in a call with several tokens, because each token would need a separate decision. */
 	be->ops->attn(be,
 	              &(struct attn_args){
 			      .out = &out,
@@ -107,7 +107,7 @@ TEST(parts_are_read_when_their_condition_holds)
 			      .n_part = 1 },
 	              2);
 	CHECK(be->ops->sync(be) < 0);
-	/* A flag outside its tensor. */
+	/* A predicate whose flag is outside of its tensor. */
 	be->ops->attn(be,
 	              &(struct attn_args){
 			      .out = &out,
@@ -124,7 +124,7 @@ TEST(parts_are_read_when_their_condition_holds)
 	drop_all(be, all, 7);
 }
 
-/* Without a probe, the backend must not use its local copy of the probe, which is uninitialised. */
+/* If a call has no probe, the backend must not use attn_met.probe, which is then uninitialised. */
 TEST(conditions_leave_an_absent_probe_alone)
 {
 	int32_t flags[1] = { 1 };

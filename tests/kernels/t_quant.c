@@ -183,7 +183,7 @@ TEST(bf16)
 
 /* ---- blocks ---- */
 
-/* Call fn(type, blocks, expected floats, number of values) for each type in the vectors. */
+/* Call fn(type, blocks, expected floats, number of values) for each type in the reference file. */
 static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, int64_t))
 {
 	size_t n, seen = 0;
@@ -204,7 +204,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 		if (at > n || t < 0)
 			break;
 		CHECK_INT(dtype_bytes((enum dtype)t, head[1]), head[2]);
-		/* Exact copies, so that a sanitizer detects a read past their ends. */
+		/* Copy both to allocations of exactly their size, so that a sanitizer detects a read past the end. */
 		uint8_t *b = malloc(head[2]);
 		float *want = malloc((size_t)head[1] * 4);
 		memcpy(b, text + blocks, head[2]);
@@ -263,7 +263,7 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		[DT_Q5_K] = { 0, 31 },       [DT_Q6_K] = { -32, 31 },
 		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 },
 		[DT_MXFP4] = { -12, 12 },    [DT_TQ1_0] = { -1, 1 },
-		[DT_TQ2_0] = { -1, 2 }, /* random bits also contain the unused fourth code */
+		[DT_TQ2_0] = { -1, 2 }, /* the values are random bits, which also contain the unused fourth code */
 	};
 	if (dtype_info(t)->block == 1)
 		return;
@@ -273,7 +273,7 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		int8_t q[32], again[32];
 		float scale[2], min[2], s[2], m[2];
 		quant_unpack32(t, blocks, (int32_t)i, q, scale, min);
-		/* Unpacking relative to the start of the value's own super-block gives the same result. */
+		/* Unpacking from the start of the super-block that contains the value gives the same result. */
 		quant_unpack32(t, blocks + i / per * dtype_info(t)->block_bytes, (int32_t)(i % per), again, s, m);
 		CHECK(!memcmp(q, again, 32) && !memcmp(scale, s, sizeof s) && !memcmp(min, m, sizeof m));
 		for (int j = 0; j < 32; j++) {
@@ -296,9 +296,9 @@ TEST(unpack_agrees)
 
 TEST(from_f32_error)
 {
-	/* Largest allowed error, as a share of the block's largest magnitude (types without an offset) or of its range.
-	 * It is half a level, plus the rounding of the f16 scale; without an offset, values at one end are clipped by
-	 * up to a level. */
+	/* Largest allowed error. It is relative to the range of the block for types with an offset, and to the block's
+	 * largest magnitude for other types. The error is half a level plus the rounding of the f16 scale; for types
+	 * without an offset, values at one end may also be clipped by up to a level. */
 	static const struct {
 		enum dtype t;
 		int offset;
@@ -347,7 +347,8 @@ TEST(from_f32_error)
 	}
 }
 
-/* Values on the grid of the type are converted exactly, so that errors by one level, scale or sign are detected. */
+/* Values that the type can represent exactly must be converted without error. So the test detects an error of one
+ * level, of a scale or of a sign. */
 TEST(from_f32_grid)
 {
 	static const enum dtype type[] = { DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0 };
@@ -400,7 +401,7 @@ TEST(from_f32_of_values_that_do_not_fit)
 			for (int j = 0; j < N; j++)
 				CHECK_MSG(j / 32 == 1 || bits_of(y[j]) == bits_of(clean[j]), "%s: %g changes value %d",
 				          dtype_info((enum dtype)t)->name, (double)odd[k], j);
-			/* Floats can represent all of these; blocks with a scale cannot. */
+			/* The type F32 can represent all of these values; types with blocks and scales cannot. */
 			if (t == DT_F32)
 				CHECK(bits_of(y[35]) == bits_of(odd[k]));
 			else if (t == DT_F16)

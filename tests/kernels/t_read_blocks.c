@@ -1,6 +1,6 @@
 /* tests/kernels/t_read_blocks.c - blocks of keys that a prompt's tokens read, at every level this machine has.
  * Attention to given blocks, and the selection of blocks by its definition (backend.h), are compared with computations
- * in double. The bits are the same for any number of threads and any cut into calls. */
+ * in double. The bits must be the same for any number of threads and for any division of tokens among calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 /* ---- attention to given blocks ---- */
 
-/* Choose blocks at random: every query reads the first block and that of its token; of the others each with probability
- * 1/3, or none. */
+/* Choose blocks at random. Every query reads the first block and the block of its token. Some queries read no other
+ * block; the others read each other block with probability 1/3. */
 static void blocks_random(struct world *w)
 {
 	const struct shape *s = &w->s;
@@ -79,7 +79,8 @@ TEST(all_blocks_are_full_attention)
 	}
 }
 
-/* The bits do not depend on threads, calls or a probe; a probe's sums count 0 for blocks that are not read. */
+/* The bits depend neither on the number of threads nor on the division into calls nor on a probe. Blocks that are not
+ * read add 0 to the sums of a probe. */
 TEST(given_blocks_have_the_same_bits)
 {
 	static const int32_t steps[] = { 700, 512, 64, 7, 1 };
@@ -165,8 +166,8 @@ TEST(given_blocks_have_the_same_bits)
 
 /* ---- what is selected ---- */
 
-/* Set e[] to the logarithms of a query's estimated attention: to each of the first keys, then to each block before its
- * own. Returns their number. */
+/* Set e[] to the logarithms of a query's estimated attention: first to each of the first keys, then to each block
+ * before the block of the query's token. Returns the number of elements of e[]. */
 static int32_t estimates(const struct world *w, int32_t token, int32_t head, double *e)
 {
 	const struct shape *s = &w->s;
@@ -251,7 +252,7 @@ static void check_set(const struct world *w, int32_t token, int32_t head, double
 	          level, (int)token, (int)head, without, all);
 }
 
-/* Let tokens t0 .. t1 of the world select their blocks. */
+/* Select the blocks for tokens t0 .. t1 - 1 of the world, and store them in the world. */
 static void select_blocks(struct backend *be, struct world *w, int32_t t0, int32_t t1, float share)
 {
 	const struct shape *s = &w->s;

@@ -2,8 +2,8 @@
  * entries.
  *
  * Every operation is compared with plain double arithmetic, at every level and at odd sizes. Sketches and their scores
- * must have the same bits at all levels, and all results the same bits for any number of threads. Small examples have
- * known answers. */
+ * must have the same bits at all levels, and all results must have the same bits for any number of threads. Small
+ * examples have known answers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ TEST(sketch_takes_what_it_should)
 	}
 }
 
-/* A sketch depends only on its keys. Keys added one at a time give the same bits as keys added together, also with NaN,
- * and whatever the sketch contained before, even if it had more keys. */
+/* A sketch depends only on its keys. Keys that are added one at a time give the same bits as keys added together. This
+ * also holds for keys with NaN, and for a sketch that contained other keys before, even more keys. */
 TEST(sketch_does_not_depend_on_steps)
 {
 	static const int32_t dims[] = { 1, 2, 5, 12, 31, 40, 64, 66, 96, 128, 130 };
@@ -57,7 +57,8 @@ TEST(sketch_does_not_depend_on_steps)
 				for (int32_t i = 0; i < KV * CAP * dim; i++)
 					if (test_rand() % 500 == 0)
 						x[i] = test_rand() % 2 ? NAN : test_rand() % 2 ? INFINITY : 1e30f;
-				for (int32_t k = 0; k < KV * CAP; k += 7) /* some are flat */
+				/* some keys are constant over their dimensions */
+				for (int32_t k = 0; k < KV * CAP; k += 7)
 					for (int32_t i = 0; i < dim; i++)
 						x[k * dim + i] = k % 3 ? 0.25f : 0;
 				plane = tensor_new(be, DT_F32, KV * CAP, dim, x);
@@ -333,8 +334,8 @@ TEST(plane_scans_agree_with_doubles)
 		}
 }
 
-/* Compare the best 512 of 7,680 keys by the sketch's scores with those by exact products with the rounded keys:
- * rounding the query to bytes adds almost no error. */
+/* Select 512 of 7,680 keys in two ways: by the scores of the sketch, and by exact products of the query with the coded
+ * keys. Both selections must be nearly the same, because rounding the query to bytes adds almost no error. */
 TEST(bytes_are_enough_for_queries)
 {
 	enum { DIM = 64, N = 7680, GROUP = 3, K = 512 };
@@ -616,7 +617,7 @@ TEST(topk_agrees_with_sorting)
 				float *x = must_alloc((size_t)HEADS * (size_t)(n + 3) * sizeof *x);
 				int32_t *want = must_alloc((size_t)HEADS * (size_t)k * sizeof *want);
 
-				/* The plain computation with a wide pool takes n * pool steps. */
+				/* The plain computation takes n * pool steps: limit a wide pool. */
 				if (n > 1000 && pool > 100)
 					pool = 31;
 				for (int h = 0; h < HEADS; h++) {
@@ -782,8 +783,8 @@ TEST(moves_read_before_they_write)
 						table[i] = cosf(angle);
 						table[i + 1] = sinf(angle);
 					}
-					/* Random moves with distinct targets and arbitrary sources, so that there are
-					 * cycles and chains. */
+					/* Make random moves with distinct targets and arbitrary sources, so that cycles
+					 * and chains occur. */
 					m = must_alloc((size_t)HEADS * (size_t)(3 * n + 1) * sizeof *m);
 					to = must_alloc(CAP * sizeof *to);
 					for (int h = 0; h < HEADS; h++) {

@@ -1,5 +1,5 @@
-/* tests/kernels/t_short_conv.c - the gated short convolution of recurrent layers: compared with double for several
- * widths and numbers of taps, and any cut into calls. */
+/* tests/kernels/t_short_conv.c - the gated short convolution of recurrent layers: compared with computations in double
+ * for several widths and numbers of taps, and for several divisions of the tokens among calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
