@@ -1,8 +1,9 @@
 /* tests/cuda/cuda_fake.cc - a simulated CUDA runtime for gpu_cuda*.cu: streams, graphs, copies and failures.
  *
- * Work in a stream is done when the host waits, not before, so a test sees if a buffer is changed that is still to
- * be copied. New memory is garbage. host_run() runs the kernels; after a wrong kernel every later call fails, as
- * after an illegal address. Counts are those of gpu_host.h, so that the same tests run on both. */
+ * Work in a stream is done when the host waits, not before. So a test fails if a buffer is changed before it is copied.
+ * New memory contains garbage. host_run() runs the kernels; after a kernel with a mistake every later call fails, as
+ * after an illegal address. The counters are those of gpu_host.h, so that the same tests run on the emulated device and
+ * on this runtime. */
 #include "tests/cuda/cuda_fake.h"
 
 #include <deque>
@@ -15,7 +16,8 @@
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/cuda/emulator/host_run.h"
 
-/* gpu_enqueue() is wrapped below, to record the size of arguments, which the CUDA runtime is not told. */
+/* gpu_enqueue() is wrapped below to record the size of a kernel's arguments, because the calls of the CUDA runtime do
+ * not contain it. */
 #define gpu_enqueue gpu_enqueue_real
 #include "kernels/cuda/gpu_cuda_launch.cu"
 #include "kernels/cuda/gpu_cuda.cu"
@@ -26,7 +28,7 @@ struct known { void (*call)(const void *, const void *); size_t n; const char *n
 struct fake_node { cudaGraph_t graph; size_t at; };
 struct piece_of_work { const void *fn; dim3 grid, block; unsigned shared; bytes args; };
 struct task { int kind; cudaStream_t other; void *dst; const void *src; size_t n; int value; piece_of_work work; const void *w, *x; int m, cols, k, ld; };
-enum { SET, COPY, LAUNCH, PRODUCT, WAIT };   /* WAIT: for the first n tasks of another stream */
+enum { SET, COPY, LAUNCH, PRODUCT, WAIT };   /* WAIT: wait for the first n tasks of another stream */
 struct fake_stream { std::deque<task> todo; size_t done; };
 struct fake_event { cudaStream_t stream; size_t upto; };
 struct fake_graph { std::vector<piece_of_work> work; std::vector<fake_node *> node; };
@@ -38,7 +40,7 @@ static struct gpu_host_counts counts;
 static uint64_t memory, next_memory = (uint64_t)4 << 30, taken;
 static int held, device, order = 2;
 static cudaError_t last, broken;
-/* Made at first use, because tests register themselves before main(). */
+/* The maps are made at their first use, because tests register themselves before main(). */
 static std::map<const void *, known> &kernels(void) { static std::map<const void *, known> m; return m; }
 static std::map<const void *, unsigned> &allowed(void) { static std::map<const void *, unsigned> m; return m; }
 static std::map<void *, size_t> &sizes(void) { static std::map<void *, size_t> m; return m; }
@@ -213,7 +215,7 @@ static void do_task(const task &t)
 			}
 }
 
-/* Do the tasks of a stream up to the n-th since it began. */
+/* Do the tasks of a stream until n tasks are done since the stream was created. */
 static void do_upto(cudaStream_t s, size_t n)
 {
 	while (s->done < n && s->todo.size()) {
@@ -336,7 +338,7 @@ cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s) { h->stream = s
 cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasSetMathMode(cublasHandle_t, enum cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 const char *cublasGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS"; }
-/* Column-major, as cuBLAS specifies: c [n][ldc] = b [n][ldb] a [m][lda]^T. */
+/* Matrices are column-major, as cuBLAS specifies. Read as rows, this is c [n][ldc] = b [n][ldb] a [m][lda]^T. */
 cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const void *, const void *a,
                             cudaDataType, int lda, const void *b, cudaDataType, int ldb, const void *, void *c, cudaDataType, int ldc,
                             cublasComputeType_t, cublasGemmAlgo_t)
@@ -345,7 +347,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 		return CUBLAS_STATUS_INVALID_VALUE;
 	struct task t = { PRODUCT, NULL, c, NULL, 0, 0, {}, a, b, m, n, k, ldc };
 
-	/* The default stream does not wait for a stream made without blocking. */
+	/* The default stream does not wait for a stream that was created with cudaStreamNonBlocking. */
 	if (h->stream)
 		h->stream->todo.push_back(t);
 	else

@@ -1,5 +1,5 @@
-/* tests/cuda/cuda_test.h - opens the device for tests of the CUDA backend: the emulated device, which is linked into
- * the test; with WEIR_TEST_CUDA=device, a GPU, through the plugin that WEIR_CUDA names. */
+/* tests/cuda/cuda_test.h - opens the device for tests of the CUDA backend: by default the emulated device, which is
+ * linked into the test; with WEIR_TEST_CUDA=device a GPU, through the plugin that WEIR_CUDA names. */
 #ifndef WEIR_TEST_CUDA_TEST_H
 #define WEIR_TEST_CUDA_TEST_H
 
@@ -32,14 +32,14 @@ static inline int test_cuda_open(struct backend **out, char err[160])
 	                             : weir_cuda_open(out, NULL, BACKEND_ABI, err);
 }
 
-/* Skip a test that only the emulated device can run: it needs counts of launches, guards or the emulated memory. */
+/* If a GPU is tested, skip this test: it needs counts of launches, guards or the memory of the emulated device. */
 #define CUDA_HOST_ONLY()                                                                                               \
 	do {                                                                                                           \
 		if (test_cuda_is_device())                                                                             \
 			SKIP("the device does not tell");                                                              \
 	} while (0)
 
-/* Return the path of the plugin with the emulated device, beside the folder of this test. */
+/* Return the path of the plugin with the emulated device, two folders above the folder of this test. */
 static inline const char *test_cuda_plugin(void)
 {
 	static char path[4200];
@@ -56,8 +56,8 @@ static inline const char *test_cuda_plugin(void)
 	return path;
 }
 
-/* test_cuda_use_plugin(): make engine_open() and backend_open() use the plugin with the emulated device, or the GPU's
- * plugin that WEIR_CUDA named when the test began. */
+/* test_cuda_use_plugin() makes engine_open() and backend_open() use the plugin with the emulated device or, if a GPU is
+ * tested, the plugin that WEIR_CUDA named when the test began. */
 static char test_cuda_named[4200];
 __attribute__((constructor)) static inline void test_cuda_begin(void)
 {

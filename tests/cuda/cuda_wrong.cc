@@ -18,7 +18,8 @@ __global__ void sum_kernel(struct sum_args a)
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, zero = a.n - 256;
 	float s = a.x[threadIdx.x];
 
-	/* One group of copies, whose last copy may be left out. */
+	/* Copy x to shared memory in one group of asynchronous copies. COPY_ODD: from an odd address. NOT_WAITED: do
+	 * not wait for the group. */
 	if (a.wrong == RIGHT || a.wrong == NOT_WAITED || a.wrong == COPY_ODD) {
 		if (threadIdx.x < 64)
 			copy16(all + 4 * threadIdx.x, a.x + 4 * threadIdx.x + (a.wrong == COPY_ODD), 1);
@@ -169,8 +170,8 @@ extern "C" int language_check(void)
 		LANGUAGE_CHECK(0, 5 * k);
 		LANGUAGE_CHECK(1, ((lane & ~7u) + ((lane + 3) & 7)) * k);
 		LANGUAGE_CHECK(2, (lane ^ 9) * k);
-		/* A shuffle across a segment's end to the next segment moves nothing; to the segment before it
-		 * does. */
+		/* A lane that names a lane of a later segment reads its own value; a lane that names a lane of an
+		 * earlier segment reads that lane's value. */
 		LANGUAGE_CHECK(3, (lane & 8 ? lane ^ 9 : lane) * k);
 		LANGUAGE_CHECK(4, (lane < 3 ? lane : lane - 3) * k);
 		LANGUAGE_CHECK(5, (lane % 4 < 3 ? lane : lane - 3) * k);
@@ -220,8 +221,8 @@ __global__ void add_0(struct add_args a) { add<0>(a); }
 __global__ void add_1(struct add_args a) { add<1>(a); }
 __global__ void add_2(struct add_args a) { add<2>(a); }
 
-/* sum += n * (what was added since the last call); then the sum begins again, so that launches count by their
- * place. */
+/* total += n * sum, where `sum` is what was added since the last call. Then set sum to 0. So the total depends on the
+ * order of the launches. */
 struct weigh_args { unsigned long long *sum, *n, *total; };
 __global__ void weigh(struct weigh_args a)
 {

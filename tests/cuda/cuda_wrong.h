@@ -40,12 +40,13 @@ int wrong_run(enum wrong, float *sum, char err[160]);
  * first difference. */
 int language_check(void);
 
-/* A queue of launches that add up numbers. queue_launch(): launch kernel `kind` with argument `arg`. */
+/* A queue of launches that add up numbers. queue_launch() queues kernel number `kind` with argument `arg`. */
 struct wrong_queue;
 struct wrong_queue *queue_open(void);
 void queue_close(struct wrong_queue *);
 void queue_launch(struct wrong_queue *, int kind, unsigned grid, unsigned long long arg);
-/* Wait; return the sum over launches i since the last call of (i + 1) * (kind + 1) * grid * arg. */
+/* Wait for all launches. Return the sum of (i + 1) * (kind + 1) * grid * arg over the launches i = 0, 1, ... since the
+ * last call. */
 unsigned long long queue_sum(struct wrong_queue *);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* tests/cuda/t_cuda_attn.c - attention of the CUDA backend, on the emulated device (tests/cuda/emulator/host.cuh)
  * or on a GPU.
  *
- * Results are compared with attention in double (attn_ref.h). Upper bounds of the normalised mean squared error (NMSE),
- * by code path:
+ * Results are compared with attention in double (attn_ref.h). Each code path has an upper bound for the normalised mean
+ * squared error (NMSE):
  *
  *     f32 planes, odd head_dims, and few queries over f16      1e-10    (f32 arithmetic, or as good)
  *     few queries over bf16, many over bf16                    1e-8     (16 bits of queries and probabilities)
@@ -34,10 +34,10 @@ static struct backend *open_cuda(void)
 	return be;
 }
 
-/* up to this number of queries of a KV head, the path for few queries is taken */
+/* maximum number of queries of a KV head for which the code path for few queries is taken */
 enum { FEW = 32 };
 
-/* WEIR_SOAK=N: N times as many shapes, at most 20 times as many. */
+/* Return n, or with WEIR_SOAK=N the N-fold of n, at most 20 n: the number of shapes to test. */
 static int rounds(int n)
 {
 	const char *soak = getenv("WEIR_SOAK");
@@ -140,8 +140,8 @@ TEST(parts_lists_and_types_match_double)
 	test_note("attention, worst nmse: f32 or as good %.1e, bf16 %.1e, f16 %.1e", worst[0], worst[1], worst[2]);
 }
 
-/* More parts than one launch takes, some of them empty; a group of more than FEW heads; a token that sees a single
- * row. */
+/* Shapes with more parts than one launch takes, some of them empty; with a group of more than FEW heads; with a token
+ * that sees a single row. */
 TEST(odd_shapes_match_double)
 {
 	/* clang-format off */
@@ -190,7 +190,8 @@ static const struct shape steady[] = {
 };
 enum { N_STEADY = LEN(steady) };
 
-/* The order of blocks and replayed steps do not change the bits; counters of one launch do not affect the next. */
+/* Neither the order of blocks nor the replay of steps changes the bits. Counters of one launch do not affect the next
+ * launch. */
 TEST(same_bits_every_time)
 {
 	for (int i = 0; i < N_STEADY; i++) {
@@ -252,7 +253,8 @@ TEST(same_bits_every_time)
 
 /* ---- special values ---- */
 
-/* A token must not read later rows, nor rows that are on no list, not even as 0 * NaN. */
+/* A token must read neither rows of later tokens nor rows that are not listed, not even to multiply them by 0, because
+ * 0 * NaN is NaN. */
 TEST(never_reads_what_is_not_seen)
 {
 	static const struct {
@@ -341,8 +343,8 @@ TEST(carries_not_a_number)
 		}
 }
 
-/* Scores that are far apart must neither overflow nor lose the largest one. The same holds for large queries, which
- * some paths round to 16 bits. */
+/* Scores that are far apart must not overflow, and the largest score must not get lost. This also holds for large
+ * queries, which some code paths round to 16 bits. */
 TEST(survives_extreme_scores)
 {
 	for (int kind = 0; kind < 4; kind++) {
@@ -455,7 +457,7 @@ TEST(probe_matches_double)
 			if (x == before)
 				CHECK_MSG(m[i] == (float)before, "wrote row %d column %d", (int)r, (int)c);
 		}
-		/* Keys of q8_0 are rounded a second time while they are read. */
+		/* Keys of q8_0 are rounded a second time when they are read, so the bound is larger. */
 		CHECK_MSG(worst < (s.type == DT_Q8_0   ? 4e-4
 		                   : s.type == DT_BF16 ? 4e-5
 		                                       : 6e-6),
@@ -505,8 +507,8 @@ TEST(need_of_even_attention)
 
 /* ---- conditions ---- */
 
-/* Parts that are skipped depending on a flag on the device: output and mass equal those of a call without the skipped
- * parts, and the grid is the same in both cases. */
+/* Parts are skipped or not, depending on a flag on the device. Output and mass equal those of a call without the
+ * skipped parts, and the grid is the same whether parts are skipped or not. */
 TEST(parts_hang_on_flags)
 {
 	for (int kind = 0; kind < 3; kind++)
@@ -543,7 +545,7 @@ TEST(parts_hang_on_flags)
 			int32_t gone = is ? 1 : 0, skipped;
 			double holding = 0;
 
-			/* The same data without the part that is skipped. */
+			/* Make `left`, the same data without the part that is skipped. */
 			left.s.n_part = 2;
 			for (int i = gone; i < 2; i++) {
 				left.s.n_rows[i] = w.s.n_rows[i + 1];
@@ -608,7 +610,7 @@ TEST(parts_hang_on_flags)
 
 /* ---- choices ---- */
 
-/* Attention that selects slots in the same call gives the same bits as a selection before the call. */
+/* Attention that selects slots in the same call gives the same bits as attention after a separate selection. */
 TEST(same_bits_as_selecting_first)
 {
 	static const struct {
@@ -673,7 +675,7 @@ TEST(same_bits_as_selecting_first)
 		}
 		CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
 		CHECK_MSG(!memcmp(got[0], got[1], (size_t)(heads * dim) * 4), "case %zu differs", i);
-		/* A selection that does not fit its part is refused. */
+		/* A selection that does not match its part is refused. */
 		for (int wrong = 0; wrong < 4; wrong++) {
 			struct tensor other = score;
 
@@ -751,7 +753,7 @@ TEST(refuses_what_does_not_fit)
 	w.row0[1] = 71;
 	stage_run(&g, 0, 2, NULL, got);
 	refused(be, "wrong shape");
-	/* Conditions are refused for several tokens, because each token would need its own decision. */
+	/* Predicates are refused in a call with several tokens, because each token would need a separate decision. */
 	g.args.part = &part;
 	g.args.n_part = 1;
 	be->ops->attn(be, &g.args, 2);

@@ -1,9 +1,9 @@
 /* tests/cuda/t_cuda_device.c - gpu_cuda*.cu over a simulated CUDA runtime (cuda_fake.cc).
  *
- * Runs all tests of t_cuda_ops.c and t_cuda_fetch.c on this runtime: copied bytes, steps, graphs, refusals. Then
- * tests what only a GPU does: messages without a device or with one that is too old, graphs that CUDA refuses, an
- * illegal address, and that everything is freed. It never uses a real device, whatever WEIR_TEST_CUDA says;
- * t_cuda_ops does. */
+ * All tests of t_cuda_ops.c and t_cuda_fetch.c run on this runtime: copied bytes, steps, graphs, refusals. More tests
+ * cover what only a GPU does: messages without a device or with a device that is too old, graphs that CUDA refuses, an
+ * illegal address, and that everything is freed. This suite never uses a real device, whatever WEIR_TEST_CUDA is;
+ * t_cuda_ops can use one. */
 #define TEST_CUDA_PLAYED 1
 #include "tests/cuda/cuda_fake.h"
 #include "tests/cuda/t_cuda_fetch.c"
@@ -39,7 +39,7 @@ TEST(device_says_what_is_missing)
 		fake_cuda.image = words;
 		open_says("weir-cuda.so has no code for 'host' (sm_90); build it with 'make CUDA_ARCH=native'");
 	}
-	/* A driver newer than the runtime works; so does an older one of the same major version. */
+	/* A driver that is newer than the runtime works, and so does an older driver of the same major version. */
 	for (int v = 13000; v <= 14000; v += 500) {
 		struct backend *be;
 
@@ -139,8 +139,8 @@ TEST(device_product_after_no_memory)
 	fake_cuda_good();
 }
 
-/* A second wait without new work costs nothing: each wait takes microseconds, and a token of a small model only a few
- * hundred. */
+/* A second wait without new work must not call CUDA: a wait takes microseconds, and a whole token of a small model
+ * takes only a few hundred microseconds. */
 TEST(device_waits_once)
 {
 	struct backend *be = open_cuda();

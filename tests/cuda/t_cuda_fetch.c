@@ -1,9 +1,9 @@
 /* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_rows of the CUDA backend, on the emulated device
  * (tests/cuda/emulator/host.cuh) or on a GPU.
  *
- * Rows, maps and counts must have the bits of the CPU backend, whether entries are fetched at once or ahead. Using
- * them before fetch_wait() must be reported. t_cuda_device.c runs the same tests over the CUDA runtime's
- * interface. */
+ * Rows, maps and counts must have the bits of the CPU backend, whether entries are fetched on demand or by a prefetch.
+ * If they are used before fetch_wait(), this must be reported. t_cuda_device.c runs the same tests on a simulated CUDA
+ * runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -86,7 +86,7 @@ static void set_fetch(struct fetch_set *f, const struct fetch_shape *s, const in
 				       });
 }
 
-/* Mark the rows of n slots from `from` on as not fetched, as if their entries were written again. */
+/* Mark n slots from `from` on as not fetched, as the engine does when their entries are written again. */
 static void set_forget(struct fetch_set *f, const struct fetch_shape *s, int32_t from, int32_t n)
 {
 	int32_t *none = must_alloc(4 * (size_t)n);
@@ -144,7 +144,7 @@ static void holds(const struct fetch_set *f, const struct fetch_shape *s, const 
 	free(taken);
 }
 
-/* Shuffle the slots of each head; all = 0: only a third of them. */
+/* Shuffle the wanted slots of each head; all = 0: shuffle only a third of them. */
 static void shuffle(int32_t *want, const struct fetch_shape *s, int all)
 {
 	for (int32_t h = 0; h < s->heads; h++)

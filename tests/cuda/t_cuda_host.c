@@ -1,7 +1,7 @@
 /* tests/cuda/t_cuda_host.c - tests of the emulated device itself.
  *
- * Kernels with one mistake each must be reported, with the mistake. Operations of warps and blocks must give what
- * CUDA specifies. Repeated launches must run as graphs, with the arguments of their own turn. */
+ * Each kernel with a mistake must be reported, with the kind of the mistake. Operations of warps and blocks must give
+ * the results that CUDA specifies. Repeated launches must run as graphs, with the newest arguments. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -62,13 +62,13 @@ TEST(host_tells_mistakes)
 			          mistakes[i].name);
 			CHECK_MSG(strstr(err, mistakes[i].says) != NULL, "%s: \"%s\"", mistakes[i].name, err);
 		}
-		/* The next launch works. */
+		/* After a mistake, the next launch works. */
 		CHECK(wrong_run(RIGHT, &sum, err) == 0 && sum == 255 * 128);
 	}
 	gpu_host_order(2);
 }
 
-/* Mistakes that the device cannot detect give a wrong result in most orders. */
+/* Mistakes that the device cannot detect must give a wrong result in most orders of warps, lanes and blocks. */
 TEST(host_shows_missing_barriers_and_garbage)
 {
 	static const enum wrong w[] = { NO_BARRIER, SHARED_UNSET, STAGED_LATE, NOT_WAITED };
@@ -182,8 +182,8 @@ TEST(graphs_seen_built_replayed)
 	queue_close(q);
 }
 
-/* A long step is always cut at the same places, and its first parts are short. Equal parts do not share a graph,
- * because each has its own arguments. */
+/* A long step is always divided into parts at the same places, and its first parts are short. Equal parts of a step do
+ * not share a graph, because each part has other arguments. */
 TEST(graphs_of_parts)
 {
 	enum { PAIRS = (16 + 32 + 64 + 64 + 8) / 2, PARTS = 5 }; /* each queue_launch() makes two launches */
@@ -230,7 +230,7 @@ TEST(graphs_the_least_recently_used_goes)
 		step_run(q, &s[0], 0);
 	c = counted();
 	CHECK_INT(c.replayed, 20);
-	/* If more shapes alternate than graphs are kept, results are still right. */
+	/* Results are right even if more shapes alternate than there are graphs. */
 	for (int i = 0; i < 5 * KINDS; i++)
 		step_run(q, &s[i % KINDS], 0);
 	queue_close(q);

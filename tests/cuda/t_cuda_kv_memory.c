@@ -1,8 +1,8 @@
 /* tests/cuda/t_cuda_kv_memory.c - a KV cache larger than the GPU memory it may use (--kv-memory), on the emulated
  * plugin or a GPU (cuda_test.h).
  *
- * Results must have the same bits, within that memory, whether entries are fetched ahead or on demand. Every reason
- * why the cache cannot be in host memory must be one sentence. */
+ * Results must have the same bits as without the limit, whether entries are prefetched or fetched on demand, and the
+ * limit must be kept. Every reason why the cache cannot be in host memory must be reported in one sentence. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ static struct timeline *open_kv(struct engine *e, const char *kv, const char *ty
 	return tl;
 }
 
-/* Return the least device memory that this cache needs. *all: the memory that it takes without a limit. */
+/* Return the least device memory with which this cache works. *all: the memory that it takes without a limit. */
 static uint64_t least_of(struct engine *e, const char *kv, const char *type, uint64_t *all)
 {
 	struct timeline_options o = { .kv = kv, .kv_type = type, .ctx = CTX, .batch = 64 };
@@ -63,7 +63,7 @@ static void fill(int32_t *id, size_t n, uint64_t seed)
 	}
 }
 
-/* Several timelines that must have the same bits. */
+/* Several timelines that get the same calls and must have the same bits. */
 enum { MOST = 3 };
 struct some {
 	struct timeline *tl[MOST];
@@ -165,7 +165,7 @@ TEST(cuda_kv_memory_where_layers_have_windows)
 
 /* ---- drafts, another policy, refusals ---- */
 
-/* Draft n tokens on all timelines, and accept the first `keep`. */
+/* Verify n drafted tokens on all timelines, and accept the first `keep` of them. */
 static void all_draft(const struct some *s, const int32_t *draft, int32_t n, int32_t keep)
 {
 	struct err err = { 0 };

@@ -62,8 +62,8 @@ static void half_fields(enum dtype type, int *d, int *m)
 	}
 }
 
-/* Make random weights in file format: random bits with moderate scales, so that all quantization levels occur. odd: 1 =
- * at an odd address. The caller frees *memory. */
+/* Make random weights in the format of model files: random bits with moderate scales, so that all quantization levels
+ * occur. odd: 1 = the weights begin at an odd address. The caller frees *memory. */
 static uint8_t *random_weight(enum dtype type, int32_t rows, int32_t cols, void **memory, int odd)
 {
 	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n),
@@ -163,8 +163,8 @@ static void weight_free(struct backend *be, struct weight *w)
 	free(w->f);
 }
 
-/* Compute out[n][rows] in double. energy (may be NULL): sum of the squared terms, the expected square of a sum of
- * random terms. */
+/* Compute out[n][rows] in double. energy (may be NULL): set to the sum of the squared terms of each output, which is
+ * the expected square of a sum of random terms. */
 static void product(double *out, double *energy, const struct weight *w, const float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -196,8 +196,8 @@ static double nmse(const float *a, const double *b, const double *energy, size_t
 	return err == 0 ? 0 : err / sum;
 }
 
-/* Return the bound for a product. With few outputs it is larger, because a single output may have three times the usual
- * error. */
+/* Return the bound for a product. The bound is larger if there are few outputs, because a single output may have three
+ * times the usual error. */
 static double bound(int32_t n, size_t outputs)
 {
 	return (n <= 8 ? FEW : MANY) * (outputs < 40 ? 6 : 1);
@@ -265,8 +265,8 @@ TEST(every_type_and_number_of_tokens)
 	finish(be);
 }
 
-/* Float weights with rows whose bytes are no multiple of 16; quantised weights with rows longer than one tile of shared
- * memory. */
+/* Float weights whose rows are not a multiple of 16 bytes, and quantised weights whose rows are longer than one tile of
+ * shared memory. */
 TEST(ragged_and_long_rows)
 {
 	static const struct {
@@ -297,7 +297,8 @@ TEST(ragged_and_long_rows)
 	finish(be);
 }
 
-/* So many rows that a thread block computes several groups of rows after it has prepared x, or a tile of x, once. */
+/* Weights with so many rows that a thread block prepares x, or a tile of x, once and then computes several groups of
+ * rows. */
 TEST(many_rows)
 {
 	static const struct {
@@ -354,7 +355,8 @@ TEST(pieces_of_a_weight)
 
 /* ---- groups ---- */
 
-/* Compute q, k and v in one group: with different weight types, some with a bias, some added to the old output. */
+/* Compute three products (q, k and v) in one call: with different weight types, some with a bias, some added to the old
+ * output. */
 static void group_case(struct backend *be, const enum dtype types[3], int32_t cols, int32_t n)
 {
 	static const int32_t rows[3] = { 40, 17, 1 };
@@ -386,7 +388,7 @@ static void group_case(struct backend *be, const enum dtype types[3], int32_t co
 		off = nmse(got, want, energy, size);
 		CHECK_MSG(off < bound(n, size), "part %d, %s, %d tokens: NMSE %.2g", i, dtype_info(types[i])->name,
 		          (int)n, off);
-		/* A product alone gives the same bits as in a group. */
+		/* A product that is computed alone has the same bits as in the group. */
 		if (!i) {
 			struct tensor alone = out_new(be, n, rows[0], NULL);
 			float *one;
@@ -540,7 +542,8 @@ TEST(gated_unit)
 	for (size_t t = 0; t < LEN(types); t++)
 		for (size_t i = 0; i < LEN(tokens); i++)
 			gated_case(be, types[t], t % 2 ? 35 : 48, 768, tokens[i]);
-	/* So many rows that a thread block computes several groups of both matrices; and rows longer than one tile. */
+	/* Weights with so many rows that a thread block computes several groups of rows of both matrices, then weights
+	 * with rows longer than one tile. */
 	gated_case(be, types[0], 1105, 72, 1);
 	gated_case(be, types[2], 1105, 96, 1);
 	gated_case(be, types[1], 561, 4352, 8);
@@ -716,7 +719,7 @@ TEST(embed_gives_the_references_floats)
 	finish(be);
 }
 
-/* A tied embedding takes device memory only once. */
+/* An embedding table that is also the output weight takes device memory only once. */
 TEST(a_weight_in_two_roles_lies_there_once)
 {
 	struct backend *be = open_cuda();
@@ -840,8 +843,8 @@ TEST(launches_of_an_operation)
 	finish(be);
 }
 
-/* Results do not depend on the schedule of blocks and warps. The emulated device runs in a given order, a GPU in a
- * different one each time. */
+/* Results do not depend on the order in which blocks and warps run. The emulated device runs them in a given order, a
+ * GPU in a different order each time. */
 TEST(the_same_bits_in_any_order)
 {
 	static const enum dtype types[] = { DT_F16, DT_Q4_K, DT_Q6_K };

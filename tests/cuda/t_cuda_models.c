@@ -1,7 +1,7 @@
 /* tests/cuda/t_cuda_models.c - whole models on the CUDA backend, on the emulated plugin or a GPU (cuda_test.h).
  *
- * Logits are compared with those of another implementation, tokens and cache policies with the CPU; sequences begin
- * on one backend and continue on the other. */
+ * Logits are compared with those of another implementation; tokens under every cache policy are compared with those of
+ * the CPU backend. Also, sequences begin on one backend and continue on the other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,8 +102,8 @@ static float *logits_of(struct engine *e, const struct wanted *w, const char *ty
 	return g.logits;
 }
 
-/* Bounds of the NMSE. AT_ONCE: several tokens, computed by products in f16. ONE_BY_ONE: single tokens, in f32.
- * QUANTISED: single tokens with quantised weights, whose activations are rounded to 16 bits. */
+/* Bounds of the NMSE. AT_ONCE: several tokens at once, whose products are in f16. ONE_BY_ONE: single tokens, in f32.
+ * QUANTISED: single tokens with quantised weights; their activations are rounded to 16 bits. */
 #define AT_ONCE    1e-5
 #define ONE_BY_ONE 1e-9
 #define QUANTISED  1e-8
@@ -297,7 +297,7 @@ TEST(cuda_model_qwen3moe)
 
 /* ---- the CPU and the device, side by side ---- */
 
-/* answer(): prefill a text and generate up to STEPS tokens greedily. logits: those after the last token. */
+/* answer() prefills a text and generates up to STEPS tokens greedily. logits: the logits after the last token. */
 enum { STEPS = 12 };
 struct answer {
 	int32_t id[STEPS];
@@ -409,7 +409,7 @@ TEST(cuda_cache_types)
 
 		answer(tc, cpu, id, 40, &a);
 		answer(td, cuda, id, 40, &b);
-		/* The bound is wide, because the CPU rounds activations to 8 bits for these weights. */
+		/* The bound is large, because the CPU rounds activations to 8 bits for these weights. */
 		nmse = test_nmse(b.logits, a.logits, (size_t)n_vocab);
 		CHECK_MSG(nmse < 2e-3, "%s: error %.3g", type[i], nmse);
 		free(a.logits);
@@ -462,8 +462,8 @@ static void watch_begin(struct backend *be)
 	be->ops = &watch.mine;
 }
 
-/* Generate MORE tokens after a text. Returns how many layers ran after a read within the same token. *lists: lists of
- * slots that a token reads, on average. */
+/* Generate MORE tokens after a text. Returns how many layers ran after a read of the backend within the same token.
+ * *lists: mean number of lists of slots that a token reads. */
 enum { MORE = 12 };
 static int layers_asked(struct engine *e, const char *kv, int *lists)
 {
@@ -494,8 +494,8 @@ static int layers_asked(struct engine *e, const char *kv, int *lists)
 
 TEST(cuda_layers_ask_nothing)
 {
-	/* lists: number of lists of slots that a token reads: one per layer; under raw bounds, h2o+ and predict two
-	 * layers have none. -1 = not the same for all tokens. */
+	/* lists: number of lists of slots that a token reads. There is one per layer, except that two layers have none
+	 * under quest with raw bounds, h2o+ and predict. -1 = the number differs between tokens. */
 	/* clang-format off */
 	static const struct { const char *kv; int lists; } want[] = {
 		{ "full", 0 }, { "sift:k=16", LAYERS }, { "refresh:k=16,qc=3", -1 }, { "refresh:k=16,qc=3,scan=kv", -1 },
@@ -531,7 +531,8 @@ static void extend(struct timeline *tl, const int32_t *id, int32_t n, int stepwi
 	CHECK_MSG(!timeline_extend(tl, id, (size_t)n, stepwise, NULL, NULL, &err), "%s", err.msg);
 }
 
-/* Check that two timelines have equal logits and equal snapshots: KV entries, attention mass, selected sets, rings. */
+/* Check that two timelines have equal logits and equal snapshots. A snapshot has KV entries, attention mass, selected
+ * sets and rings. */
 static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, const char *at)
 {
 	struct str x = { 0 }, y = { 0 };
@@ -555,14 +556,14 @@ static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, 
 	str_free(&y);
 }
 
-/* A short form of tests/engine/t_rollback.c: draft DRAFT tokens, accept keep[] of them, and check that the others leave
- * no trace. Returns how many tokens were drafted. */
+/* A short form of tests/engine/t_rollback.c: verify DRAFT drafted tokens, accept the first keep[] of them, and check
+ * that the other tokens leave no trace. Returns how many drafted tokens were verified. */
 enum { DRAFT_POLICIES = 7 };
 static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 {
 	enum { PROMPT = 44, AFTER = 30, DRAFT = 5 };
-	/* The first cascade evicts from the prompt on, so it drafts few tokens at once; the second evicts only after
-	 * the last draft. */
+	/* The first cascade already evicts during the prompt, so a step can have only few drafted tokens. The second
+	 * cascade evicts only after the last draft. */
 	static const char *const kv[] = { "full",
 		                          "sink:size=24,sinks=2,stride=8",
 		                          "cascade:size=32,n=2,sinks=2,stride=16",
@@ -631,7 +632,7 @@ TEST(cuda_drafted_tokens_where_layers_differ)
 
 /* ---- begun on one device, continued on the other ---- */
 
-/* Copy the KV entries and the rest of the snapshot of `from` into `to`. */
+/* Load a snapshot of `from`, its KV entries and all other state, into `to`. */
 static void carry(struct timeline *from, struct timeline *to)
 {
 	int32_t n = timeline_entries_ready(from);
@@ -686,8 +687,8 @@ TEST(cuda_continues_where_the_cpu_was_and_back)
 			go_on(same, again);
 			CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: other tokens", kv[k],
 			          from ? "cuda" : "cpu");
-			/* On the same kind of device the continuation is bit-identical: compare 12 tokens and the last
-			 * logits. */
+			/* On the same kind of device, the sequence continues with the same bits: compare 12 tokens and
+			 * the last logits. */
 			CHECK_MSG(!memcmp(here, again, sizeof here), "%s on %s: other tokens after coming back", kv[k],
 			          from ? "cuda" : "cpu");
 			if (timeline_logits(a) && timeline_logits(same))

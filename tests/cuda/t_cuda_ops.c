@@ -2,8 +2,8 @@
  * emulated device (tests/cuda/emulator/host.cuh) or on a GPU.
  *
  * Results are compared with computations in double made here; KV entries must have the bits of the reference
- * conversion. Calls that join one launch must give the same bits as separate launches, and token after token must
- * give the same steps. */
+ * conversion. Calls that share one launch must give the same bits as separate launches, and the steps of consecutive
+ * tokens must have the same launches. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +129,7 @@ TEST(cuda_memory_runs_out_and_comes_back)
 	finish(be);
 }
 
-/* A request beyond the device's memory is refused with numbers, whatever that memory is, and no memory is lost. */
+/* A request for more than the device's memory is refused, with both numbers in the error, and no memory is lost. */
 TEST(cuda_more_than_there_is)
 {
 	struct backend *be = open_cuda();
@@ -222,7 +222,7 @@ TEST(cuda_large_copies)
 	finish(be);
 }
 
-/* More small writes than fit the region of one step, between kernels that use them. */
+/* In one step, make more small writes than fit the staging region, between kernels that use the written bytes. */
 TEST(cuda_many_writes_in_one_step)
 {
 	enum { N = 600, COLS = 8192 };
@@ -444,7 +444,7 @@ TEST(cuda_rope)
 
 static const enum dtype cache_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
 
-/* Convert a row as the CPU backend stores it. */
+/* Convert a row to the bytes that the CPU backend would store. */
 static void put_reference(enum dtype type, void *out, const float *x, int32_t dim)
 {
 	dtype_from_f32(type, out, x, dim);
@@ -535,8 +535,8 @@ struct made {
 	size_t n_q, n_k, plane;
 };
 
-/* Make the calls between two products as the engine does. apart: 1 = with a wait after each call, so that no calls are
- * joined into one launch. */
+/* Make the same calls as the engine does between two products of a layer. apart: 1 = wait after each call, so that no
+ * calls share a launch. */
 static struct made layer_run(const struct layer *l, const float *q, const float *k, const float *v,
                              const float *const table[3], const float *wq, const float *wk, int apart)
 {
@@ -667,7 +667,7 @@ TEST(cuda_joined_calls_change_no_bit)
 	}
 }
 
-/* Random calls on few tensors: joining calls into one launch gives the same result as calls one after the other. */
+/* Random calls on few tensors: calls that share a launch give the same result as the same calls one after the other. */
 TEST(cuda_random_calls_in_any_order)
 {
 	enum { T = 4, DIM = 32, HEADS = 2, N = 2, CAP = 8 };
@@ -964,7 +964,8 @@ TEST(cuda_columns)
 	finish(be);
 }
 
-/* Odd sizes are compared with double; splitting the tokens into several calls gives the same bits. */
+/* Compare odd sizes with computations in double. If the tokens are divided among several calls, the bits are the
+ * same. */
 TEST(cuda_short_convolution)
 {
 	static const int32_t size[][3] = { { 1, 1, 2 }, { 2, 33, 4 }, { 7, 300, 3 }, { 33, 513, 3 }, { 5, 17, 64 } };
@@ -1285,7 +1286,8 @@ TEST(cuda_cancelled_and_failed_do_nothing)
 	be->ops->rope(be, &x, &x, &w, 64, 64, 1, 1);
 	CHECK(be->ops->sync(be) < 0);
 	gpu_host_stats(&counts);
-	/* the counter is only valid on the emulated device; on a GPU the unchanged values show it */
+	/* the refused calls launched nothing; on a GPU, where this counter is not available, the unchanged values below
+	 * show it */
 	CHECK_INT(counts.launches, 0);
 	for (int i = 0; i < 2; i++) {
 		be->ops->read(be, i ? &w : &x, 0, got, sizeof got);

@@ -1,7 +1,7 @@
-/* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: the messages if it is missing, broken or from
- * another build, and what "auto" does.
+/* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: the messages if the plugin is missing, broken or from
+ * another build, and the effect of the device "auto".
  *
- * The plugin has the emulated device; the compiler makes wrong plugins during the test. */
+ * The plugin contains the emulated device. For wrong plugins, the test runs the compiler. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +129,7 @@ TEST(plugin_lacks_a_library)
 	without("libweir-unknown.so.5", "not installed");
 }
 
-/* The plugin's own error is passed on: another interface version, no driver, no device. */
+/* Errors that the plugin itself reports are passed on: another interface version, no driver, no device. */
 TEST(plugin_says_why_not)
 {
 	refused(library("refuses",

@@ -126,7 +126,7 @@ TEST(sketches_have_the_bits_of_the_cpu)
 		}
 }
 
-/* Overwritten entries leave no trace in the sketch, even if there were more of them. */
+/* Overwritten entries leave no trace in the sketch, even if there were more old entries than new ones. */
 TEST(sketches_follow_a_rewound_cache)
 {
 	struct shape s = { 40, 1, 2, 523, 530 }, most = { 40, 1, 2, 530, 530 };
@@ -167,8 +167,8 @@ TEST(sketches_follow_a_rewound_cache)
 
 /* ---- scans ---- */
 
-/* The scores equal those of the CPU up to one constant per head, because the CPU's sum of exponentials is less
- * precise. */
+/* Up to a constant for each head, the scores equal those of the CPU. The constants differ because the CPU's sum of
+ * exponentials is less precise. */
 TEST(scans_of_sketches_agree_with_the_cpu_and_doubles)
 {
 	double worst = 0;
@@ -378,8 +378,8 @@ TEST(pages_become_slots)
 	finish(be);
 }
 
-/* Attention over selected pages is one step per token, and the same step is replayed for every token: nothing is read
- * in between, and no grid changes while the last page fills. */
+/* Attention over selected pages is one step per token, and the same step is replayed for every token: the host reads
+ * nothing between the launches, and no grid changes while the last page fills up. */
 TEST(pages_are_read_in_one_step)
 {
 	enum { DIM = 8, KV = 2, GROUP = 2, CAP = 600, K = 7, FIRST = 520, TOKENS = 40 };
@@ -548,8 +548,8 @@ TEST(topk_of_many_slots)
 	finish(be);
 }
 
-/* The best slots first, for k beyond the counting kernel: full and partial tiles, one merge and several, tied
- * scores. */
+/* Selected slots in the order of their scores, for k too large for the counting kernel: full and partial tiles, one
+ * merge and several merges, equal scores. */
 TEST(topk_of_many_in_order)
 {
 	static const int32_t k[] = { 2048, 2049, 4096, 4097, 5000, 6145, 8192, 8193, 12288, 16384, 16385, 20000 };
@@ -567,11 +567,11 @@ TEST(topk_of_many_in_order)
 
 /* ---- both at once ---- */
 
-/* A selection inside attention gives the same slots as scan and topk called one after the other: for few and many
- * slots, with and without a condition. */
+/* A selection inside attention gives the same slots as a scan followed by topk: for few and many slots, with and
+ * without a predicate. */
 TEST(selection_is_scan_and_topk)
 {
-	/* launches: of the selection; of its two steps called separately. */
+	/* launches[0]: number of launches of the selection; launches[1]: of scan and topk called separately. */
 	/* clang-format off */
 	static const struct { int32_t n, pool; int bits, launches[2]; } cases[] = {
 		{ 300, 1, 2, { 2, 3 } }, { 300, 7, 4, { 2, 3 } }, { 1500, 35, 8, { 9, 9 } }, { 700, 1, 16, { 2, 3 } }, { 16500, 1, 2, { 3, 5 } },
@@ -643,8 +643,8 @@ TEST(selection_is_scan_and_topk)
 		}
 }
 
-/* A scan of a sketch selects the same slots as on the CPU, except where the last selected and the first unselected
- * score are nearly equal. */
+/* A scan of a sketch selects the same slots as on the CPU, unless the lowest selected and the highest unselected score
+ * are nearly equal. */
 TEST(slots_are_those_of_the_cpu)
 {
 	enum { DIM = 64, N = 1500, K = 128 };
@@ -809,8 +809,8 @@ TEST(moves_are_those_of_the_cpu)
 	test_note("turned keys: NMSE %.1e at most", worst);
 }
 
-/* Moves of the keys and values of all layers that are queued together take few launches and give the same result as
- * separate moves. */
+/* Moves of the keys and values of all layers, if they are queued together, take few launches and give the same result
+ * as separate moves. */
 TEST(moves_of_layers_join)
 {
 	enum { LAYERS = 40, HEADS = 2, CAP = 40, DIM = 16, N = 5, TURNS = 3, ALL = HEADS * CAP * DIM };
@@ -888,7 +888,7 @@ TEST(moves_of_layers_join)
 	pair_close(&p);
 }
 
-/* Moves to or from slots outside the plane are skipped; the others are done. */
+/* Moves to or from slots outside of the plane are skipped; all other moves are done. */
 TEST(moves_stay_inside)
 {
 	static const int32_t list[] = { 0, 5,  -1, -2, 1, -1, 16, 1, -1, 1,         -1,        -1,

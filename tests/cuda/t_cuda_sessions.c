@@ -1,6 +1,6 @@
 /* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend, on the emulated plugin or a
- * GPU (cuda_test.h). A session saved on one backend is resumed on the other without prefill, and bit for bit on the
- * backend that saved it. */
+ * GPU (cuda_test.h). A session that was saved on one backend is resumed on the other backend without prefill. On the
+ * backend that saved it, it continues bit for bit. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,8 +49,8 @@ static void open_again(struct place *p, struct snaps **s)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
 }
 
-/* Resume the session on engine e in a new run. others: name of the device that has computed the KV entries, if not this
- * one; else "". */
+/* Resume the session on engine e in a new run. others: name of the device that computed the KV entries if it is not the
+ * device of e, else "". */
 static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
                                 const char *others)
 {

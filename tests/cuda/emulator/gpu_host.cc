@@ -1,5 +1,5 @@
-/* tests/cuda/emulator/gpu_host.cc - gpu.h by a device emulated on the processor, for tests: memory and a queue.
- * host_run.cc runs the kernels.
+/* tests/cuda/emulator/gpu_host.cc - implements gpu.h, for tests, by a device that is emulated on the processor: its
+ * memory and its queue. host_run.cc runs the kernels.
  *
  * The emulation is slow and strict:
  * - Queued work runs when the host waits, not before.
@@ -8,8 +8,8 @@
  * - gpu_forget() fills memory with garbage; staged bytes become garbage after the step.
  * - A kernel's arguments must not point into host memory.
  * - Graphs are selected as on a device (gpu_queue.h); a replayed step runs with the arguments of the updated graph.
- * - A launch of the second stream (gpu_enqueue_beside) runs at once or as late as at gpu_join(), as the chosen
- *   order says. Using the memory that it writes before gpu_join() is reported. */
+ * - A launch of the second stream (gpu_enqueue_beside) runs at once, or as late as at gpu_join(); gpu_host_order()
+ *   decides which. If another call uses the memory that the launch writes before gpu_join(), this is reported. */
 #include "tests/cuda/emulator/gpu_host.h"
 
 #include <stdarg.h>
@@ -32,12 +32,12 @@
 
 enum { GUARD = 256, GUARD_BYTE = 0x5c, QUEUE_MOST = 16384 };
 
-/* An allocation: guard, bytes, guard. host: 1 = host memory that kernels access. beside: 1 = launches of the second
- * stream write it. */
+/* An allocation: a guard, the bytes, a guard. host: 1 = the allocation is host memory that kernels can access. beside:
+ * 1 = launches of the second stream write to it. */
 struct piece { unsigned char *p; size_t size; int host, beside; };
 
-/* One entry of the queue. Kernels, gpu_forget() and small writes belong to a step, the latter two played by
- * functions. All other entries end a step. */
+/* One entry of the queue. Kernels, gpu_forget() and small writes are launches of a step; for gpu_forget() and small
+ * writes, a function stands in place of a kernel. Every other entry ends a step. */
 /* DO_BESIDE: only launches of the second stream */
 enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT, DO_BESIDE, DO_JOIN };
 struct action {
@@ -52,7 +52,7 @@ struct action {
 
 struct gpu {
 	unsigned char *arena;
-	size_t arena_size, top;    /* size of the arena; bytes from `top` on were never used */
+	size_t arena_size, top;    /* size of the arena; the bytes from offset `top` on were never allocated */
 	size_t page, in_use;
 	uint64_t memory;
 	int open;                  /* 1: the pages of the arena are accessible */
@@ -61,7 +61,7 @@ struct gpu {
 	unsigned char *stage;
 	size_t n_stage;
 	struct gpu_step queue, beside;   /* beside: launches of the second stream that have not run */
-	int beside_run, beside_due;      /* of `beside`: launches that ran; launches that may run */
+	int beside_run, beside_due;      /* counts of launches in `beside`: those that ran; those that may run */
 	struct action *action;
 	int n_actions, cap_actions;
 	int parts;                 /* parts of the queued step so far */
@@ -248,9 +248,10 @@ static int is_kernel(const struct gpu_launch *l)
 	return l->call != move_call;
 }
 
-/* 1 if an argument's value is an address, not two counts side by side (25,331 and 25,331 look like one). A program and
- * its mappings are above 0x500000000000; the shadow of the thread sanitizer is not. Only the heap of the address
- * sanitizer is lower: there a low half below 2^20 counts as a number. */
+/* 1 if the eight bytes of an argument are an address and not two counts side by side, which can look like one (for
+ * example, 25,331 and 25,331). A program and its mappings are above 0x500000000000; the shadow memory of the thread
+ * sanitizer is below. The heap of the address sanitizer is below, too. So with this sanitizer, a value is taken for
+ * numbers if its low half is below 2^20. */
 static int is_address(uintptr_t v)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -390,7 +391,7 @@ static void run_beside(struct gpu *g)
 	g->beside_run = g->beside_due = 0;
 }
 
-/* 1 if a launch of the second stream runs at once. Order 0: always; 1: never; else at random. */
+/* 1 if a launch of the second stream runs at once: always for order 0, never for order 1, else at random. */
 static int beside_now(struct gpu *g)
 {
 	return g->order < 2 ? !g->order : (int)(g->order >> 20 & 1);

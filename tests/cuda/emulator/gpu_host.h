@@ -8,7 +8,7 @@
 struct gpu_host_counts {
 	uint64_t launches;     /* kernels that ran */
 	uint64_t most_threads; /* largest number of threads of a launch */
-	uint64_t steps;        /* parts of steps that ran; the three kinds: */
+	uint64_t steps;        /* parts of steps that ran, the sum of the next three counts */
 	uint64_t plain;        /* parts run as plain launches */
 	uint64_t built;        /* parts run as new graphs */
 	uint64_t replayed;     /* parts run as graphs of an earlier step */
@@ -21,8 +21,8 @@ extern "C" {
 #endif
 void gpu_host_stats(struct gpu_host_counts *out);
 void gpu_host_forget(void);
-/* Set the order in which warps, lanes and blocks run: 0 = ascending, 1 = descending, else a random seed. The
- * default is 2, or the environment variable WEIR_CUDA_ORDER. */
+/* Set the order in which warps, lanes and blocks run: 0 = ascending, 1 = descending, other values = random, with this
+ * value as seed. The default is 2, or the environment variable WEIR_CUDA_ORDER. */
 void gpu_host_order(unsigned seed);
 /* Set the bytes of memory of devices opened from now on; the default is 4 GiB. */
 void gpu_host_memory(uint64_t bytes);

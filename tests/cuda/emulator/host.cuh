@@ -1,13 +1,13 @@
 /* tests/cuda/emulator/host.cuh - CUDA's language for a plain C++17 compiler: kernels run on the processor, for
  * tests.
  *
- * A thread of a block is a fiber; one fiber runs at a time (host_run.cc), until it must wait: at __syncthreads()
- * for all threads of the block that have not ended, at a *_sync operation for the lanes of its mask.
- * - Missing barriers show as garbage: shared memory starts as garbage, and the order of warps, lanes and blocks
- *   changes from launch to launch.
- * - Errors that would hang a device are reported: waiting for lanes that ended or wait elsewhere, a mask without
- *   the caller, a value read from a lane outside of the mask.
- * - Asynchronous copies (cp.async) complete when a thread waits for them, not sooner.
+ * A thread of a block is a fiber. One fiber runs at a time (host_run.cc), until it must wait. At __syncthreads() it
+ * waits for all threads of the block that have not ended; at a *_sync operation it waits for the lanes of its mask.
+ * - A missing barrier gives wrong results: shared memory contains garbage at first, and the order of warps, lanes and
+ *   blocks changes from launch to launch.
+ * - Errors that would hang a device are reported: a wait for lanes that have ended or wait at another place, a mask
+ *   without the calling lane, a value read from a lane outside of the mask.
+ * - An asynchronous copy (cp.async) completes when its thread waits for it, not earlier.
  * - Rounding differs from a device in __expf and its relatives, which are exact here. */
 #ifndef WEIR_CUDA_HOST_CUH
 #define WEIR_CUDA_HOST_CUH
@@ -95,7 +95,7 @@ struct dim3 {
 
 /* ---- where a thread is ---- */
 
-/* The TLS model initial-exec needs no call, even in a library that dlopen() loads. */
+/* With the TLS model initial-exec, an access needs no function call, even in a library that dlopen() loads. */
 #define HOST_THREAD __attribute__((tls_model("initial-exec"))) __thread
 extern HOST_THREAD uint3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
@@ -131,7 +131,7 @@ enum host_op {
 	HOST_REDUCE_OR,
 	HOST_REDUCE_XOR
 };
-/* Wait for all live threads of the block. Return for how many of them p holds. */
+/* Wait for all threads of the block that have not ended. Return the number of these threads whose p is not 0. */
 int host_barrier(int p, int *all, const char *file, int line);
 uint64_t host_warp(enum host_op, unsigned mask, uint64_t value, int arg, int width, const char *file, int line);
 
@@ -219,11 +219,12 @@ HOST_REDUCE(__reduce_and_sync, unsigned, HOST_REDUCE_AND)
 HOST_REDUCE(__reduce_or_sync, unsigned, HOST_REDUCE_OR)
 HOST_REDUCE(__reduce_xor_sync, unsigned, HOST_REDUCE_XOR)
 
-/* Return six words for each lane of the caller's warp, in which emulated matrix instructions exchange operands. */
+/* Return an array with six words for each lane of the caller's warp. The lanes exchange the operands of emulated matrix
+ * instructions in it. */
 uint32_t (*host_lanes(void))[6];
 
-/* Copy 16 bytes to shared memory asynchronously, in groups, as cp.async does; zeros unless `there`. A copy that no
- * thread waits for never arrives. */
+/* Copy 16 bytes to shared memory asynchronously, in groups, as cp.async does. If `there` is 0, write zeros instead. A
+ * copy that its thread does not wait for is never made. */
 void host_copy(void *shared, const void *from, int there);
 void host_copies_end(void);
 void host_copies_wait(unsigned left);
@@ -525,7 +526,7 @@ static inline float rsqrtf(float x)
 {
 	return 1.0f / sqrtf(x);
 }
-/* Macros, because the C library has functions with these names. */
+/* These are macros, because the C library has functions with these names. */
 #define __expf(x)    expf(x)
 #define __exp10f(x)  powf(10.0f, x)
 #define __logf(x)    logf(x)
@@ -581,7 +582,7 @@ static inline float __uint2float_rn(unsigned x)
 {
 	return (float)x;
 }
-/* Out of range: the nearest integer. NaN: 0. */
+/* Values out of range become the nearest integer, and NaN becomes 0. */
 static inline int __float2int_rz(float x)
 {
 	return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)x;
@@ -640,7 +641,7 @@ static inline float __half2float(__half h)
 {
 	unsigned sign = (unsigned)(h.bits & 0x8000u) << 16, rest = (unsigned)(h.bits & 0x7fffu) << 13;
 
-	/* The product is exact, also for subnormals. */
+	/* This product is exact, even for subnormal values. */
 	if (rest >= 0x0f800000u)
 		return host_cast<float>(sign | 0x7f800000u | rest);
 	return host_cast<float>(sign | host_cast<unsigned>(host_cast<float>(rest) * 5.192296858534828e33f));
@@ -653,7 +654,7 @@ static inline __half __float2half(float f)
 		return __ushort_as_half(0x7fff);
 	if (a >= 0x477ff000u) /* 65520 or more rounds to infinity */
 		return __ushort_as_half((unsigned short)(sign | 0x7c00u));
-	if (a < 0x38800000u) { /* subnormal: adding 0.5 lets the addition round */
+	if (a < 0x38800000u) { /* subnormal result: the addition of 0.5 rounds x to the precision of the result */
 		float x = host_cast<float>(a) + 0.5f;
 
 		return __ushort_as_half((unsigned short)(sign | (host_cast<unsigned>(x) - 0x3f000000u)));
@@ -726,7 +727,8 @@ static inline __half __hmul(__half a, __half b)
 }
 static inline __half __hfma(__half a, __half b, __half c)
 {
-	/* Product and sum in double round at most once, in a place that does not affect the half. */
+	/* In double, product and sum together are rounded at most once, and so far behind the bits of a half that the
+	 * result does not change. */
 	return __float2half((float)((double)__half2float(a) * __half2float(b) + __half2float(c)));
 }
 static inline __half2 __hadd2(__half2 a, __half2 b)

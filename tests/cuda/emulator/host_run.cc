@@ -1,10 +1,10 @@
 /* tests/cuda/emulator/host_run.cc - runs blocks on the processor: fibers, barriers, warps, shared memory
  * (host.cuh).
  *
- * A thread of a block is a fiber with its own stack. The lanes of a warp run until none can continue, then those of
- * the next warp, so that warps are as far apart as barriers allow. When no warp can continue, either all threads
- * are at one barrier, and continue, or the kernel is wrong. Fibers of a wrong block are abandoned: kernels own no
- * resources. */
+ * A thread of a block is a fiber with its own stack. The lanes of a warp run until no lane can continue; then the lanes
+ * of the next warp run. So warps get as far apart as barriers allow. When no warp can continue, either all threads are
+ * at the same barrier, and continue, or the kernel is wrong. The fibers of a wrong block are not run further; nothing
+ * must be released, because kernels own no resources. */
 #include "tests/cuda/emulator/host_run.h"
 
 #include <signal.h>
@@ -34,8 +34,8 @@
 
 /* ---- switching fibers ---- */
 
-/* Save the callee-saved registers and the stack pointer in *from; continue where `to` was saved. On x86-64 by a
- * jump: `ret` would be predicted to return to its caller, and mispredicted every time. */
+/* Save the callee-saved registers and the stack pointer in *from; continue where `to` was saved. On x86-64 the function
+ * ends with a jump, because the processor would predict that `ret` returns to the caller, which is wrong every time. */
 extern "C" void host_switch(void **from, void *to);
 #if defined __x86_64__
 __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_switch, @function\nhost_switch:\n"
@@ -43,7 +43,7 @@ __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_
         "\tmovq %rsp, (%rdi)\n\tmovq %rsi, %rsp\n"
         "\tpopq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\tpopq %rcx\n\tjmp *%rcx\n"
         ".size host_switch, . - host_switch\n");
-/* six registers, the return address, the return address of the entry function (none) */
+/* six registers, the return address, and 0 as return address of the entry function, which never returns */
 enum { SAVED_WORDS = 8, SAVED_RETURN = 6 };
 #elif defined __aarch64__
 __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_switch, %function\nhost_switch:\n"
@@ -72,7 +72,7 @@ enum { STACK_BYTES = 256 << 10 };
 enum { WARP_LANES = 32, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0x7f };
 
 enum thread_state { READY, AT_WARP, AT_BLOCK, ENDED };
-/* A copy of 16 bytes to shared memory that has not arrived. */
+/* An asynchronous copy of 16 bytes to shared memory that is not complete. */
 struct late_copy {
 	void *to;
 	unsigned char bytes[16];
@@ -82,7 +82,7 @@ struct thread {
 	void *sp;
 	char *stack;
 	enum thread_state state;
-	/* operation of a thread that is AT_WARP or AT_BLOCK */
+	/* the operation at which a thread in state AT_WARP or AT_BLOCK waits */
 	enum host_op op;
 	unsigned mask;
 	int arg, width, line;
@@ -93,7 +93,7 @@ struct thread {
 };
 struct shared_variable { const void *key; size_t at, size; };
 
-/* The running launch: one at a time in a thread of the program. */
+/* The running launch. A thread of the program runs one launch at a time. */
 static HOST_THREAD struct run {
 	const struct gpu_launch *launch;
 	const void *args;
@@ -223,7 +223,7 @@ static void thread_start(struct thread *t)
 	t->n_late = t->group = 0;
 }
 
-/* Make stacks for n threads, which are kept for the next launch. Below each stack is an inaccessible page. */
+/* Make stacks for n threads, and keep them for the next launch. Below each stack is an inaccessible page. */
 static int threads_need(int n)
 {
 	static __thread struct thread *threads;
@@ -246,8 +246,8 @@ static int threads_need(int n)
 
 /* ---- warps ---- */
 
-/* Return the lane that a shuffle of `lane` reads, as the instruction specifies: outside of its segment a lane reads
- * itself. */
+/* Return the lane that `lane` reads in a shuffle, as the instruction specifies. A lane whose source is outside of its
+ * segment reads its own value. */
 static int source_lane(const struct thread *t, int lane)
 {
 	int first = lane & ~(t->width - 1), last = first + t->width - 1, from;
@@ -361,7 +361,7 @@ static void warp_results(struct thread *warp, int warp0, unsigned mask)
 	run.waiting[warp0 / WARP_LANES] -= (unsigned char)__builtin_popcount(mask);
 }
 
-/* Stop a thread that went wrong: it never runs again. */
+/* Stop a thread that has made a mistake, so that it never runs again. */
 static void give_up(struct thread *t)
 {
 	t->state = AT_BLOCK;
@@ -428,7 +428,7 @@ void *host_shared(const void *key, size_t size, size_t align)
 	for (int i = 0; i < run.n_variables; i++)
 		if (run.variable[i].key == key)
 			return run.shared + run.variable[i].at;
-	/* Align no better than asked for, as a device does. */
+	/* Use exactly the requested alignment and no larger one, as a device may do. */
 	at = (run.shared_used + SHARED_GUARD + 2 * align - 1) / (2 * align) * (2 * align) + (align < 16 ? align : 0);
 	if (run.n_variables == SHARED_VARIABLES || at + size + SHARED_GUARD > (size_t)HOST_SHARED_STATIC + SHARED_VARIABLES * 128) {
 		fail("more than 48 KiB of shared variables, or more than 64 of them");
@@ -443,7 +443,7 @@ void *host_shared(const void *key, size_t size, size_t align)
 	return run.shared + at;
 }
 
-/* Shared memory: the variables, then the dynamic memory; all of it begins as garbage. */
+/* Layout of shared memory: the variables, then the dynamic memory. All of it contains garbage when a block begins. */
 enum { DYNAMIC_AT = HOST_SHARED_STATIC + SHARED_VARIABLES * 128 + 256,
        SHARED_BYTES = DYNAMIC_AT + HOST_SHARED_MAX + 256 };
 
@@ -460,7 +460,7 @@ static int garbage(const unsigned char *p, size_t n)
 	return 1;
 }
 
-/* On the heap: a library loaded late has little room for thread-local data. */
+/* The array is on the heap, because a library that is loaded late has little room for thread-local data. */
 uint32_t (*host_lanes(void))[6]
 {
 	static __thread uint32_t (*lanes)[WARP_LANES][6];
@@ -492,7 +492,7 @@ void host_copy(void *shared, const void *from, int there)
 	c = &t->late[t->n_late++];
 	c->to = shared;
 	c->group = t->group;
-	/* The source is read here, so that a wrong address is reported at its call. */
+	/* Read the source here, so that a wrong address is reported at the call that has it. */
 	if (there)
 		memcpy(c->bytes, from, sizeof c->bytes);
 	else
@@ -568,7 +568,8 @@ static void shared_end(void)
 		fail("more than 227 KiB of shared memory");
 }
 
-/* No warp can continue: release the barrier, or report why it cannot be released. Return 0 if no thread is left. */
+/* Called when no warp can continue. Release the barrier, or report why it cannot be released. Return 0 if no thread is
+ * left. */
 static int let_through(void)
 {
 	int first = -1, n = 0, yes = 0;
@@ -610,7 +611,7 @@ static int let_through(void)
 	return n > 0;
 }
 
-/* The numbers 0 .. n - 1, rotated by `start`, and backwards if `back`. */
+/* An order of the numbers 0 .. n - 1: rotated by `start`, and reversed if `back` is 1. */
 struct order { unsigned start; int back; };
 static struct order order_draw(unsigned *seed, unsigned n)
 {
@@ -722,7 +723,7 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 {
 	unsigned gx = l->grid[0], gy = l->grid[1], gz = l->grid[2], blocks = gx * gy * gz;
 	struct order by_block;
-	size_t used = run.shared_used;   /* bytes that the last block, of any kernel, may have used */
+	size_t used = run.shared_used;   /* bytes that the last block, of this or an earlier kernel, may have used */
 	struct sigaction old[N_FAULTS];
 
 	run.launch = l;
@@ -760,7 +761,7 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 	}
 	faults_leave(old);
 	if (run.failed) {
-		run.shared = NULL;       /* make all of it garbage again */
+		run.shared = NULL;       /* the next launch then fills all shared memory with garbage */
 #ifdef HOST_ASAN
 		for (int i = 0; i < run.n; i++)
 			ASAN_UNPOISON_MEMORY_REGION(run.thread[i].stack, STACK_BYTES);

@@ -1,7 +1,7 @@
 /* tests/cuda/fake_runtime/cuda_runtime.h - the part of the CUDA runtime that kernels/cuda/gpu_cuda*.cu use,
  * simulated by tests/cuda/cuda_fake.cc.
  *
- * Work of a stream is done as late as allowed: when the host waits for it. */
+ * The work of a stream is done as late as the runtime allows, which is when the host waits for it. */
 #ifndef WEIR_FAKE_CUDA_RUNTIME_H
 #define WEIR_FAKE_CUDA_RUNTIME_H
 
