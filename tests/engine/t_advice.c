@@ -1,5 +1,5 @@
-/* tests/engine/t_advice.c - the sampling settings of a model: keys of its file, the advice of its family, the defaults;
- * values that no sampler accepts. */
+/* tests/engine/t_advice.c - where the sampling settings of a model come from: keys of its file, the advice of its
+ * family, or the defaults; also values that no sampler accepts. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ TEST(a_base_model_has_the_defaults)
 	engine_close(e);
 }
 
-/* llama is the architecture of many families: the name in the file tells them apart. */
+/* Many families have the architecture "llama". They are distinguished by the name in the file. */
 TEST(names_tell_families_apart)
 {
 	/* clang-format off */
@@ -128,7 +128,7 @@ TEST(keys_of_the_file_come_first)
 	mk_f32(&m, "general.sampling.penalty_repeat", 1.05f);
 	mk_key(&m, "general.sampling.penalty_last_n", GGUF_I32);
 	put_u32(&m.kv, (uint32_t)-1);
-	mk_u32(&m, "general.sampling.mirostat", 2); /* a sampler that weir does not have; the key is ignored */
+	mk_u32(&m, "general.sampling.mirostat", 2); /* weir does not have this sampler, so the key is ignored */
 	e = opened("tests/vectors/models/qwen3.gguf", &m, 0);
 	c = choice(e, 1);
 	CHECK(near(c.s.temperature, 0.25) && c.from[SAMPLING_TEMP] == SAMPLING_FILE);
@@ -138,7 +138,7 @@ TEST(keys_of_the_file_come_first)
 	CHECK(c.s.repeat_last == -1 && c.from[SAMPLING_PRESENCE] == SAMPLING_DEFAULT);
 	CHECK_STR(engine_info(e)->sampling_note, "");
 	engine_close(e);
-	/* A temperature as an integer; top_k -1, which means "all tokens" in other programs. */
+	/* The temperature is an integer. top_k is -1, which means "all tokens" in other programs. */
 	mk_u32(&m, "general.sampling.temp", 1);
 	mk_key(&m, "general.sampling.top_k", GGUF_I32);
 	put_u32(&m.kv, (uint32_t)-1);
@@ -149,7 +149,7 @@ TEST(keys_of_the_file_come_first)
 	engine_close(e);
 }
 
-/* A value out of range is ignored and reported; the other keys still count. */
+/* A value out of range is ignored and reported; the other keys are still used. */
 TEST(values_out_of_range_are_not_used)
 {
 	/* clang-format off */

@@ -1,8 +1,8 @@
-/* tests/engine/t_arch.c - model families (rows of archs[]) and layer specs: how they are filled in, what is refused,
- * and that each feature of a spec is computed.
+/* tests/engine/t_arch.c - model families (rows of archs[]) and layer specs: how specs are filled in, which specs are
+ * refused, and that the forward pass computes each feature of a spec.
  *
- * Besides the families of archs[], families defined in this file are read from tiny files by hparams_read_as(). Their
- * results are compared with a second forward pass in double, written from the definitions. */
+ * This file also defines families of its own, which are read from tiny files by hparams_read_as(). Their results are
+ * compared with those of a second forward pass in double, written from the definitions. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -85,7 +85,7 @@ TEST(plain_layers_of_the_families)
 			          "%s", err.msg);
 		}
 		CHECK(hp.embd_scale == 1 && hp.logit_scale == 1);
-		/* old sessions of these families have no such lines in their identity */
+		/* the identity that old sessions of these families store has no such lines */
 		layer_specs_identity(&hp, &text);
 		CHECK_INT(text.n, 0);
 		free(hp.spec);
@@ -190,7 +190,7 @@ TEST(what_no_kernel_computes_is_refused)
 		CHECK_INT(layer_spec_check(&hp, 2, &err), -1);
 		CHECK_INT(err.code, ERR_MODEL);
 		CHECK_STR(err.msg, want);
-		if (all[i].ask == ask_fewer) { /* these tensors are part of a session's identity already */
+		if (all[i].ask == ask_fewer) { /* the identity of a session contains these tensors in another place */
 			free(hp.spec);
 			continue;
 		}
@@ -333,7 +333,7 @@ static float weight(const char *name, size_t i)
 		h = (h ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
 	h ^= h >> 29;
 	h *= 0xbf58476d1ce4e5b9u;
-	/* Norm weights are near 1, all others near 0. */
+	/* Weights of norms are near 1, all other weights near 0. */
 	return (strstr(name, "norm") ? 1 : 0) + ((float)(h >> 40) / (float)(1 << 23) - 1) * 0.4f;
 }
 
@@ -343,14 +343,15 @@ struct recipe {
 	int32_t width[LAYERS]; /* width of the feed-forward network; 0 = FF */
 	double key[4];         /* values of the keys toy_keys[]; 0 = the key is left out */
 	float q_times;         /* factor on the weights of Q; 0 = 1 */
-	int rope[LAYERS];      /* RoPE table of each layer: 0; ROPE_NONE; 1 = a second table, of base SECOND */
+	/* RoPE of each layer: 0 = the first table; 1 = a second table with base SECOND; or ROPE_NONE */
+	int rope[LAYERS];
 	int32_t window[LAYERS];
 	double cap, logit_cap; /* soft caps */
 	enum activation act;
 	int32_t n_expert, n_used;
 	int whole_softmax; /* 1 = softmax over all experts, not only the used ones */
 	const char *extra; /* one more tensor */
-	int32_t unused;    /* number of layers after the others that predict further tokens and are not used */
+	int32_t unused;    /* number of additional layers at the end, which predict further tokens and are not used */
 };
 static const char *const toy_keys[4] = { "attention.scale", "residual_scale", "embedding_scale", "logit_scale" };
 
@@ -370,7 +371,7 @@ static void put_tensor_of(struct mk *m, const char *name, int32_t rows, int32_t 
 	free(v);
 }
 
-/* Add a tensor that has one matrix, or bias, of each expert. */
+/* Add a tensor that has one matrix for each expert, or one bias for each expert. */
 static void put_stacked(struct mk *m, const char *name, int32_t n_expert, int32_t rows, int32_t cols)
 {
 	size_t n = (size_t)n_expert * (size_t)rows * (size_t)cols;
@@ -559,8 +560,8 @@ static int32_t id_at(int32_t i)
 	return (i * 7 + i * i % 5) % VOCAB;
 }
 
-/* Return the logits [IDS][VOCAB] under a policy. The first `prompt` tokens are prefilled in calls of `chunk` tokens,
- * the others decoded one by one. */
+/* Return the logits [IDS][VOCAB] under a policy. The first `prompt` tokens are prefilled in calls of `chunk` tokens;
+ * all later tokens are decoded one by one. */
 static float *toy_run(struct toy *t, const char *kv, int32_t prompt, int32_t chunk)
 {
 	float *out = xcalloc((size_t)IDS * VOCAB, sizeof *out);
@@ -929,8 +930,9 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 	toy_close(&c);
 }
 
-/* No RoPE must give the same bits as a table of angle 0; a second table with the frequencies of the first must give the
- * same bits as the first. This also holds if keys move to another ring. */
+/* Layers without RoPE must give the same bits as layers with a table whose angles are 0. A second table with the
+ * frequencies of the first table must give the same bits as the first. Both must hold when keys move to another ring,
+ * too. */
 TEST(every_policy_takes_the_rope_of_the_spec)
 {
 	struct recipe none = { TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } },
@@ -965,7 +967,8 @@ TEST(every_policy_takes_the_rope_of_the_spec)
 	toy_close(&d);
 }
 
-/* If the windows of all layers fit into the newest ring, every policy gives the results of full attention. */
+/* If the windows of all layers are not longer than the newest ring, every policy gives the results of full
+ * attention. */
 TEST(every_policy_keeps_to_the_window)
 {
 	struct recipe r = { TOY(0, MATRICES | BEFORE), .window = { 5, 9 } };
@@ -1042,7 +1045,7 @@ TEST(files_are_refused_with_what_they_lack)
 	r.key[1] = -0.5;
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
 	r.key[1] = 0;
-	/* A layer that no kernel can compute. */
+	/* A layer spec that needs tensors which the file does not have. */
 	r.arch.specs = conv_specs;
 	REFUSED(&r, "file 'toy'|layer 1 asks for attention or feed-forward without all of its tensors");
 }

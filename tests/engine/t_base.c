@@ -221,7 +221,7 @@ TEST(json_of_random_bytes_is_valid_utf8_without_controls)
 			utf8_decode(s.p + i, s.n - i, &cp);
 			CHECK(cp >= 0x20 && (cp < 0x7f || cp > 0x9f));
 		}
-		/* The JSON reader parses the result, and writing it again gives the same text. */
+		/* The JSON reader must accept the result, and writing the parsed text again must give the same JSON. */
 		back = jv_str(jv_parse(s.p, s.n), &m);
 		CHECK(back != NULL);
 		struct str again = { 0 };
@@ -256,8 +256,8 @@ TEST(token_lists)
 
 /* ---- UTF-8 ---- */
 
-/* A second decoder, written from the definition: only the shortest encoding of a code point is valid. Returns its
- * length, or 0. */
+/* A second decoder, written from the definition: only the shortest encoding of a code point is valid. Returns the
+ * length of a valid sequence, or 0. */
 static int ref_valid(const unsigned char *s, size_t n, int32_t *cp)
 {
 	static const int32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -277,7 +277,8 @@ static int ref_valid(const unsigned char *s, size_t n, int32_t *cp)
 	return (int)len;
 }
 
-/* 1 if these bytes can begin a valid sequence. Tries following bytes at the edges of every range. */
+/* 1 if a valid sequence can begin with these bytes. As continuation, the function tries bytes at the edges of every
+ * range. */
 static int ref_begins(const unsigned char *s, size_t n)
 {
 	static const unsigned char next[] = { 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf };
@@ -350,8 +351,8 @@ TEST(utf8_decode_agrees_with_the_definition)
 			got = utf8_decode(exact, m, &cp);
 			len = ref_valid(s, m, &want);
 			if (!len) {
-				/* Invalid bytes: their length is that of the longest beginning of a valid sequence, at
-				 * least 1. */
+				/* For invalid bytes, the decoder returns the length of their longest prefix that can
+				 * begin a valid sequence, at least 1. */
 				len = 1;
 				while ((size_t)len < m && ref_begins(s, (size_t)len + 1))
 					len++;
@@ -389,7 +390,8 @@ TEST(utf8_complete_agrees_with_the_definition)
 
 TEST(utf8_streams_come_out_whole)
 {
-	/* Feed the text in pieces of any size and take complete characters: joined, they give the text. */
+	/* Append the text in pieces of several sizes, and take out the complete characters after each piece. Joined,
+	 * they must give the text. */
 	static const char text[] = "na\xc3\xafve \xe2\x82\xac\xf0\x9f\x98\x80 \xe6\xb0\xb4 end";
 	for (size_t step = 1; step < 6; step++) {
 		struct str in = { 0 }, out = { 0 };
@@ -457,7 +459,8 @@ static const struct {
 
 static struct passwd user_of_test;
 
-/* Replaces the C library's function: returns the test's user, or NULL if the test has set no home directory. */
+/* This function replaces that of the C library. It returns the test's user, or NULL if the test has set no home
+ * directory. */
 struct passwd *getpwuid(uid_t uid)
 {
 	return user_of_test.pw_dir ? &user_of_test : NULL;
@@ -528,7 +531,7 @@ TEST(user_directories_follow_one_rule)
 	}
 }
 
-/* (Existing data files are tested by installed_words in t_eval.) */
+/* Only the error for a missing file is tested here; existing data files are tested by installed_words in t_eval. */
 TEST(a_missing_data_file_is_named)
 {
 	struct str path = { 0 };

@@ -1,7 +1,7 @@
-/* tests/engine/t_cache_view.c - the cache view: compares what a panel shows with slot events, with the rings counted
+/* tests/engine/t_cache_view.c - the cache view: what a panel shows is compared with slot events, with the rings counted
  * token by token, and with the entries that policies must read. This is checked under every policy and after every
- * rollback; a view must not change the sequence. WEIR_SOAK=N: sequences N times as long, and the cost of a view on the
- * default model. */
+ * rollback. A view must not change the sequence. WEIR_SOAK=N: test sequences that are N times as long, and measure the
+ * cost of a view on the default model. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -46,7 +46,7 @@ static void random_ids(int32_t *id, size_t n)
 		id[i] = 3 + (int32_t)(test_rand() % (N_VOCAB - 3));
 }
 
-/* Decode n random tokens, whatever was sampled. */
+/* Decode n random tokens, in place of the tokens that sampling would give. */
 static void generate(struct timeline *tl, int n)
 {
 	struct err err = { 0 };
@@ -109,7 +109,7 @@ static void check_numbers(const struct cache_view *v, const char *at)
 	CHECK(v->n_layer == LAYERS && v->seconds >= 0 && v->seconds < 1);
 }
 
-/* Take a view, and compare its columns with the tokens one by one, and the tokens with the statistics. */
+/* Take a view. Compare its columns with the view of single tokens, and the single tokens with the statistics. */
 static void check_view(struct timeline *tl, int32_t cols, struct cache_view *v, const char *at)
 {
 	struct timeline_stats st;
@@ -410,7 +410,8 @@ TEST(lists_are_what_was_read)
 		timeline_view(tl, 256, &v);
 		generate(tl, 1);
 		check_view(tl, 256, &v, "quest");
-		/* six pages: the selected one, the first and the last four; the last page is not full */
+		/* six pages are read: the first page, the last four, and one selected page; the last page is not
+		 * full */
 		rows = 6 * 16 - (16 - 1 - (v.n_tokens - 1) % 16);
 		CHECK_INT(v.selected, rows);
 		for (int l = 0; l < LAYERS; l++) {
@@ -478,7 +479,8 @@ TEST(entries_that_are_not_kept)
 			int64_t pairs = 0, want;
 
 			check_view(tl, 256, &v, all[i].kv);
-			/* nothing is recorded, because the selector can be asked at any time */
+			/* the view records nothing, because the selector's function holds() gives the slots at any
+			 * time */
 			CHECK(tl->panel == NULL);
 			timeline_kept(tl, 0, v.n_tokens, kept);
 			for (int32_t c = 0; c < v.n_tokens; c++) {
@@ -524,8 +526,8 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 		CHECK_INT(heads_of(&v, l, 121), 2);
 	}
 	CHECK(v.where[119] == 0 && v.where[120] == 1);
-	/* As the conversation grows, attention mass is summed; later its tokens are evicted. The selection among the
-	 * pinned entries is still shown. */
+	/* As the sequence grows, attention mass is summed; later, tokens after the prefix are evicted. The selection
+	 * among the pinned entries is still shown. */
 	CHECK_MSG(timeline_sync(tl, timeline_tokens(tl, &(size_t){ 0 }), 140, NULL, NULL, &err) >= 0, "%s", err.msg);
 	CHECK_MSG(timeline_sync(tl, id, 250, NULL, NULL, &err) >= 0, "%s", err.msg);
 	check_view(tl, 256, &v, "auto");
@@ -549,8 +551,8 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 
 /* ---- shares of attention ---- */
 
-/* Return the attention of the last of the tokens id[0..n) to the first 4 and the newest `size` tokens, under full
- * attention. */
+/* Under full attention, return the share of attention that the last of the tokens id[0 .. n) pays to the first 4 and
+ * the newest `size` tokens. */
 static double full_share(const int32_t *id, size_t n, int32_t size)
 {
 	char kv[64];
@@ -571,8 +573,8 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 	return r.mass;
 }
 
-/* While nothing is evicted, a cascade equals full attention: compare the shares of its regions with those measured by
- * full_share(). */
+/* While nothing is evicted, a cascade equals full attention: compare the shares of attention of its regions with those
+ * from full_share(). */
 TEST(shares_of_attention_by_region)
 {
 	struct timeline *tl = open_kv("cascade:size=200,n=4,stride=32", 512, 32);
@@ -606,7 +608,7 @@ TEST(shares_of_attention_by_region)
 			          all);
 		}
 	}
-	/* In a prefill, the last token of the call is measured. */
+	/* In a prefill, the attention of the call's last token is measured. */
 	random_ids(id, 204);
 	CHECK(timeline_sync(tl, id, 90, NULL, NULL, &err) >= 0);
 	timeline_view(tl, 64, &v);
@@ -618,7 +620,7 @@ TEST(shares_of_attention_by_region)
 	timeline_close(tl);
 }
 
-/* The reported share of entries equals their share in the softmax over all keys. */
+/* The reported share of attention of the selected entries equals their share in the softmax over all keys. */
 TEST(shares_of_entries)
 {
 	struct timeline *tl = NULL;
@@ -685,7 +687,8 @@ TEST(what_sets_recover)
 	struct cache_view v;
 	float at_24;
 
-	/* The recovered share is unknown until a set is selected while views are taken, and after a prefill. */
+	/* The recovered share is unknown until a set of slots is selected while views are taken. After a prefill it is
+	 * unknown again. */
 	for (int step = 1; step <= 12; step++) {
 		timeline_view(tl, 256, &v);
 		CHECK_MSG((v.recovered >= 0) == (step > 4), "step %d: recovered %g", step, (double)v.recovered);
@@ -766,8 +769,8 @@ TEST(attention_is_measured_where_no_policy_sums_it)
 	}
 }
 
-/* timeline_attention_read_measure() measures the tokens that follow, without a view; the figures equal those of a
- * view. */
+/* timeline_attention_read_measure() measures the attention of the tokens that follow without a view. Its figures equal
+ * those of a view. */
 TEST(how_much_is_read)
 {
 	static const char *const silent[] = { "full", "sink", "quest:k=16", "recycled:k=24,stride=4,scan=k" };
@@ -846,7 +849,7 @@ TEST(every_policy_is_covered)
 
 /* ---- where one layer attends ---- */
 
-/* Check the attention of one layer for every token: it adds up to 1, it falls only on kept entries, and reporting it
+/* Check the reported attention of every token in one layer: it adds up to 1, only kept entries get some, and the report
  * does not change later logits. */
 static void look_along(const char *kv, int32_t layer, int32_t head)
 {
@@ -872,7 +875,7 @@ static void look_along(const char *kv, int32_t layer, int32_t head)
 			sum += p[k] > 0 ? (double)p[k] : 0;
 			CHECK_MSG(p[k] < 0 || p[k] <= 1.0001f, "%s: token %d attends %d with %g", kv, i, k,
 			          (double)p[k]);
-			/* kept[k] counts all layers and heads, of which this layer is a part. */
+			/* kept[k] is over all layers and heads, not only over this layer. */
 			if (k < i && (bounded || !strcmp(kv, "full")))
 				CHECK_MSG(p[k] >= 0 ? kept[k] > 0 : kept[k] < 255,
 				          "%s: token %d: %d is kept %d, and its share is %g", kv, i, k, kept[k],
@@ -895,8 +898,8 @@ TEST(attention_is_told_token_by_token)
 	look_along("cascade:size=40,n=4", 0, -1);
 }
 
-/* The attention asked about is that of the newest token with a KV entry, not of the sampled token that has none yet. A
- * second observer on the same timeline gets the same results. */
+/* The reported attention is that of the newest token with a KV entry, not of the sampled token, which has no entry yet.
+ * A second observer on the same timeline gets the same results. */
 TEST(attention_is_that_of_the_token_asked_about)
 {
 	for (int watched = 0; watched < 2; watched++) {
@@ -941,7 +944,7 @@ TEST(attention_of_no_such_head_is_refused)
 	timeline_close(tl);
 }
 
-/* Check timeline_evidence() of one layer: it sums the squared attention of each head, and only of reported tokens. */
+/* Check timeline_evidence() of one layer: it sums the squared attention of all heads, for reported tokens only. */
 static void squares_along(const char *kv)
 {
 	enum { BEFORE = 30, AFTER = 60, ALL = BEFORE + AFTER };
@@ -974,7 +977,7 @@ static void squares_along(const char *kv)
 	for (int32_t k = 0; k < ALL; k++)
 		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k,
 		          (double)sum[k], want[k]);
-	/* After timeline_evidence_begin() all sums are 0, and so are those of tokens that do not exist. */
+	/* After timeline_evidence_begin() all sums are 0. The sums of tokens that do not exist are 0, too. */
 	CHECK(timeline_evidence_begin(tl, &err) == 0);
 	timeline_evidence(tl, -2, 4, sum);
 	CHECK(sum[0] == 0 && sum[1] == 0 && sum[2] == 0 && sum[3] == 0);
@@ -1025,7 +1028,7 @@ TEST(a_refused_change_of_policy_keeps_the_observers)
 	timeline_close(tl);
 }
 
-/* Like open_kv(), with entries in f32, so that prefill and decode of a token give the same bits. */
+/* Do what open_kv() does, but with KV entries in f32, so that prefill and decode of a token give the same bits. */
 static struct timeline *open_f32(const char *policy, int32_t ctx, int32_t batch)
 {
 	struct timeline *tl = NULL;

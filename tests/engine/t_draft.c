@@ -9,7 +9,7 @@
 
 enum { ALONE, AGREE, MOST_OF_THEM, FEW_OF_THEM };
 
-/* Return a state in which nearly all guesses were right, so that no draft ends early. */
+/* Return a draft_pace by which nearly all guesses so far were right, so that no draft ends early. */
 static struct draft_pace sure(void)
 {
 	struct draft_pace p;
@@ -80,7 +80,7 @@ TEST(places_that_match_alike_vote)
 	d = GUESS(1, 1, 2, 70, 5, 1, 2, 70, 6, 1, 2);
 	CHECK_INT(d.id[0], 70);
 	CHECK_CLASS(d, 0, 1, AGREE);
-	/* Without a majority, the newest place decides. */
+	/* If no guess has a majority, the newest place decides. */
 	d = GUESS(1, 1, 2, 70, 5, 1, 2, 80, 6, 1, 2);
 	CHECK_INT(d.id[0], 80);
 	CHECK_CLASS(d, 0, 1, FEW_OF_THEM);
@@ -127,10 +127,10 @@ TEST(an_unlikely_draft_ends_early)
 
 /* ---- against a search of all places ---- */
 
-enum { CONTEXT = 14, PLACES = 64, VOCAB = 60 }; /* CONTEXT and PLACES: as in draft.c */
+enum { CONTEXT = 14, PLACES = 64, VOCAB = 60 }; /* CONTEXT and PLACES have the same values as in draft.c */
 
-/* Search all places for the token that follows id[0 .. n) and k guesses, without an index. Returns the token and sets
- * *class, or returns -1. *many: 1 = there are more places than the index tries. */
+/* Without an index, search all earlier places for the token that follows id[0 .. n) and k guesses. Returns the token
+ * and sets *class, or returns -1. *many: set to 1 if there are more places than the index tries. */
 static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int32_t k, int *class, int *many)
 {
 	int32_t all[2048];
@@ -176,7 +176,7 @@ static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int
 	return -1;
 }
 
-/* While tokens are added and rolled back, the guesses equal those of a search without an index. */
+/* While tokens are added and rolled back, the guesses of an index equal those of a search without an index. */
 TEST(an_index_that_grows_and_is_cut_guesses_like_a_search)
 {
 	struct draft_index x = { 0 };
@@ -242,7 +242,8 @@ TEST(a_draft_is_as_long_as_it_pays)
 	d.n = 4;
 	CHECK_INT(draft_pace_length(&p, &d), 4);
 	d.n = DRAFT_MOST;
-	/* From the third guess on, the class is always wrong: the draft ends before it. */
+	/* The third and all later guesses are of a class that was always wrong: the draft ends before the third
+	 * guess. */
 	p.right[7] = 0;
 	memset(d.class + 2, 7, sizeof d.class - 2);
 	CHECK_INT(draft_pace_length(&p, &d), 2);
@@ -268,7 +269,7 @@ TEST(the_length_follows_from_what_steps_took)
 		for (int32_t n = 2; n <= DRAFT_MOST + 1; n++)
 			draft_pace_took(&p, n, 20);
 	CHECK_INT(draft_pace_length(&p, &d), 0);
-	/* Sizes that no step has are ignored. */
+	/* Times of step sizes that cannot occur are ignored. */
 	draft_pace_took(&p, 0, 1);
 	draft_pace_took(&p, DRAFT_MOST + 2, 1);
 }

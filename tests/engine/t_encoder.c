@@ -1,6 +1,6 @@
-/* tests/engine/t_encoder.c - the vectors of a tiny encoder and the answers of a tiny reader against those computed in
- * double by tests/vectors/make_encoder.py, at every CPU level; also packing several texts, plain texts, and refused
- * files. */
+/* tests/engine/t_encoder.c - the vectors of tiny encoders and the answers of a tiny reader, at every CPU level. They
+ * are compared with results that tests/vectors/make_encoder.py computed in double. Also tested: packing of several
+ * texts, plain texts, refused files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static const struct family {
 	int dims, heads;
 } families[] = { { "bert", DIMS, 2 }, { "nomic-bert", DIMS, 2 }, { "jina-bert-v2", MOST_DIMS, 3 } };
 
-/* Return the path of a file of the family's model, in a static buffer. */
+/* Return the path of a file of the family's model. The path is in a static buffer and stays valid until the next
+ * call. */
 static const char *family_file(const struct family *f, const char *end)
 {
 	static char path[100];
@@ -99,7 +100,8 @@ static struct encoder *open_or_fail(const char *path, int threads)
 	return e;
 }
 
-/* Return the least cosine of a family's vectors at a CPU level with the expected ones. */
+/* Compute a family's vectors at a CPU level, and return the smallest cosine between such a vector and the expected
+ * one. */
 static double vectors_check(const struct family *f, const struct texts *t, const char *level, uint32_t pooling)
 {
 	struct str key = { 0 };
@@ -132,7 +134,7 @@ static double vectors_check(const struct family *f, const struct texts *t, const
 		          (int)i, c);
 		CHECK(fabs(length - 1) < 1e-5);
 		worst = fmin(worst, c);
-		/* a text alone gives the same bits as with other texts */
+		/* a text that is encoded alone gives the same bits as together with other texts */
 		CHECK(!encoder_embed(e, t->text + i, 1, one, NULL, &err));
 		CHECK(!memcmp(one, v, (size_t)f->dims * sizeof *one));
 	}
@@ -335,7 +337,8 @@ static int32_t ids_of(const char *text, int32_t *id)
 	return n;
 }
 
-/* A text is encoded after the model's prefix for its side, and cut to the most tokens of the model. */
+/* A text is encoded with the model's prefix for questions or for passages, and truncated to the model's maximum number
+ * of tokens. */
 TEST(plain_texts_have_the_prefix_of_their_side)
 {
 	static const struct {
@@ -678,8 +681,8 @@ TEST(refuses_readers_that_do_not_fit)
 	free(path);
 }
 
-/* A tensor's type is changed to each other type, so its bytes have another meaning or length: the file must be loaded
- * or refused without harm. */
+/* The type of a tensor is changed to each other type, so that its bytes have another meaning or length. The file must
+ * be loaded or refused without memory errors. */
 TEST(weights_of_any_type_are_loaded_or_refused)
 {
 	static const struct {

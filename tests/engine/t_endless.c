@@ -51,7 +51,8 @@ static void take(struct timeline *tl, const int32_t *id, size_t n_id, size_t fro
 	}
 }
 
-/* Generate `tokens` tokens, and compare the second tenth, when the cache is full, with the last one. */
+/* Generate `tokens` tokens. Compare time and memory of the second tenth of them, when the cache is full, with those of
+ * the last tenth. */
 static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *id, size_t n_id, size_t tokens)
 {
 	struct engine *e = NULL;

@@ -1,8 +1,8 @@
 /* tests/engine/t_families.c - families with sliding windows, experts, sinks or two sets of RoPE factors, under every
  * cache policy.
  *
- * The guarantees of plain families hold for them, too: a saved and loaded sequence continues bit for bit, drafted
- * tokens have the bits of tokens decoded one by one, and results depend neither on the number of threads nor on
+ * The guarantees of plain families hold for these families, too. A saved and loaded sequence continues bit for bit.
+ * Drafted tokens have the bits of tokens decoded one by one. Results depend neither on the number of threads nor on
  * observers. Their logits are compared in t_models, single layers in t_arch. */
 #include "tests/lib/test.h"
 
@@ -150,7 +150,7 @@ static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct
 
 static int save_points;
 
-/* Save and load a sequence at some points; with WEIR_SOAK after every token. */
+/* Save and load a sequence after some of its tokens, or with WEIR_SOAK after every token. */
 static void saves(struct engine *e, const char *model, size_t policy)
 {
 	struct timeline *tl = open_line(e, policy, CTX), *u = NULL;
@@ -279,8 +279,8 @@ TEST(threads_and_observers_change_nothing)
 	}
 }
 
-/* Tokens that are rolled back leave no trace. Not compared after an eviction, because the remaining tokens are then
- * prefilled in other steps, with other rounding. */
+/* Tokens that are rolled back leave no trace. Results are not compared after an eviction, because the remaining tokens
+ * are then prefilled in other steps, which gives other rounding errors. */
 TEST(rolled_back_tokens_leave_no_trace)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
@@ -306,7 +306,8 @@ TEST(rolled_back_tokens_leave_no_trace)
 
 /* ---- the cache's size ---- */
 
-/* A cache with more positions than the original context uses the long RoPE factors, and its identity names them. */
+/* A cache with more positions than the original context of the model uses the long RoPE factors, and the cache's
+ * identity names them. */
 TEST(long_factors_are_told_apart)
 {
 	struct engine *e = open_model("phi3-long", 1);

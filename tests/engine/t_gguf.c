@@ -1,7 +1,7 @@
 /* tests/engine/t_gguf.c - the GGUF reader: good files, and bad ones made by hand.
  *
- * The names of the tests follow the rows of a checklist of what has gone wrong in GGUF readers.  Whole files,
- * systematic damage and limits: t_gguf_files.c. */
+ * The tests are named after the rows of a checklist of errors that occurred in GGUF readers. Whole files, systematic
+ * damage and limits are tested in t_gguf_files.c. */
 #include "kernels/common/quant.h"
 #include "tests/lib/gguf_bad.h"
 
@@ -23,8 +23,8 @@ static struct str one_value(const char *key, uint32_t type, const void *value, s
 struct rec {
 	const char *name;
 	size_t name_n;     /* 0 = strlen(name) */
-	uint64_t name_len; /* 0 = the real length; otherwise what the length field says */
-	uint32_t n_dims;   /* 0 = 1; DIMS(x) writes x */
+	uint64_t name_len; /* value of the length field; 0 = the real length */
+	uint32_t n_dims;   /* number of dimensions; 0 = one dimension; DIMS(x) writes exactly x */
 	uint64_t ne[4];
 	uint32_t type;
 	uint64_t offset;
@@ -105,7 +105,7 @@ TEST(good_file_reads_back)
 	gguf_close(NULL);
 }
 
-/* gguf_head_bytes() of files that are cut at any byte. */
+/* gguf_head_bytes() for files that are truncated at every length. */
 TEST(head_of_a_beginning)
 {
 	struct str f = { 0 };
@@ -128,7 +128,8 @@ TEST(head_of_a_beginning)
 		CHECK_INT(gguf_head_bytes(p, n), n < head ? 0 : head);
 		free(p);
 	}
-	/* For damaged headers the result is never larger than the file; a file that is no model counts as complete. */
+	/* For damaged headers the result is never larger than the file. A file that is not a model counts as
+	 * complete. */
 	for (int i = 0; i < 20000; i++) {
 		struct str bad = { 0 };
 
@@ -403,7 +404,7 @@ TEST(row_05_and_06_counts)
 		put_zeros(&f, 1000);
 		refused(&f, "n_kv");
 	}
-	/* Records of 40 tensors fit into the file, but not into the part after the metadata. */
+	/* The file is large enough for records of 40 tensors, but the part of the file after the metadata is not. */
 	struct str f = { 0 }, value = { 0 };
 	put_header(&f, 3, 40, 1);
 	put_key(&f, "s", GGUF_STRING);
@@ -430,7 +431,7 @@ TEST(row_07_key_length)
 		refused(&f, "key length");
 	}
 	put_header(&f, 3, 0, 1);
-	put_u64(&f, 60000); /* an allowed length that exceeds the file */
+	put_u64(&f, 60000); /* this length is allowed, but exceeds the file */
 	put_room(&f);
 	refused(&f, "key");
 }
@@ -495,7 +496,7 @@ TEST(row_10_value_type)
 		put_room(&f);
 		refused(&f, "value type");
 	}
-	/* A value of every type, cut inside its bytes. */
+	/* For every type, a file that ends inside the bytes of a value. */
 	for (uint32_t t = GGUF_U8; t <= GGUF_F64; t++) {
 		unsigned size = gguf_type_size((enum gguf_type)t);
 		if (size < 2)
@@ -533,7 +534,7 @@ TEST(row_12_string_length)
 		put_room(&f);
 		refused(&f, "string");
 		put_header(&f, 3, 0, 1);
-		put_key(&f, "list", GGUF_ARRAY); /* the same inside an array */
+		put_key(&f, "list", GGUF_ARRAY); /* the same strings inside an array */
 		put_u32(&f, GGUF_STRING);
 		put_u64(&f, 2);
 		put_string(&f, "good");
@@ -582,7 +583,8 @@ TEST(row_14_array_count)
 			put_room(&f);
 			refused(&f, "array count");
 		}
-	/* The count fits the file, but the file ends before the last string. */
+	/* The array's number of strings is possible for a file of this size, but the file ends before the last
+	 * string. */
 	struct str f = { 0 };
 	put_header(&f, 3, 0, 1);
 	put_key(&f, "list", GGUF_ARRAY);
@@ -661,7 +663,7 @@ TEST(row_18_tensor_name)
 		one_tensor((struct rec){ .name = bad[i].p, .name_n = bad[i].n, .ne = { 32 } }, "name of tensor");
 	two_tensors((struct rec){ .name = "same", .ne = { 1 } },
 	            (struct rec){ .name = "same", .ne = { 1 }, .offset = 32 }, 64, "'same' is a duplicate");
-	/* Two tensors with the same name and the same offset: the error is about the name. */
+	/* If two tensors have the same name and the same offset, the error must be about the name. */
 	two_tensors((struct rec){ .name = "same", .ne = { 1 } }, (struct rec){ .name = "same", .ne = { 1 } }, 64,
 	            "tensor name");
 }
@@ -708,7 +710,7 @@ TEST(row_23_size)
 	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 32, 1ull << 57 }, .type = 8 }, "size of tensor");
 	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 1ull << 31, 1ull << 31 }, .type = 1 },
 	           "size of tensor");
-	/* ends 4 bytes after the end of the file */
+	/* this tensor ends 4 bytes after the end of the file */
 	one_tensor((struct rec){ .name = "a", .ne = { 1025 } }, "offset of tensor");
 }
 
@@ -721,7 +723,7 @@ TEST(row_24_blocks)
 			continue;
 		one_tensor((struct rec){ .name = "a", .ne = { block + 1 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
 		one_tensor((struct rec){ .name = "a", .ne = { 1 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
-		/* The number of values is a multiple of the block size, the row length is not. */
+		/* The number of values is a multiple of the block size, but the row length is not. */
 		one_tensor((struct rec){ .name = "a",
 		                         .n_dims = 2,
 		                         .ne = { block / 2, 2 },
@@ -758,7 +760,7 @@ TEST(row_26_offset)
 		                        1ull << 63, 1ull << 32, 4096, 4096 + 32 };
 	for (size_t i = 0; i < LEN(bad); i++)
 		one_tensor((struct rec){ .name = "a", .ne = { 32 }, .offset = bad[i] }, "offset of tensor");
-	/* The offset is aligned to the default of 32, but not to the file's own alignment. */
+	/* The offset is a multiple of the default alignment 32, but not of the alignment that the file sets. */
 	struct str f = { 0 };
 	put_header(&f, 3, 1, 1);
 	put_key(&f, "general.alignment", GGUF_U32);
@@ -780,7 +782,7 @@ TEST(row_27_overlap_and_order)
 	two_tensors(a, b, 4096, "out of order");
 	a.offset = 32;
 	b.offset = 0;
-	two_tensors(a, b, 4096, "out of order"); /* also overlapping, but the order is reported */
+	two_tensors(a, b, 4096, "out of order"); /* the tensors overlap, too, but the error is about their order */
 	a = (struct rec){ .name = "a", .ne = { 256 } };
 	b = (struct rec){ .name = "b", .ne = { 8 }, .offset = 512 };
 	two_tensors(a, b, 4096, "overlap"); /* b is inside a */
@@ -819,14 +821,14 @@ TEST(row_28_past_the_end)
 
 TEST(row_29_sums)
 {
-	/* Each size fits 64 bits, and their padded sum wraps to a small number. */
+	/* Each size fits in 64 bits, but the sum of the padded sizes wraps around to a small number. */
 	struct rec r[4] = { { .name = "a", .ne = { 1ull << 60 } },
 		            { .name = "b", .ne = { 1ull << 60 }, .offset = 1ull << 62 },
 		            { .name = "c", .ne = { 1ull << 60 }, .offset = 1ull << 63 },
 		            { .name = "d", .ne = { 1ull << 60 }, .offset = 3ull << 62 } };
 	struct str f = tensor_file(r, 4, 4096);
 	refused(&f, "size of tensor");
-	/* Each tensor alone fits the file, all together do not. */
+	/* Each tensor alone would fit in the file, but all together do not. */
 	struct rec s[4] = { { .name = "a", .ne = { 1000 } },
 		            { .name = "b", .ne = { 1000 }, .offset = 4000 },
 		            { .name = "c", .ne = { 1000 }, .offset = 8000 },
@@ -904,8 +906,8 @@ TEST(row_53_damaged_weights)
 			gguf_close(g);
 			str_free(&f);
 		}
-	/* Set the scale of a block of each quantised type to NaN. The scale's place depends on the type, so try every
-	 * 16 bits. The scale of MXFP4 is an exponent, which cannot be NaN. */
+	/* Set the scale of a block of each quantised type to NaN. The position of the scale in the block depends on the
+	 * type, so try every aligned pair of bytes. The scale of MXFP4 is an exponent, which cannot be NaN. */
 	for (int t = 0; t < DT_COUNT; t++) {
 		const struct dtype_info *info = dtype_info((enum dtype)t);
 		int found = 0;

@@ -1,5 +1,5 @@
 /* tests/engine/t_gguf_files.c - the GGUF reader: kinds of files, reference files, truncated files, flipped bits, and
- * the time for the largest tables. Bad fields one by one: t_gguf.c. */
+ * the time for the largest tables. Single bad fields are tested in t_gguf.c. */
 #include "tests/lib/json.h"
 #include "tests/lib/gguf_bad.h"
 
@@ -49,7 +49,7 @@ static void open_refused(const char *path, const char *why)
 		test_note("%s", e.msg);
 	after = dup(0);
 	close(after);
-	CHECK_INT(after, before); /* no descriptor was left open */
+	CHECK_INT(after, before); /* check that no file descriptor was left open */
 	n_refused++;
 }
 
@@ -156,7 +156,7 @@ TEST(expected_json_verdicts)
 			CHECK_MSG(rc == -1, "%s was accepted", name);
 		} else if (!strcmp(expect, "valid-container") || !strcmp(expect, "valid-model") ||
 		           !strcmp(expect, "reject-model")) {
-			/* reject-model: the container is valid; only the model loader can refuse its values. */
+			/* reject-model: the GGUF file itself is valid; only the model loader can refuse its values. */
 			CHECK_MSG(!rc, "%s was refused: %s", name, e.msg);
 			left_to_loader += !strcmp(expect, "reject-model");
 		} else {
@@ -236,8 +236,8 @@ TEST(real_files_open)
 	CHECK(n >= 12);
 }
 
-/* Check that truncated files are refused. The last tensor must end at the end of the file. Returns how many lengths
- * were tried. */
+/* Check that truncations of a file are refused. In the whole file, the last tensor must end at the end of the file.
+ * Returns how many lengths were tried. */
 static size_t truncate_everywhere(const char *p, size_t n, size_t header)
 {
 	size_t tried = 0;
@@ -407,7 +407,7 @@ TEST(the_caps_cost_no_time)
 	str_free(&dir_part);
 }
 
-/* Long keys that differ only in their last byte, the worst case for comparisons. */
+/* Files with long keys that differ only in their last byte, the worst case for comparisons, must be parsed quickly. */
 TEST(long_equal_keys_cost_no_time)
 {
 	struct str f = { 0 };

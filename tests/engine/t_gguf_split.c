@@ -1,5 +1,5 @@
-/* tests/engine/t_gguf_split.c - a model in several files gives the same logits as in one file, whichever part is named.
- * If parts do not fit together, the error names the file. */
+/* tests/engine/t_gguf_split.c - a model in several files (parts) gives the same logits as in one file, whichever part
+ * is opened. If parts do not belong together, the error names the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void put_split(struct str *b, int no, int count)
 }
 
 /* Write part i with tensors i, i + PARTS, ... of the model; the first part also has the metadata. says: the part number
- * in the file. */
+ * that is written in the file. */
 static void write_part(const struct gguf *g, int i, int says, int count, int again)
 {
 	struct str b = { 0 }, data = { 0 };

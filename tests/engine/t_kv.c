@@ -1,5 +1,5 @@
-/* tests/engine/t_kv.c - cache policies as callers see them: parsing and printing their settings, their descriptions,
- * and the bytes that they read. */
+/* tests/engine/t_kv.c - the interface of cache policies: parsing and printing their settings, their descriptions, and
+ * the bytes that they read. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -229,8 +229,7 @@ TEST(what_is_read_follows_the_policy)
 	CHECK_INT(timeline_read_bytes(tl, 100, 0), 100 * row);
 	timeline_close(tl);
 
-	/* The key sketch is read whole (2 bits per value, and an f16 minimum and scale per group), and then 32
-	 * entries. */
+	/* The whole key sketch is read, which has few bits per value, and then 32 entries. */
 	tl = open_kv(e, "sift:k=32", 200);
 	CHECK(timeline_read_bytes(tl, 160, 1) > 32 * row);
 	CHECK(timeline_read_bytes(tl, 160, 1) < 120 * row);

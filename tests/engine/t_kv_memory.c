@@ -1,8 +1,8 @@
-/* tests/engine/t_kv_memory.c - caches that are larger than --kv-memory: results have the same bits, and the memory
- * limit is kept. Every failure of the disk gives an error of one sentence; so does a truncated file of the cache or the
- * model.
+/* tests/engine/t_kv_memory.c - caches that are larger than --kv-memory: results have the same bits as without the
+ * limit, and the memory limit is kept. Every failure of the disk gives an error of one sentence, and so does a
+ * truncated file of the cache or the model.
  *
- * WEIR_SOAK=1: a cache of 65,536 tokens in a quarter of its size, and 10,000 tokens generated with it. */
+ * WEIR_SOAK=1: also run a cache of 65,536 tokens in a quarter of its size, and generate 10,000 tokens with it. */
 #include "tests/lib/test.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@ static void use_directory(void)
 		test_skip("no directory");
 }
 
-/* Remove the directory, and return how many names were left in it. */
+/* Remove the directory. Return the number of files that were left in it. */
 static int leave_directory(void)
 {
 	char path[80];
@@ -130,7 +130,7 @@ static void within(struct timeline *tl, uint64_t memory, const char *kv)
 	          (unsigned long long)memory);
 }
 
-/* Check that the disk space of the cache's file is reserved, also after a change of policy that kept the file. */
+/* Check that the disk space of the cache's file is reserved, even after a change of policy that kept the file. */
 static void reserved(struct timeline *tl, const char *kv)
 {
 	struct stat st;
@@ -321,7 +321,7 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 		peak = status_bytes("VmHWM:");
 		peak = peak > before ? peak - before : 0;
 		if (limited) {
-			/* Memory besides the cache: buffers for a step, and this test's buffer of entries. */
+			/* Memory outside of the cache: buffers for a step, and the buffer of entries of this test. */
 			uint64_t beside = st.scratch_bytes + timeline_token_bytes(tl, 1) * 256 + (4 << 20);
 
 			test_note(
@@ -330,8 +330,8 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 				kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20), (double)memory / (1 << 20),
 				(double)tenth / (1 << 20), steps / 10, (double)now / (1 << 20), steps, compared);
 			within(tl, memory, kv);
-			/* If tokens select entries, the selected entries are kept in memory one by one, and most are
-			 * there already. */
+			/* If tokens select entries, the selected entries are cached in memory one by one, and most of
+			 * them are already there when a token selects them. */
 			CHECK_MSG(!strcmp(kv, "full") || (tl->cache.kv.rows && tl->cache.kv.rows->moved > 0),
 			          "%s: no rows", kv);
 			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g",
@@ -367,7 +367,7 @@ SOAK_TEST(a_quarter_of_64k_tokens_is_resident_over_10000_tokens)
 
 /* ---- what can go wrong ---- */
 
-/* Check the error of a timeline that cannot be opened. */
+/* Check that a timeline cannot be opened with this memory limit and context, and check the error. */
 static void refused(struct engine *e, uint64_t memory, int32_t ctx, enum err_code code, const char *says)
 {
 	struct timeline *tl = NULL;
@@ -405,7 +405,8 @@ TEST(what_the_disk_refuses_is_one_sentence)
 	CHECK(scratch_file("a test", UINT64_C(1) << 50, &err) < 0);
 	CHECK_INT(err.code, ERR_FAIL);
 	CHECK_MSG(strstr(err.msg, "No space left on device; use a smaller -c"), "'%s'", err.msg);
-	/* The cache directory is below a file, so it cannot be created. */
+	/* The path of the cache directory contains a file in place of a directory, so the directory cannot be
+	 * created. */
 	setenv("XDG_CACHE_HOME", "/dev/null", 1);
 	refused(e, memory, 4096, ERR_FAIL, "cannot make the directory '/dev/null/weir'");
 	unsetenv("XDG_CACHE_HOME");
@@ -427,7 +428,7 @@ TEST(a_killed_program_leaves_nothing)
 	use_directory();
 	e = open_deep(0, DEEP);
 	least = least_of(e, "sift:k=64", 4096, &all);
-	engine_close(e); /* its threads would not exist in the forked child */
+	engine_close(e); /* close the engine, because its threads would not exist in the forked child */
 	if (pipe(ends))
 		SKIP("no pipe");
 	child = fork();
