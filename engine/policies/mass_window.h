@@ -24,9 +24,9 @@ static inline void mass_window_clear(struct mass_window *w)
 	w->n = w->first = 0;
 }
 
-/* Begin to add a token in one head; it attends to n_slots slots. The row of the token that leaves the window is
- * subtracted from sum[cap]. Return a row of zeros, which the caller fills with the new token's attention. After all
- * heads, call mass_window_move(). */
+/* Add a new token, which attends to n_slots slots, to the window of one head. Subtract the attention of the token that
+ * leaves the window from sum[cap]. Return a row of zeros, which the caller fills with the new token's attention. After
+ * all heads, call mass_window_move(). */
 float *mass_window_enter(struct mass_window *, int32_t head, float *sum, int32_t n_slots);
 void mass_window_move(struct mass_window *, int32_t n_slots);
 /* Save or load the rows of the heads from head0 on, for a cache of n_slots slots. */

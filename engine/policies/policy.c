@@ -35,7 +35,7 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(MIN(len, 40)), name, known);
 }
 
-/* Return the setting named key, even if it was removed in a later version; NULL if the policy never had it. */
+/* Return the setting named `key`, also one that only older versions had; NULL if the policy never had it. */
 static const struct param *param_find(const struct policy_def *d, const char *key, size_t len)
 {
 	for (const struct param *p = d->params; p->key; p++)

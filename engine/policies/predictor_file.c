@@ -3,8 +3,9 @@
  * fingerprint in hexadecimal, the block size and the number of rows: "291be31757f20c57-block16-rows64".
  *
  * A file is a header of 64 bytes, then the weights as f32, little-endian. Header: "WEIRPRED", u32 version, u32 block,
- * u32 rows, u32 number of weights, u64 fingerprint of the model, u64 hash of the weights, zeros. Files of older
- * versions may have a perceptron (1) or an LSTM (2) as u32 behind the hash; they are refused. */
+ * u32 rows, u32 number of weights, u64 fingerprint of the model, u64 hash of the weights, zeros. In files of older
+ * versions, the u32 after the hash is the kind of network: 1 = a perceptron, 2 = an LSTM. Files with these kinds are
+ * refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -2,8 +2,9 @@
  * attention mass ("heavy"), half the newest.
  *
  * `h2o`: attention mass is the sum of attention from all tokens so far. With each decoded token the newest half moves
- * on by one. The entry that drops out of it replaces the heavy entry with the least mass, unless its own mass is
- * smaller. `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers read everything.
+ * on by one. The entry that drops out of this half replaces the heavy entry with the least mass, unless the dropped
+ * entry has even less mass. `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers
+ * read everything.
  *
  * The published method (H2O) evicts the other entries. Here the other entries stay, but decoded tokens do not read
  * them, which allows comparison with other policies. The next prefill attends to everything and selects anew.
@@ -29,8 +30,9 @@ struct h2o_params {
 struct h2o {
 	struct step_mass mass; /* mass.slots: the heavy entries */
 	int selected;          /* 1: entries are selected; 0: decoded tokens read everything */
-	int32_t recent;        /* besides the heavy entries, this many newest slots are read, and the token's own */
-	int32_t *heavy;        /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
+	/* number of newest slots that are read besides the heavy entries; the token's own slot is read, too */
+	int32_t recent;
+	int32_t *heavy; /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
 	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
 	float *sum;
 	struct mass_window window; /* h2o+: attention of the tokens that sum[] covers */
@@ -121,7 +123,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 
 /* ---- attention mass ---- */
 
-/* Return how many last tokens of the step have their attention counted. */
+/* Return the number of last tokens of the step whose attention is counted. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
@@ -174,8 +176,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* Let a slot that has just dropped out of the newest half replace the heavy slot of the least mass, if its own mass
- * is not smaller. */
+/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the least mass, unless it has even
+ * less mass itself. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -314,11 +316,11 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
 	/* h2o: the sums include the removed tokens and cannot be corrected, so everything must be prefilled again.
-	 * h2o+: the sums cover the last tokens only, so these suffice. */
+	 * h2o+: the sums cover the last tokens only, so only these must be prefilled again. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 
-/* Drafts are not verified together, because each token may change what the next one reads. */
+/* Drafted tokens are verified one at a time, because each token may change what the next one reads. */
 static int32_t h2o_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;

@@ -51,7 +51,7 @@ struct predict {
 
 /* Which blocks a token reads. */
 struct plan {
-	int32_t from, to; /* the blocks to select from; the blocks before `from` and from `to` on are always read */
+	int32_t from, to; /* blocks from .. to - 1 can be selected; all other blocks are always read */
 	int32_t n;        /* number of blocks to select */
 };
 
@@ -204,7 +204,7 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* Set out[n] to a guess in place of the network's predictions for blocks from .. from + n - 1 (setting by=mixed). */
+/* For by=mixed: set out[n] to a guess for blocks from .. from + n - 1, used instead of the network's predictions. */
 static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
@@ -322,7 +322,7 @@ static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q,
 					    });
 }
 
-/* Return how many last tokens of a prefill step are observed. */
+/* Return the number of last tokens of a prefill step that are observed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	return !st->last ? 0 : MIN(st->n, s->tail);
@@ -429,7 +429,7 @@ static int32_t predict_rewind(struct selector *s, int32_t n)
 	return n < s->tail ? 0 : n - s->tail;
 }
 
-/* Drafts are not verified together, because each token may change what the next one reads. */
+/* Drafted tokens are verified one at a time, because each token may change what the next one reads. */
 static int32_t predict_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;

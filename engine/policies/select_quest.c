@@ -7,7 +7,7 @@
  *
  * Setting bound=raw is the published method: of the query heads that share a KV head, the largest bound counts; by
  * default the first two layers read everything. With bound=soft, the softmax of each query head's bounds is compared
- * instead, because otherwise heads with large scores would decide for the others; the first page and the newest
+ * instead, because otherwise heads with large scores would dominate the selection; the first page and the newest
  * SOFT_RECENT slots are always read.
  *
  * The backend turns pages into slots (page_slots), so that the host does not wait during a step. */

@@ -357,8 +357,8 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Forget all sets. Return n - 1 if the last token must be prefilled again to select a set as the end of a prefill
- * does. Otherwise return n: the next decoded token selects. */
+/* Forget all sets. Return n - 1 if the last token must be prefilled again, because the last token of a prefill selects
+ * a set. Otherwise return n: the next decoded token selects. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;

@@ -178,8 +178,8 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* select_split() limits a layer to 3 * mean entries and to n_slots. If n_slots exceeded 3 * mean at the last
-	 * call and does so now, only the mean matters. If the mean is unchanged, too, so is the result. */
+	/* select_split() limits a layer to 3 * mean entries and to n_slots. If n_slots exceeds 3 * mean now, and did so
+	 * at the last call, the result depends on the mean alone. Then an unchanged mean gives an unchanged result. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -333,8 +333,9 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 	return n >= s->tail ? n - s->tail : 0;
 }
 
-/* Limit the tokens that attend together to those that fit the current sketch block. The keys of all of them are added
- * to the sketch before the first one scans it, and a key that fills a block changes the older keys of the block. */
+/* Limit the tokens that attend together to those that fit the current sketch block. The keys of all these tokens are
+ * added to the sketch before the first token scans it, and a key that fills a block changes the sketch of the older
+ * keys in the block. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;

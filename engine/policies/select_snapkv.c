@@ -71,7 +71,7 @@ static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots
 	return snapkv_parts(s, layer, NULL, n_slots, part);
 }
 
-/* Return how many last tokens of the step have their attention counted. */
+/* Return the number of last tokens of the step whose attention is counted. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)
