@@ -57,7 +57,8 @@ size_t text_escape(char *out, size_t cap, const char *s, size_t n)
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	/* A second buffer, because callers that add context pass e->msg itself as an argument. */
+	/* Format into a second buffer, because callers that add context to a message pass e->msg itself as an
+	 * argument. */
 	char raw[2 * sizeof e->msg];
 	va_list ap;
 	int n;

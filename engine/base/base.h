@@ -81,8 +81,8 @@ char *xstrndup(const char *s, size_t n);
 		}                                                                                                      \
 	} while (0)
 
-/* Allocate n * size zeroed bytes, to be released with free(). For sizes that depend on a file, a model or a context.
- * If memory is exhausted, return NULL with an ERR_FIT that names `what` and the number of bytes. */
+/* Allocate n * size zeroed bytes, to be released with free(). Use it for sizes that depend on a file, a model or a
+ * context. If memory is exhausted, return NULL with an ERR_FIT that names `what` and the number of bytes. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
 
 /* Set *out to the product (size_mul) or the sum (size_add) of a and b and return 0. On overflow return -1 and leave
@@ -143,8 +143,8 @@ static inline uint64_t random_next(uint64_t *state)
 }
 
 /* The user's XDG base directories: $XDG_CONFIG_HOME, $XDG_STATE_HOME and so on. If the variable is unset or not an
- * absolute path, the default below the home directory is used (~/.config ...). The home directory is $HOME, or that
- * of the user database if $HOME is not an absolute path. */
+ * absolute path, the default below the home directory is used (~/.config ...). The home directory is $HOME or, if that
+ * is not an absolute path, the one in the user database. */
 enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };
 /* Append "DIRECTORY/weir/name", or "DIRECTORY/weir" if name is "". If there is no home directory, append nothing and
  * return -1 with ERR_FAIL. */

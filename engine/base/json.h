@@ -9,7 +9,7 @@
  * Values are pointers into the caller's text; no tree is built. In invalid JSON (json_valid()) values may be absent,
  * but no read leaves the text. */
 
-/* A value: its text, p to end. p = NULL: absent. */
+/* A value, given by its text: bytes p to end - 1. p = NULL: there is no value. */
 struct jv {
 	const char *p, *end;
 };

@@ -1,4 +1,4 @@
-/* engine/base/memory_budget.c - how much memory can be allocated; asked before large allocations.
+/* engine/base/memory_budget.c - how much memory can be allocated; used before large allocations.
  *
  * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when it touches the pages. So free host
  * memory is read from /proc, the control group and the rlimits. A device's backend reports its free memory. */
@@ -57,8 +57,8 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Return the bytes of page cache in a memory.stat file, such as those of the mapped model file. The control group
- * counts them as used, but the kernel reclaims them on demand. inactive, active: keys in the file. */
+/* Return the bytes of page cache, for example of the mapped model file, according to a memory.stat file. The control
+ * group counts them as used, but the kernel reclaims them on demand. inactive, active: keys in the file. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);

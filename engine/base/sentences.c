@@ -48,20 +48,20 @@ int script_spaceless(int32_t cp)
 	       (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xff66 && cp <= 0xff9f) || (cp >= 0x20000 && cp <= 0x3ffff);
 }
 
-/* 1 if the script is Thai, Lao, Burmese or Khmer, in which a blank may end a sentence. */
+/* 1 if cp is Thai, Lao, Burmese or Khmer: scripts in which a blank may end a sentence. */
 static int is_thai(int32_t cp)
 {
 	return (cp >= 0x0e00 && cp <= 0x0eff) || (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x17ff);
 }
 
-/* 1 if cp is a full stop of a script that writes no blank after it. */
+/* 1 if cp ends a sentence (full stop, exclamation mark, ...) in a script that writes no blank after it. */
 static int is_wide_stop(int32_t cp)
 {
 	return cp == 0x3002 || cp == 0xff01 || cp == 0xff1f || cp == 0xff61;
 }
 
-/* 1 if cp is a full stop that a blank follows: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer or
- * Tibetan. */
+/* 1 if cp ends a sentence (full stop, exclamation mark, ...) in a script that writes a blank after it: Latin, Arabic,
+ * Devanagari, Armenian, Ethiopic, Burmese, Khmer or Tibetan. */
 static int is_stop(int32_t cp)
 {
 	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 ||
@@ -123,7 +123,7 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* 1 if the sentence p[begin..at) ends at `at`. Blanks follow, up to byte `next`; the text ends at byte `end`. */
+/* 1 if the sentence p[begin..at) ends at `at`. Bytes at..next - 1 are blanks; the text ends at byte `end`. */
 static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
@@ -300,7 +300,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 /* ---- passages ---- */
 
 /* End the current passage: the sentences first..count - 1. If it is long, divide it into passages of about
- * PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each. */
+ * PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each passage. */
 static void end_passage(struct cutter *c)
 {
 	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;
@@ -470,7 +470,8 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
-	/* answer before the loop, which would scan a run of blanks again for each of its bytes */
+	/* Return before the loop below: if the function is called for each byte of a run of blanks, the loop would scan
+	 * the run each time. */
 	if (byte_is_blank(text[at]))
 		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))

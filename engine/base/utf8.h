@@ -41,13 +41,13 @@ static inline int byte_is_alnum(char c)
 	return byte_is_upper(c) || byte_is_lower(c) || byte_is_digit(c);
 }
 
-/* 1 if c is an ASCII letter or a byte beyond ASCII. */
+/* 1 if c is an ASCII letter or a byte from 0x80 to 0xff. */
 static inline int byte_is_letter(char c)
 {
 	return byte_is_upper(c) || byte_is_lower(c) || (unsigned char)c >= 0x80;
 }
 
-/* 1 if c is an ASCII letter, an ASCII digit or a byte beyond ASCII. */
+/* 1 if c is an ASCII letter, an ASCII digit or a byte from 0x80 to 0xff. */
 static inline int byte_is_word(char c)
 {
 	return byte_is_letter(c) || byte_is_digit(c);

@@ -44,7 +44,7 @@ struct gguf_value {
 	enum gguf_type elem; /* type of an array's elements */
 	uint64_t n;          /* elements of an array; 1 otherwise */
 	const uint8_t *data; /* the value; a string's text; an array's first element */
-	uint64_t bytes;      /* size of data, for an array of all elements */
+	uint64_t bytes;      /* size of data; for an array, of all its elements together */
 	uint64_t off;        /* file offset of the key's record, for messages */
 };
 
@@ -74,7 +74,7 @@ struct gguf {
 	atomic_int lost;                          /* 1 = pages of the mapping can no longer be read */
 	uint64_t ahead;                           /* file offset up to which gguf_read_ahead() has asked for pages */
 	struct gguf **part;                       /* the other files of a split model, each with its own tensors */
-	size_t n_part;                            /* number of those files */
+	size_t n_part;                            /* number of files in part[] */
 	const struct gguf_value **kv_sorted;      /* all values by key, for gguf_find() */
 	const struct gguf_tensor **tensor_sorted; /* all tensors by name, for gguf_tensor_find() */
 };

@@ -18,8 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Limits: number of keys, number of tensors, bytes of a key, of a tensor's name and of a string, elements of an array,
- * bytes of the alignment, and the fewest bytes that the record of a key and of a tensor can have. */
+/* Limits, in this order: number of keys, number of tensors, bytes of a key, of a tensor's name and of a string,
+ * elements of an array, bytes of the alignment, and the fewest bytes that the record of a key and of a tensor can
+ * have. */
 #define MAX_KV            65536u
 #define MAX_TENSORS       65536u
 #define MAX_KEY           65535u
@@ -63,8 +64,8 @@ static int bad_field(struct parse *p, uint64_t off, const char *field, const cha
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
-/* Return the number of bytes from offset `at` to the end of the file. The cursor cannot tell: its buffer has little
- * more than the beginning of the file, up to the tensors' data. */
+/* Return the number of bytes from offset `at` to the end of the file. cursor_left() would be wrong here: the cursor's
+ * buffer has only the bytes before the tensors' data and a few more. */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;
@@ -296,8 +297,8 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorting makes duplicates adjacent, and lookup a binary search. A hash table would have a worst case, which
-	 * hostile keys could cause. */
+	/* Sorting makes duplicates adjacent, and lookup a binary search. A hash table would be slow if hostile keys
+	 * collided. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))

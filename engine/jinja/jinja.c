@@ -85,7 +85,7 @@ static void give_chat(struct run *r, const struct jinja_chat *c)
 	set_global(r, "bos_token", text_word(w, c->bos));
 	set_global(r, "eos_token", text_word(w, c->eos));
 	set_global(r, "add_generation_prompt", v_bool(c->reply));
-	/* The transformers library always defines these two. */
+	/* The transformers library always defines these two variables. */
 	set_global(r, "tools", v_none());
 	set_global(r, "documents", v_none());
 	if (c->thinking >= 0) {

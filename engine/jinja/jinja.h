@@ -22,8 +22,8 @@ enum {
 	JINJA_NEST_MAX = 200,         /* nesting of blocks, and of the operators in an expression */
 	JINJA_DEPTH_MAX = 900,        /* nesting at run time, calls of macros included */
 	JINJA_STEPS_MAX = 30000000,   /* operations; an operation on long text counts as several */
-	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values, beyond four times the messages' text */
-	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output, beyond four times the messages' text */
+	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values: at most this + 4 * the bytes of all messages */
+	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output: at most this + 4 * the bytes of all messages */
 };
 
 struct jinja;

@@ -68,7 +68,8 @@ const char *token_name(struct parser *p)
 
 /* ---- nodes ---- */
 
-/* Make n higher than its operand kid (may be NULL). Fail if the tree becomes higher than JINJA_NEST_MAX. */
+/* Make the height of node n larger than that of its operand `kid` (may be NULL). Fail if the tree becomes higher than
+ * JINJA_NEST_MAX. */
 static void node_raise(struct parser *p, struct node *n, const struct node *kid)
 {
 	if (kid && kid->height >= n->height)
@@ -105,8 +106,8 @@ static struct node *constant_node(struct parser *p, struct value v)
 
 /* ---- brackets, names, literals ---- */
 
-/* Call `parse` one level deeper; fail beyond JINJA_NEST_MAX levels. This bounds the parser's recursion; node_raise()
- * bounds only the finished tree. */
+/* Call `parse` one level deeper; fail if there are more than JINJA_NEST_MAX levels. This bounds the parser's recursion;
+ * node_raise() bounds only the finished tree. */
 static struct node *parse_nested(struct parser *p, struct node *(*parse)(struct parser *))
 {
 	struct node *n;

@@ -281,8 +281,8 @@ static struct value f_reverse(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* Return the attribute or item of v at `path`: an index, or names and indices with dots between them ("a.b"). V_NONE: v
- * itself. */
+/* Return the attribute or item of v at `path`: an index, or names and indices with dots between them ("a.b"). If `path`
+ * is V_NONE, return v itself. */
 static struct value attribute_of(struct run *r, struct value v, struct value path)
 {
 	char *s, *dot;

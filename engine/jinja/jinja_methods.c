@@ -527,7 +527,7 @@ static const struct method_row *method_row(struct value v, const char *name)
 	return NULL;
 }
 
-/* Call loop.cycle() or loop.changed(). */
+/* Call the method `name` of a loop: cycle() or changed(). */
 static struct value loop_method(struct run *r, struct loop *l, const char *name, struct call *c)
 {
 	int same = l->changed && l->n_changed == c->n;

@@ -26,17 +26,17 @@ struct work {
 	jmp_buf back;        /* where jinja_fail() jumps */
 	struct err *err;     /* where jinja_fail() writes */
 };
-void *work_alloc(struct work *, size_t n); /* return n zeroed bytes; fail beyond the limit */
+void *work_alloc(struct work *, size_t n); /* return n zeroed bytes; fail if the limit is exceeded */
 void *work_array(struct work *, size_t n, size_t size);
 /* Make room for one more element in v, which has n elements. Return v, or a larger copy of it. */
 void *work_grow(struct work *, void *v, size_t n, size_t *cap, size_t size);
 char *work_copy(struct work *, const char *p, size_t n); /* NUL-terminated */
 void work_free(struct work *);
-/* Count steps; fail beyond JINJA_STEPS_MAX. */
+/* Add to the number of steps; fail if it exceeds JINJA_STEPS_MAX. */
 void work_spend(struct work *, size_t steps);
 /* Fail with ERR_MODEL, the line and this sentence. */
 _Noreturn void jinja_fail(struct work *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Enter one level of nesting, until work_leave(). Fail beyond JINJA_DEPTH_MAX levels. */
+/* Enter one level of nesting, until work_leave(). Fail if there are more than JINJA_DEPTH_MAX levels. */
 void work_enter(struct work *);
 void work_leave(struct work *);
 
@@ -207,7 +207,7 @@ enum op {
 	E_POS,     /* a: operand */
 	E_AND,     /* kid: operands */
 	E_OR,      /* kid: operands */
-	E_COMPARE, /* a: first operand; kid[i]: the next, compared by relation[i] with the one before it */
+	E_COMPARE, /* a: operand 0; kid[i]: operand i + 1; relation[i] compares operands i and i + 1 */
 	E_ADD,     /* kid: operands */
 	E_SUB,     /* kid: operands */
 	E_MUL,     /* a, b: operands; the same for E_DIV to E_POW */
@@ -264,8 +264,8 @@ struct jinja {
 	struct work work;
 	struct node *body;
 	const char **hash; /* hash table of the names in the template, open addressing */
-	size_t hash_n;     /* entries of that table, a power of 2 */
-	size_t n_name;     /* names in it */
+	size_t hash_n;     /* number of entries of that table, a power of 2 */
+	size_t n_name;     /* number of names in that table */
 };
 /* Return the pointer for a name. Equal names have the same pointer. If the name is new, jinja_intern() adds it, and
  * jinja_name() returns NULL. */
@@ -300,14 +300,14 @@ struct parser {
 struct node *node_new(struct parser *, enum op, struct node *a, struct node *b, struct node *c);
 void node_add(struct parser *, struct node *, size_t *cap, struct node *kid);
 int token_is(const struct token *, const char *mark_or_name);
-int token_skip(struct parser *, const char *mark_or_name); /* 1 if the next token is this one, which is then consumed */
+int token_skip(struct parser *, const char *mark_or_name); /* if the next token is this one, consume it and return 1 */
 void token_expect(struct parser *, const char *mark_or_name); /* consume the token, or fail */
 const char *token_name(struct parser *);                      /* consume a name and return it, interned */
 /* Parse an expression; with_if: `x if y else z` is allowed. */
 struct node *parse_expression(struct parser *, int with_if);
 /* Parse an expression or a tuple without brackets: a, b, c. */
 struct node *parse_tuple(struct parser *, int with_if);
-/* Parse what set, for and with assign to. */
+/* Parse the target of an assignment by {% set %}, {% for %} or {% with %}. */
 struct node *parse_target(struct parser *, int with_attribute);
 /* Parse filters after "|": "name|name(...)". operand = NULL: the filters belong to a {% filter %} or {% set %}
  * block. */

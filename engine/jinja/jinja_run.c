@@ -157,8 +157,8 @@ static int is_parameter(const struct node *n, const char *name)
 	return 0;
 }
 
-/* Set the variables varargs and kwargs to the arguments that match no parameter, and caller to the block of {% call %}.
- * Fail if there are such arguments and the template does not use the variable for them. */
+/* Set `varargs` and `kwargs` to the arguments that match no parameter, and `caller` to the block of {% call %}. Fail if
+ * there are such arguments, but the template never uses the variable for them. */
 static void set_surplus(struct run *r, const struct macro *m, const struct call *c)
 {
 	const struct node *n = m->node;
