@@ -36,8 +36,8 @@ struct recovered {
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
 /* Sums by the age of a selection, for policies that reuse one selection for several tokens. Age 0: the token that
- * selects (also the last token of a prefill). Age n: n tokens later. The last element sums all larger ages. A layer
- * is not counted while it reads everything. */
+ * selects (also the last token of a prefill). Age n: n tokens later. The last element also sums all larger ages. A
+ * layer is not counted while it reads everything. */
 enum { RECOVERY_AGES = 65 };
 struct recovered_ages {
 	double mass[RECOVERY_AGES]; /* sums of the probability on the entries that would be read */
@@ -46,10 +46,10 @@ struct recovered_ages {
 /* Get the sums by age of watched policy i. Return -1 if there is no such policy, or if it selects anew for each
  * token. */
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
-/* Sums by layer for the same policies, which tell how often a layer selects anew. */
+/* For the same policies: counts that tell how often a layer selects anew. */
 struct recovered_layer {
-	int64_t tokens;   /* generated tokens for which the layer had a selection */
-	int64_t selected; /* generated tokens for which the layer selected anew */
+	int64_t tokens;   /* number of generated tokens for which the layer had a selection */
+	int64_t selected; /* number of generated tokens for which the layer selected anew */
 };
 /* Get the sums of a layer for watched policy i. Return -1 if there is no such policy or layer, or if the policy selects
  * anew for each token. */
@@ -133,7 +133,7 @@ struct train_settings {
 };
 struct train_report {
 	int32_t step; /* from 1 */
-	double loss;  /* mean of -ln p */
+	double loss;  /* mean over the tokens of -ln of their probabilities */
 	double rate;  /* learning rate of the step */
 	double norm;  /* norm of the gradient before clipping */
 };
@@ -147,8 +147,8 @@ void trainer_close(struct trainer *);
  * before each window: if it returns nonzero, the call ends with ERR_CANCELLED, and no step is made. */
 int trainer_step(struct trainer *, const int32_t *id, size_t n, int (*stopped)(void), struct train_report *,
                  struct err *);
-/* Set *out to the loss of one window under this mask: the sum of -ln p of the tokens after the constant prefix. id has
- * context + 1 tokens, because the last one is predicted, too. */
+/* Set *out to the loss of one window under this mask: the sum of -ln of the probabilities of the tokens after the
+ * constant prefix. id has context + 1 tokens, because the last one is predicted, too. */
 int trainer_loss(struct trainer *, const int32_t *id, const struct train_mask *, double *out, struct err *);
 /* Return the number of steps made. */
 int32_t trainer_at(const struct trainer *);

@@ -25,7 +25,7 @@ enum { REFERENCE_SINKS = 4 }; /* first entries that `recent` selects */
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call; /* sum over all committed steps; values of the running step */
+	struct recovered sum, call; /* sum: over all committed steps; call: values of the running step */
 	struct recovered_ages ages; /* for policies that reuse one selection for several tokens */
 	struct watched_layer {
 		struct recovered_layer sum;
@@ -43,9 +43,9 @@ struct observe_recovery {
 	/* f32 [n_kv_head][ctx]: log of the probability, mean over the query heads that share a KV head */
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
-	float *p;           /* [n_kv_head][ctx] probabilities of `score`, on the host */
-	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, for guesses about the next token: in
-	 * this step; in the previous step; summed over the steps since the last prefill */
+	float *p;           /* [n_kv_head][ctx] probabilities, computed from `score`, on the host */
+	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, for guesses about the next token. now:
+	 * in this step; last: in the previous step; sum: summed over the steps since the last prefill. */
 	float *now, *last, *sum;
 	int64_t before;      /* number of decoded tokens in `sum` */
 	struct tensor guess; /* f32 [n_kv_head][ctx]: scores of a guess */
@@ -148,8 +148,9 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Add the probability on n entries that two guesses select: by the previous token, and by the mean of all tokens since
- * the prefill. Keep both results in w->guessed, for policies that read equally many entries. */
+/* For each of two guesses, add the probability on the n entries that it ranks highest. One guess ranks entries by the
+ * previous token's probabilities, the other by the mean over all tokens since the prefill. Keep both results in
+ * w->guessed, for policies that read equally many entries. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
@@ -171,8 +172,8 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-/* Add one layer's probability on the entries of these parts, which the policy selects, and on the entries of the other
- * choices in struct recovered. */
+/* Add to one->call, for one layer: the probability on the entries of these parts, which the policy selects, and the
+ * probabilities on the other choices of entries in struct recovered. */
 static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
                           int n_part, int32_t n_slots)
 {
@@ -308,8 +309,8 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
 }
 
-/* After a decode step, make its probabilities those of the previous token, and add them to the sums. A prefill begins
- * new sums. */
+/* After a decode step, w->now becomes w->last, the probabilities of the previous token, and is added to w->sum. A
+ * prefill begins new sums. */
 static void remember_probabilities(struct observe_recovery *w, int generated)
 {
 	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
@@ -326,7 +327,7 @@ static void remember_probabilities(struct observe_recovery *w, int generated)
 	w->before++;
 }
 
-/* Add the cosine between each head's query and its query of the previous token. */
+/* For each query head, add the cosine between its queries of this token and of the previous token to w->cosine. */
 static void compare_queries(struct observe_recovery *w, int generated)
 {
 	const struct hparams *hp = w->c->hp;
@@ -508,7 +509,7 @@ static struct observer *recovery_open(struct cache *c, const struct policy *watc
 	w->query = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query);
 	w->query_before = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query_before);
 	w->cosine = xcalloc(queries, sizeof *w->cosine);
-	/* Allocate c->q if it is missing. With it, the cache rotates queries into c->q, and the observer still finds
+	/* Allocate c->q if it is missing: the cache then rotates queries in this buffer, and the observer still finds
 	 * the unrotated queries. */
 	failed = (!c->q.data && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
 	         cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||

@@ -41,7 +41,7 @@ static int32_t place_of(const struct observe_rows *o, int32_t layer)
 	return place;
 }
 
-/* Return row i of a KV head, numbered over all recorded layers, in `rows` (top or mass). */
+/* Return row i of a KV head in `rows` (top or mass). KV heads are numbered over all recorded layers. */
 static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32_t head)
 {
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;

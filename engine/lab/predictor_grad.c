@@ -105,7 +105,8 @@ static void network_forward(const struct predictor *p, struct backend *be, struc
 }
 
 /* Overwrite s->outer with the gradient with respect to the second convolution's outputs before the ReLU, and add the
- * gradients of w3 and b2. g[i]: gradient with respect to the prediction of column i, divided by the number of rows. */
+ * gradients with respect to w3 and b2 to *grad. g[i]: gradient with respect to the prediction of column i, divided by
+ * the number of rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {

@@ -9,8 +9,8 @@
  * pass. */
 struct predictor_scratch {
 	int32_t rows, cols; /* the largest image */
-	/* [rows + 2][cols + 2][channels], with a border of zeros: the image, 1 channel; outputs of the first
-	 * convolution, 16; of the second, 32 */
+	/* [rows + 2][cols + 2][channels], with a border of zeros. a: the image, 1 channel; inner: outputs of the first
+	 * convolution, 16 channels; outer: outputs of the second convolution, 32 channels. */
 	float *a, *inner, *outer;
 	float *row;  /* [cols + 2][16] gradient with respect to a row of `inner` */
 	float *back; /* [dy][dx][32][16]: w2 transposed, for the backward pass */

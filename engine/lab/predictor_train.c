@@ -46,7 +46,8 @@ struct predictor_trainer {
 	struct predictor_settings s;
 	struct predictor_key key;
 	struct examples train, held;
-	struct predictor net, best;                       /* the running network; the best one after an epoch */
+	/* net: the network in training; best: the best network at the end of an epoch */
+	struct predictor net, best;
 	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
 	double unit;                                      /* root mean square of the targets; 0: not computed yet */
 	int32_t epoch, steps;
@@ -160,8 +161,8 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* Copy one example from the recorded attention of a KV head, at a random place of its columns. Its target is row `row`,
- * its input the rows before it. */
+/* Copy one example from the recorded attention of a KV head. Its columns begin at a random column of the recorded rows.
+ * Its target is row `row`, its input the rows before that row. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {
@@ -308,7 +309,7 @@ static double found(const float *score, const float *mass, int32_t n, int32_t k)
 	return sum;
 }
 
-/* Tests of a network. one: results, one for each held-out example; r: a buffer for attn_image_init(). */
+/* Arguments of test_one(). one: results, one for each held-out example; r: a buffer for attn_image_init(). */
 struct testing {
 	const struct predictor_trainer *t;
 	const struct predictor *net;

@@ -28,7 +28,7 @@ struct train_matrix {
 };
 enum train_place { TRAIN_Q, TRAIN_K, TRAIN_V, TRAIN_OUT, TRAIN_GATE, TRAIN_UP, TRAIN_DOWN, TRAIN_PLACES };
 
-/* The activations of n tokens in a layer that the backward pass needs. */
+/* Activations of n tokens in one layer, stored for the backward pass. */
 struct train_acts {
 	float *x, *x_mid;          /* [n][n_embd] residual stream before attention; before the feed-forward part */
 	float *attn_in, *ffn_in;   /* [n][n_embd] x and x_mid after their norms */
@@ -87,13 +87,13 @@ int trainer_logits(struct trainer *, const int32_t *id, const struct train_mask 
 
 /* Run the forward pass of id[0 .. n) under the mask. x_normed gets the hidden states after the last norm. */
 void train_forward(struct trainer *, const int32_t *id, int32_t n, const struct train_mask *);
-/* Return the sum of -ln p(next[i]) over rows from .. n - 1 of the last forward pass, which was train_forward() of id.
- * weight > 0: also add `weight` times its gradient to the g of all trained parameters. Rows before `from` are
- * constants, without gradient. */
+/* Return the loss: the sum of -ln p(next[i]) over rows from .. n - 1 of the last train_forward(). weight > 0: also add
+ * `weight` times the gradient of the loss to the g of all trained parameters. Rows before `from` are constants, without
+ * gradient. */
 double train_loss(struct trainer *, const int32_t *id, const int32_t *next, int32_t from, int32_t n, float weight);
-/* Compute y = x W^T plus the adapter's product, for n rows; low [n][rank] gets x A^T. train_linear_back(): from dy, add
- * the gradients of the parameters, and write the gradient with respect to x to dx; adds = 1: add this gradient to dx.
- * dlow: scratch, [n][rank]. */
+/* Compute y = x W^T plus the adapter's product, for n rows; low [n][rank] gets x A^T. train_linear_back(): dy is the
+ * gradient with respect to y. Add the gradients with respect to the parameters to the parameters' g. Write the gradient
+ * with respect to x to dx or, with adds = 1, add it to dx. dlow: scratch, [n][rank]. */
 void train_linear(struct backend *, const struct train_matrix *, const float *x, float *low, float *y, int32_t n);
 void train_linear_back(struct backend *, struct train_matrix *, const float *x, const float *low, const float *dy,
                        float *dlow, float *dx, int adds, int32_t n);
@@ -113,7 +113,7 @@ void train_attention_back(struct trainer *, const struct train_acts *, int32_t f
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
 /* From dy, add the gradient of train_norm() with respect to x to dx. train_norm_back_weights(): add the gradient with
- * respect to w to dw, for columns from .. to - 1, over n rows. */
+ * respect to w, summed over n rows, to dw, for columns from .. to - 1. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,

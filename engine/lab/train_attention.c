@@ -42,7 +42,7 @@ static int32_t selector_of(const struct train_mask *m, int32_t i)
 	return m->prefill - 1 + i * m->stride;
 }
 
-/* Return the probabilities [n] of a query head at a token. */
+/* Return the probabilities [n] with which the token in this row attends in a query head. */
 static float *prob_row(const struct pass *p, int32_t head, int32_t row)
 {
 	return p->a->prob + ((size_t)head * (size_t)p->n + (size_t)row) * (size_t)p->n;
@@ -140,7 +140,7 @@ static void prob_rows(void *arg, int task)
 }
 
 /* Compute a matrix product for each of `heads` heads. a_step, b_step, c_step: distance in floats between the operands
- * of two heads. b_shared: number of heads that share one operand b. */
+ * of one head and the next. b_shared: number of heads that share one operand b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {

@@ -55,7 +55,7 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 	return NULL;
 }
 
-/* Return the first tensor of a layer that training does not know; NULL = there is none. */
+/* Return the first tensor of a layer that training does not support; NULL = there is none. */
 static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 {
 	for (uint64_t i = 0; i < g->n_tensor; i++) {

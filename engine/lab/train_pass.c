@@ -254,7 +254,7 @@ void train_forward(struct trainer *t, const int32_t *id, int32_t n, const struct
 
 /* ---- backward ---- */
 
-/* Return the activations without the rows before `from`, except q, k, v and prob. */
+/* Return pointers to the activations from row `from` on, except that q, k, v and prob still begin at row 0. */
 static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m,
                                    int32_t from)
 {
@@ -279,7 +279,7 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 }
 
 /* Convert t->dx from the gradient with respect to the layer's output to the gradient with respect to its input, and add
- * the gradients of the layer's parameters. */
+ * the gradients with respect to the layer's parameters to the parameters' g. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -312,7 +312,7 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 }
 
 /* Return the loss of rows from .. from + n - 1. weight > 0: also write the gradient with respect to these rows of
- * x_normed to dx, and add the gradient of the output matrix to its parameters. */
+ * x_normed to dx, and add the gradient with respect to the output matrix to the g of its parameters. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
