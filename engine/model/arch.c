@@ -254,7 +254,7 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: one in `every` layers has gated attention; the other layers have the gated delta rule. */
+/* Qwen3.5: one in full_attention_interval layers has gated attention; the other layers have the gated delta rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };
@@ -374,7 +374,7 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	}
 	if (hp->n_expert)
 		return arch_experts_check(hp, r);
-	hp->n_expert_used = 0; /* files of dense models may have a number of experts per token */
+	hp->n_expert_used = 0; /* ignore a number of experts per token in the file of a dense model */
 	return 0;
 }
 

@@ -105,7 +105,8 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	/* 0 = the layer has its own keys and values; n = it reads those of the layer n layers before it */
+	/* 0 = the layer has its own keys and values; n = it reads the keys and values of the layer n layers before
+	 * it */
 	int32_t borrows;
 	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
 	int32_t window;    /* tokens that a query attends to, its own included; 0 = all */
@@ -127,7 +128,7 @@ struct attn_spec {
 struct ffn_spec {
 	enum ffn_kind kind;
 	enum activation act;
-	int32_t width;  /* columns of the hidden vector; with experts, of each expert */
+	int32_t width;  /* columns of the hidden vector, or if the layer has experts, of each expert's hidden vector */
 	int32_t shared; /* width of the shared expert; 0 = none */
 	int32_t dense;  /* width of a dense feed-forward that is added to the experts; 0 = none */
 	/* Experts: each token uses the n_used of n_expert with the highest scores. Their weights are a softmax over
@@ -187,7 +188,7 @@ int32_t layer_conv(const struct hparams *, int32_t layer);
 /* Return the columns of the vector that the layer's output matrix is applied to: the result of attention, or of the
  * layer's recurrent operation. */
 int32_t layer_mixed(const struct hparams *, int32_t layer);
-/* Return the model without its recurrent layers. This is the model that the KV cache sees. */
+/* Return the model without its recurrent layers. The KV cache is set up for this model. */
 const struct hparams *model_kv(const struct hparams *);
 /* Return the layer whose KV entries this layer attends to: itself, or the earlier layer that it borrows from. */
 int32_t layer_entries(const struct hparams *, int32_t layer);

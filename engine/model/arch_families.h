@@ -8,8 +8,8 @@
 
 #include "engine/model/hparams.h"
 
-/* 1 if a layer has a window. The file may list these layers. If it does not, every period-th layer has none; if
- * period is 1, all layers have a window. */
+/* 1 if a layer has a window. The file may list the layers with windows. If it does not, every period-th layer has no
+ * window; if period is 1, all layers have windows. */
 int arch_windowed(struct key_reader *, int32_t layer, int32_t period);
 /* Set the windows of the layers for which arch_windowed() is 1: to the file's size, or to `usual` if the file has none.
  * A size of 0, or of at least the context length in training, means no window. */

@@ -42,7 +42,7 @@ struct hparams {
 	/* hash of the sizes, and of the weights that quantization leaves unchanged. Set by engine.c; 0 = no weights are
 	 * loaded. */
 	uint64_t fingerprint;
-	int32_t n_expert, n_expert_used; /* experts in all and per token; 0 and 0 = dense feed-forward */
+	int32_t n_expert, n_expert_used; /* experts in a layer; experts used per token; 0 and 0 = dense feed-forward */
 	float eps;                       /* epsilon of all RMS norms */
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
 	int32_t lora_rank;               /* highest rank in a loaded adapter; 0 = no adapter */

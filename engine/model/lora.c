@@ -19,7 +19,7 @@ enum { RANK_MOST = 1024 };
 struct adapter {
 	struct model *m;
 	struct gguf *g;
-	double factor; /* alpha * scale; without alpha, scale */
+	double factor; /* alpha * scale, or `scale` if the file has no alpha */
 	int by_rank;   /* 1 = divide factor by the rank of each matrix */
 	struct err *err;
 };
@@ -108,7 +108,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
-/* Return matrix B that belongs to matrix A, which is t, by its name; NULL if B is missing. */
+/* Return the matrix B that belongs, by its name, to matrix A (tensor t); NULL if B is missing. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];
@@ -119,8 +119,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* Load matrix A, which is t, and its matrix B. If the changed matrix was divided among several tensors of struct layer
- * (QKV), each gets all of A and its own rows of B. */
+/* Load matrix A (tensor t) and the matrix B that belongs to it. If the changed matrix was divided among several tensors
+ * of struct layer (QKV), each gets all of A and its own rows of B. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;

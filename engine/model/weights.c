@@ -437,7 +437,7 @@ static void bind_layer(struct binder *b, int32_t i)
 }
 
 /* 1 if the tensor needs no binding: RoPE factors (rope_freqs.c reads them), layers that are not used, keys and values
- * of layers that read those of another layer, and tables of angles in old files. */
+ * of layers that read the KV entries of another layer, and tables of angles in old files. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];

@@ -21,9 +21,9 @@ struct lora {
 };
 enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
 
-/* The tensors of one layer, with shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32. Conv
- * columns are layer_conv(), mixed columns layer_mixed(); value heads, value_dim and taps are of struct attn_spec, width
- * and shared of struct ffn_spec. */
+/* The tensors of one layer, with shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32. In
+ * shapes, "conv columns" means layer_conv(), and "mixed columns" layer_mixed(). Value heads (n_value_head), value_dim
+ * and taps are members of struct attn_spec; width and shared are members of struct ffn_spec. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
 	/* wq: [n_head * head_dim][n_embd]; for gated attention twice the rows. wk, wv: [n_kv_head *
@@ -80,7 +80,7 @@ struct model {
 	uint64_t lora_hash; /* hash of the adapter and its scale; 0 = no adapter */
 };
 
-/* For progress: fn is called after each tensor with the bytes loaded so far and `total`. */
+/* Reports progress: fn is called after each tensor with the bytes loaded so far and `total`. */
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;

@@ -23,7 +23,8 @@ void observer_remove(struct observer **list, struct observer *);
 struct token_attention {
 	struct kv_store *kv; /* borrowed; NULL: closed */
 	struct tensor mass;  /* f32 [n_kv_head][most]; most = kv_read_most() */
-	/* q: queries of the last token; out: scratch; f32 [1][n_head * head_dim] each */
+	/* q: the last token's queries, once for each rotation that the parts use; out: scratch; f32 [1][n_head *
+	 * head_dim] each */
 	struct tensor q[1 + RINGS_MOST], out;
 	/* of the last token_attention_take(): layer, and number of slots that the token read; each slot is a column of
 	 * `mass` */
@@ -39,7 +40,7 @@ int token_attention_open(struct token_attention *, struct cache *, struct err *)
 void token_attention_close(struct token_attention *);
 /* Compute the attention of the step's last token again, and record its probabilities in t->mass. */
 void token_attention_take(struct token_attention *, const struct attention *);
-/* Read share[0 .. n_col) of one KV head, the mean over its query heads, from the backend. with_tokens: also set
+/* Read from the backend how one KV head attends, mean over its query heads, to share[0 .. n_col). with_tokens: also set
  * token[]. */
 void token_attention_head(struct token_attention *, const struct attention *, int32_t head, int with_tokens);
 

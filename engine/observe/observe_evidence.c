@@ -71,7 +71,8 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((at - e->from - end) % e->turns)
 		return;
-	/* first observed layer of the step: clear the sums of the step before, which was committed or not */
+	/* first observed layer of the step: clear the sums of the previous step, which is already committed or
+	 * dropped */
 	if (at - e->from < e->turns) {
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);

@@ -2,8 +2,8 @@
  * the last decoded token selected, what share of attention they get, and the shares of attention on the pinned prefix
  * and the rings of a bounded cache.
  *
- * A measurement costs another attention or a scan of all keys. So each refresh of the view measures only a few layers
- * in turn, and the view shows the average of every layer's latest measurement. */
+ * A measurement costs another attention or a scan of all keys. So each refresh of the view measures only a few layers,
+ * each time the next ones, and the view shows the average of every layer's latest measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,9 @@ struct layer_selection {
 	struct tensor list[SELECT_PARTS];
 	/* n_part: elements of part[]; wanted = 1: measure `now` in the next step */
 	int n_part, wanted;
-	double now, share; /* now: share in the running step; share: the last committed one; -1: unknown */
+	/* share of attention on the selected entries. now: in the running step; share: in the last committed step that
+	 * measured it; -1: unknown */
+	double now, share;
 };
 /* Shares of a layer's attention on the pinned prefix ([0]) and on each ring ([i]). now: in the running step; share: the
  * last committed ones. wanted = 1: measure them in the next step. */
