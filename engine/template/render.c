@@ -24,7 +24,8 @@ struct rendered_text {
 	struct chat_text t;
 	struct verbatim *verb; /* ascending */
 	size_t n_verb;
-	size_t lead; /* tokens before the text's own: 1 = a BOS that the template does not write; 0 = none */
+	/* number of tokens before the first token of the text: 1 = a BOS that the template does not write; 0 = none */
+	size_t lead;
 };
 
 static void text_free(struct rendered_text *x)
@@ -440,7 +441,7 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 	return at == SIZE_MAX ? SIZE_MAX : tokens_until(r, at);
 }
 
-/* Append the tokens of bytes from.at..to of t with the text `next` after them. */
+/* Append the tokens of a text that consists of bytes from.at..to of t and of `next` after them. */
 static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
                        size_t to, const char *next, struct err *e)
 {

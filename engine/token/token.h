@@ -51,8 +51,8 @@ int vocab_encode_ends(const struct vocab *, const char *text, size_t len, const 
                       int continues, struct tokens *out, struct token_ends *ends, struct err *);
 void token_ends_add(struct token_ends *, size_t at);
 /* 1 if the text may be split at byte `at`: text[0..at), and then text[at..len) with continues = 1, give the ids of the
- * whole text. The function answers 1 only where it is sure: text[at] is a blank between two letters, and no token has a
- * blank after a letter. */
+ * whole text. The result is 1 only if text[at] is a blank between two letters, and no token has a blank after a letter.
+ * Otherwise it is 0, even if the text could be split there. */
 int vocab_cuts(const struct vocab *, const char *text, size_t len, size_t at);
 /* 1 if the id is a control token. Control tokens are recognised in trusted ranges only. They split the text: plain
  * text before and after them is encoded separately. */

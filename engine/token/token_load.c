@@ -433,7 +433,7 @@ static int load_marks(struct vocab *v)
 	return channels;
 }
 
-/* WordPiece's [CLS] serves as BOS, its [SEP] as EOS. GGUF files also spell it "seperator". */
+/* WordPiece's [CLS] serves as BOS, its [SEP] as EOS. Some GGUF files spell the key of [SEP] "seperator". */
 static int wordpiece_ids(struct loader *l)
 {
 	struct vocab_info *in = &l->v->info;
@@ -466,7 +466,7 @@ static int load_ids(struct loader *l)
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* ids that are only checked to be in range, except that WordPiece uses separator (seperator) and cls */
+		/* These ids are only checked to be in range. WordPiece also uses separator (or seperator) and cls. */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};

@@ -190,12 +190,12 @@ int token_byte(const char *p, size_t n);
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* Append to e->ends, if not NULL, where each token from index out_at on ends in the text. These tokens encode bytes
- * from..to of the run. from = -1: the first token begins with a space that is not in the text. */
+/* If e->ends is not NULL, append to it the offset in the text at which each token from index out_at on ends. These
+ * tokens encode bytes from..to of the run. from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* Append to e->ends, if not NULL, one and the same offset for each token from index out_at on: in the original text,
- * the end of the character from which byte run_at - 1 of e->run came. */
+/* If e->ends is not NULL, append one offset to it for each token from index out_at on. The offset is the same for all
+ * of them: the end, in the original text, of the character from which byte run_at - 1 of e->run came. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */

@@ -73,7 +73,7 @@ static int strip_accents(int32_t cp, int32_t out[3])
 	return s % 28 ? 3 : 2;
 }
 
-/* The text as words with a space after each, in e->run. */
+/* The words of the text, written to e->run with a space after each. */
 struct words {
 	struct encoder *e;
 	size_t len;
