@@ -207,8 +207,8 @@ const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 	return (const uint8_t *)tl->marks.p;
 }
 
-/* 1 if the sequence can be saved or loaded; 0 with an error if an observer of engine/lab is open. Such an observer
- * must see all tokens. */
+/* 1 if the sequence can be saved or loaded; 0 with an error if an observer of engine/lab is open. Such an observer must
+ * observe all tokens. */
 static int can_be_saved(const struct timeline *tl, struct err *err)
 {
 	if (!tl->lab)

@@ -59,8 +59,8 @@ struct timeline {
 	double in_attention;               /* part of in_cache spent in attention and in storing entries */
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL unless evidence is summed (timeline_evidence_begin()) */
-	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must see every token
-	 * decoded alone. So while it is open, no tokens are drafted and snapshots are refused. */
+	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must observe every
+	 * token, decoded alone. So while it is open, no tokens are drafted and snapshots are refused. */
 	struct observer *lab;
 	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;

@@ -2,8 +2,8 @@
  * attention mass (view.h).
  *
  * With 8,000 slots and 90 pairs (layer, KV head), 700,000 token numbers and as many sums of mass are read, so memory
- * access decides the speed. Both arrays are [slot][head] (rings.id, rings.mass). They are read head by head, in
- * blocks of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column is
+ * access limits the speed. Both arrays are [slot][head] (rings.id, rings.mass). They are read head by head, in blocks
+ * of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column is
  * written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
