@@ -1,6 +1,6 @@
 /* engine/advice.c - sampler settings for a model. Keys in the model file override what the makers of the model's family
- * publish, which overrides the defaults. Repetition penalties come from the file's keys only: those that makers publish
- * would suppress words that an answer from documents has to repeat. */
+ * publish, which overrides the defaults. Repetition penalties come from the file's keys only: the penalties that makers
+ * publish would suppress words that an answer from documents has to repeat. */
 #include "engine/engine_private.h"
 
 #include <ctype.h>
@@ -12,8 +12,8 @@
 
 enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers publish no value */
 
-/* Each entry has conditions on the model and advised sampler values. The first entry whose conditions all match is
- * used. */
+/* Each entry has conditions that a model must meet, and sampler values advised for it. The first entry whose conditions
+ * all match is used. */
 struct family_advice {
 	const char *family;
 	const char *arch; /* condition: general.architecture; NULL = any */
@@ -132,7 +132,7 @@ static const struct {
 };
 
 /* Read the value of keys[i] to *out. Return 1; 0 if the file lacks the key; -1 if the value is no number or out of
- * range. In the last case write a sentence about the value to note[size], unless note has a sentence already. */
+ * range. If the value is unusable, also write a sentence about it to note[size], unless note has a sentence already. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;

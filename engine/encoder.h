@@ -21,14 +21,14 @@ struct encoder_text {
  * "auto". threads: CPU threads; 0 means one per available core. Return 0, or -1 with *out NULL. */
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *);
 void encoder_close(struct encoder *); /* NULL is allowed */
-/* What a file holds. ranks: 1 = a reranker, which can be an encoder's reader. */
+/* What kind of encoder a file contains. ranks: 1 = a reranker, which encoder_reader_open() accepts. */
 struct encoder_look {
 	char family[16];
 	int32_t dims;
 	int ranks;
 };
-/* Try to load a file on the CPU, and close it. Return 1 if it could be loaded; 0 if it is of no family of encoders:
- * then nothing was loaded; -1 on error. */
+/* Try to load a file on the CPU, and close it. Return 1 if it could be loaded; 0 if the model is not an encoder, and
+ * its weights were not loaded; -1 on error. */
 int encoder_look(const char *path, struct encoder_look *out, struct err *);
 int32_t encoder_dims(const struct encoder *);
 /* Return the largest number of tokens that a text may have. */
@@ -56,18 +56,19 @@ uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
 
-/* Load a reader, which reads a passage together with a question. The file is either a reranker, a model of its own, or
- * an adapter for this encoder. An adapter file may have a second adapter, which encoder_texts() then uses for the
- * vectors of queries. Return 0, or -1 with no reader loaded. Call it at most once for an encoder. */
+/* Load a reader, which reads a passage together with a question. The file is either a reranker (a complete model) or an
+ * adapter for this encoder. An adapter file may have a second adapter, which encoder_texts() then uses for the vectors
+ * of queries. Return 0, or -1 with no reader loaded. Call it at most once for an encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
-/* What encoder_read() returns. READS_NOT: nothing, because there is no reader. READS_SCORES: scores of a reranker,
- * which only order passages; from and to are 0. READS_ANSWERS: all of struct encoder_answer, because the reader is an
- * adapter for this encoder. */
+/* What encoder_read() sets. READS_NOT: nothing, because there is no reader. READS_SCORES: only `score` of struct
+ * encoder_answer, because the reader is a reranker: scores order passages, and `from` and `to` are 0. READS_ANSWERS:
+ * all members, because the reader is an adapter for this encoder. */
 enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
 enum encoder_reading encoder_reads(const struct encoder *);
 struct encoder_answer {
-	double score;    /* log odds that the passage answers the question */
-	size_t from, to; /* bytes of the passage that answer best, whether or not it answers */
+	double score; /* log odds that the passage answers the question */
+	/* bytes from .. to - 1 of the passage are the words that answer best, even if the passage does not answer */
+	size_t from, to;
 };
 /* Read each passage together with the question, and set out [n]. At most 48 tokens of the question are read, and at
  * most 230 of question and passage together, special tokens included. On the CPU, the answer from a passage is the same

@@ -109,13 +109,14 @@ const char *engine_template_name(size_t i);
 
 /* Return the CPU kernels in use and, in parentheses, all kernels: "avx512 (avx512, avx2, c available)". */
 const char *engine_cpu_level(void);
-/* Measure memory bandwidth: the bytes per second that `threads` threads read. Best of a few passes over `bytes`
- * bytes. */
+/* Measure memory bandwidth: the bytes per second that `threads` threads read. The result is the best of a few passes
+ * over `bytes` bytes. */
 double engine_bandwidth(int threads, uint64_t bytes);
 /* Measure the 8-bit multiply-adds per second of `threads` threads. */
 double engine_arithmetic(int threads);
 /* Measure the speed of copying within the memory of the engine's device: bytes read plus bytes written, per second.
- * bytes: size of the buffer. Best of a few passes; 0 = there is no device, or no memory for the buffer. */
+ * bytes: size of the buffer. The result is the best of a few passes, or 0 if there is no device or no memory for the
+ * buffer. */
 double engine_copy_bandwidth(struct engine *, uint64_t bytes);
 /* Return how many more bytes of memory this process can get under the limits of machine, container and process. */
 uint64_t engine_memory_free(void);
@@ -162,8 +163,8 @@ struct chat_msg {
 	size_t n_id;
 	const char *role_name; /* a role that only templates know ("tool"); NULL = use `role` */
 };
-/* Which part of a message's text is rendered, and where: the n bytes from byte `from` of the text on begin at byte `at`
- * of the rendered conversation. The part is not the whole text if the template cuts off blanks or reasoning. at =
+/* The part of a message's text that is rendered: n bytes, from byte `from` of the text on. In the rendered conversation
+ * these bytes begin at byte `at`. The part is not the whole text if the template cuts off blanks or reasoning. at =
  * SIZE_MAX: the template omits or changes the text. */
 struct text_place {
 	size_t at, from, n;
@@ -172,7 +173,7 @@ struct text_place {
 /* A conversation as tokens, made by engine_render(). Initialise with zeros, free with rendered_free(). The struct
  * belongs to one engine. */
 struct rendered {
-	struct tokens id;         /* with BOS if model and template want one */
+	struct tokens id;         /* begins with one BOS if the model file asks for it or the template writes it */
 	uint32_t *end;            /* [id.n] length of the rendered text up to the end of each token */
 	struct text_place *place; /* [n_msg] the text of each message */
 	size_t n_msg;
@@ -198,7 +199,7 @@ int engine_render_text(const struct engine *, const struct chat_msg *, size_t n,
  * rendered. */
 size_t rendered_token(const struct rendered *, size_t i, size_t byte);
 /* Append the first tokens of the rendered conversation: those that stay the same, whatever message i's text contains
- * from `byte` on. They can be prefilled while these bytes are still unknown. */
+ * from `byte` on. They can be prefilled while the bytes from `byte` on are still unknown. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
 /* Tokenize bytes from .. to - 1 of message i's text alone, and set *n to the number of tokens. Return -1 if these bytes
@@ -265,10 +266,10 @@ struct timeline_options {
 	const char *kv_type; /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	/* tokens per prefill step; 0 = 512. Results under the policy `full` do not depend on it. */
 	int32_t batch;
-	/* Maximum bytes of memory for the cache (on a GPU: of GPU memory); 0 = no limit. KV entries beyond the limit
-	 * are put in an unlinked file in the user's cache directory, whose disk space is reserved on opening. With a
-	 * GPU they are put in system memory instead; only some policies support that, such as sift with a key sketch.
-	 * The limit does not change results. */
+	/* Maximum bytes of memory for the cache (on a GPU: of GPU memory); 0 = no limit. KV entries that exceed the
+	 * limit are put in an unlinked file in the user's cache directory, whose disk space is reserved on opening.
+	 * With a GPU they are put in system memory instead; only some policies support that, such as sift with a key
+	 * sketch. The limit does not change results. */
 	uint64_t kv_memory;
 	/* 0 or 1: prompt tokens read all KV entries. Below 1: in layers without a sliding window, a prompt token
 	 * reads only those blocks of 64 entries that are estimated to get this share of its attention. The blocks do
@@ -283,8 +284,8 @@ struct timeline_need {
 	int32_t held;           /* maximum number of tokens in the cache, however long the sequence gets */
 	uint64_t kv_bytes;      /* memory for the cache */
 	uint64_t scratch_bytes; /* memory of buffers */
-	uint64_t disk_bytes;    /* disk space for entries beyond kv_memory */
-	uint64_t host_bytes;    /* system memory for entries of a GPU's cache beyond kv_memory */
+	uint64_t disk_bytes;    /* disk space for entries that exceed kv_memory */
+	uint64_t host_bytes;    /* system memory for entries of a GPU's cache that exceed kv_memory */
 	uint64_t least_bytes;   /* if kv_memory limits the cache: the smallest kv_memory that is enough */
 	uint64_t free_bytes;    /* free memory of the device */
 	uint64_t device_bytes;  /* total memory of the GPU; 0 = the engine computes in system memory */
@@ -299,7 +300,7 @@ int timeline_open(struct timeline **out, struct engine *, const struct timeline_
 /* NULL is allowed. */
 void timeline_close(struct timeline *);
 
-/* Called between the steps of a prefill. */
+/* Called between the steps of a prefill, when `done` of its `total` tokens are computed. */
 typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
 /* Make the sequence equal to want[0 .. n). The leading tokens that are equal in the current sequence and in want[]
  * are reused; all tokens after them are computed. Return the number of reused tokens. Return -1 on error or cancel:

@@ -1,10 +1,10 @@
 /* engine/engine_snapshot.h - interface to save a token sequence with its KV cache, and to continue it later bit for
  * bit (timeline/snapshot.c).
  *
- * A snapshot has two parts. Fixed entries are KV entries that have not moved since they were computed: the entry of
- * token i is in slot i. Fixed entries may be cut after any token, and sequences that begin with equal tokens can share
- * them. The head is all other state: token ids, KV entries that have moved because the policy evicts, the policy's
- * state, the last logits. Key sketches are not saved but recomputed.
+ * A snapshot has two parts. Fixed entries are KV entries that are still in the slot in which they were computed: the
+ * entry of token i is in slot i. Fixed entries may be cut after any token, and sequences that begin with equal tokens
+ * can share them. The head is all other state: token ids, KV entries that have moved because the policy evicts, the
+ * policy's state, the last logits. Key sketches are not saved but recomputed.
  *
  * With a snapshot the caller stores the identities of engine and timeline (text lines, see below). The caller loads the
  * snapshot only into a timeline with equal identities. Only the engine's line "kernels" may differ, because KV entries

@@ -75,8 +75,8 @@ struct cache_view {
 	 * nothing is ever evicted, share[0] is the share on all tokens. If the policy evicts, attention on pinned
 	 * tokens is not observed, and share[0] = 0. All 0 = nothing is observed. */
 	float share[1 + RINGS_MOST];
-	/* If the policy evicts: shares of the newest tokens' attention, now[0] on pinned tokens, now[i] on ring i.
-	 * Mean over the query heads of now_layers layers; each view measures some of these layers again. */
+	/* If the policy evicts: shares of the newest tokens' attention, now[0] on pinned tokens, now[i] on ring i. Mean
+	 * over the query heads of now_layers layers; each view measures some layers again. */
 	float now[1 + RINGS_MOST];
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* the part of share[0] that falls on the first 4 tokens; -1 = unknown */
@@ -116,10 +116,11 @@ int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t hea
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */
 
 /* Begin summing evidence, from 0, until timeline_evidence_end() or a change of policy. Attention is measured for the
- * last token of each prefill and for every generated token, in the third quarter of the layers: alternately in its
- * odd and its even layers. The evidence of token i is a sum over measured tokens, layers and KV heads: the squares of
- * the shares of attention that token i gets. Squares favour sharp attention over attention spread over many tokens. A
- * call that fails may have been counted in part. */
+ * last token of each prefill and for every generated token. It is measured in the third quarter of the layers: for one
+ * token in the odd layers of this quarter, for the next token in the even ones. The evidence of token i is a sum over
+ * measured tokens, layers and KV heads: the squares of the shares of attention that token i gets. Squares favour sharp
+ * attention over attention spread over many tokens. If an engine call fails, the attention of its tokens may have been
+ * counted in part. */
 int timeline_evidence_begin(struct timeline *, struct err *);
 void timeline_evidence_end(struct timeline *);
 /* Set out[i], i < n, to the evidence of token first + i; 0 = no such token. */
