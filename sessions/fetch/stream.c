@@ -24,7 +24,7 @@ struct http_client {
 	double patience; /* seconds of the last http_patience(), for the message */
 	size_t head;     /* bytes of header lines */
 	int head_ended, done;
-	int flooded; /* 1: more than GOT_MOST bytes between two polls */
+	int flooded; /* 1: more than GOT_MOST bytes arrived between two polls */
 	CURLcode rc;
 	char error[CURL_ERROR_SIZE];
 };
