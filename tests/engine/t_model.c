@@ -1,8 +1,8 @@
 /* tests/engine/t_model.c - hyper-parameters and weights of a model file: which files are refused, with which error, and
  * which are loaded.
  *
- * Every file is a tiny model built here, changed in one place. The row numbers are those of the checklist of malformed
- * files: 31 to 41 are keys, 52 is the tensors. */
+ * Every file is a tiny model built here, changed in one place. Tests named row_N belong to row N of the checklist that
+ * t_gguf.c mentions: 31 to 41 are keys, 52 is the tensors. */
 #include "tests/lib/test.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@ enum { N_VOCAB = 288 };
 
 /* One change of a key of the good model. */
 struct change {
-	const char *key; /* "block_count", after the architecture, or a whole key with a '.' in front */
+	const char *key; /* the key after "ARCH.", for example "block_count"; or a '.' and a whole key */
 	enum gguf_type type;
 	int64_t n; /* value of integers */
 	double real;
 	const char *text;
 	int drop;      /* the key is left out */
-	int32_t count; /* GGUF_ARRAY: number of u32 values: n, n + step, ... */
+	int32_t count; /* GGUF_ARRAY: number of u32 values, which are n, n + step, ... */
 	int64_t step;
 };
 
@@ -43,7 +43,7 @@ struct recipe {
 	int32_t n_layer, n_embd, n_head, n_kv, head_dim, n_ff;
 	int bias, norms, tied;
 	int32_t factors;    /* values of rope_freqs.weight; 0 = none */
-	float factor;       /* the value of all of them */
+	float factor;       /* the value of each of these factors */
 	struct shape shape; /* one tensor that has another shape or type, or is dropped or added */
 	struct change change[4];
 };
@@ -284,7 +284,7 @@ static void refused_with(int line, struct change c, const char *words)
 		REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_F64, .real = v);                             \
 	} while (0)
 
-/* works_at(): check that a model loads and gives finite logits for three tokens. */
+/* works_at() checks that a model loads and gives finite logits after the last of three tokens. */
 static void last_logits(int32_t pos, const float *logits, void *ud)
 {
 	if (pos == 2)
@@ -473,8 +473,8 @@ TEST(row_37_a_huge_context_is_not_taken)
 	                        &need, &err),
 	          0);
 	CHECK_INT(need.ctx, INT32_MAX);
-	/* Keys and values in f16: 2 layers, 2 KV heads of 8 values; and the RoPE table of a call with as many
-	 * tokens. */
+	/* Keys and values in f16: 2 layers, 2 KV heads of 8 values. Also a RoPE table with a row of 8 floats for each
+	 * token of the context. */
 	CHECK_INT(need.kv_bytes, (uint64_t)INT32_MAX * (2 * 2 * 2 * 8 * 2 + 8 * 8));
 	/* A chunk is never longer than the context, so a larger batch takes no more memory. */
 	uint64_t scratch;
@@ -569,7 +569,8 @@ TEST(row_52_tensors)
 	char words[80];
 	struct recipe r = llama;
 
-	r.shape = (struct shape){ .name = "*", .drop = 1 }; /* no tensors: llama.cpp's test files of vocabularies */
+	/* no tensors, as in llama.cpp's files of vocabularies for tests */
+	r.shape = (struct shape){ .name = "*", .drop = 1 };
 	REFUSED(r, "a vocabulary and no weights");
 	r.shape = (struct shape){ .name = NULL };
 	r.change[0] = (struct change){ .key = ".general.type", .type = GGUF_STRING, .text = "adapter" };
@@ -738,7 +739,7 @@ TEST(optional_parts_load)
 	r.n_head = r.n_kv = 3;
 	r.change[0] = (struct change){ .key = "attention.key_length", .type = GGUF_U32, .n = 8 };
 	WORKS(&r, NULL);
-	r = llama; /* as many KV heads as heads: given by the key, then by leaving the key out */
+	r = llama; /* as many KV heads as query heads: stated by the key, then by leaving the key out */
 	r.n_kv = 4;
 	WORKS(&r, plain);
 	r.change[0] = (struct change){ .key = "attention.head_count_kv", .drop = 1 };
@@ -753,7 +754,7 @@ TEST(optional_parts_load)
 	WORKS(&r, NULL);
 }
 
-/* A model that is opened without its weights is checked as strictly. */
+/* A model that is opened without its weights is checked as strictly as one with weights. */
 TEST(inspecting_checks_everything)
 {
 	struct recipe r = llama;

@@ -1,5 +1,5 @@
-/* tests/engine/t_models.c - tiny models of every family and rotary scaling against logits that another
- * implementation computed (tests/vectors/README.md says how each was made), at every CPU level. */
+/* tests/engine/t_models.c - compares the logits of tiny models, of every family and with every rotary scaling, with
+ * those that another implementation computed (tests/vectors/README.md says how each was made), at every CPU level. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -61,7 +61,8 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	g->n++;
 }
 
-/* Return all logits of the sequence, prefilled in calls of `step` tokens with chunks of `batch`. */
+/* Return all logits of the sequence, prefilled in calls of `step` tokens, which compute at most `batch` tokens per
+ * step. */
 static float *logits_of(struct engine *e, const struct want *w, size_t step, int32_t batch)
 {
 	struct err err = { 0 };
@@ -126,7 +127,7 @@ static void check_model(const struct model_case *c)
 	char *path = vector_path(c->name, ".gguf");
 	double worst = 0;
 
-	/* The name of a level that the processor lacks selects its best level. */
+	/* If the processor lacks a level, the level's name selects the best level of the processor. */
 	for (size_t l = 0; l < CPU_LEVELS; l++) {
 		struct err err = { 0 };
 		struct engine *e = NULL;

@@ -199,7 +199,8 @@ static double naive_loss(const struct predictor *p, const struct attn_image *m, 
 	return sum;
 }
 
-/* Weights are multiples of 2^-20, so that a difference of 2^-12 is exact. Few ReLUs change their sign within it. */
+/* Weights are multiples of 2^-20, so that changing one by 2^-12 is exact. By such a change, the inputs of few ReLUs
+ * change their sign. */
 TEST(the_gradient_agrees_with_differences)
 {
 	static const struct {

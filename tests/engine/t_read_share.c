@@ -1,6 +1,6 @@
 /* tests/engine/t_read_share.c - prompts whose tokens read only a share of the attention (--read-share). The logits do
- * not depend on how the prompt is cut into steps, on rollbacks, on the policy (of those that keep everything) or on the
- * number of threads. Entries computed with different shares have different identities. Unsupported combinations are
+ * not depend on how the prompt is cut into steps, on rollbacks, on the policy (among those that keep everything) or on
+ * the number of threads. Entries computed with different shares have different identities. Unsupported combinations are
  * refused. */
 #include "tests/lib/test.h"
 
@@ -109,8 +109,8 @@ TEST(threads_do_not_matter)
 	free(want);
 }
 
-/* Both identities (of the timeline and of its entries) depend on the share; with a share of 1 they are those of older
- * versions. */
+/* Both identities (of the timeline and of its entries) depend on the share; with a share of 1 they are the same as in
+ * older versions. */
 TEST(identities_tell_shares_apart)
 {
 	static const float shares[] = { 0, 1, 0.9f, 0.95f };

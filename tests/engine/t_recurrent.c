@@ -1,5 +1,5 @@
 /* tests/engine/t_recurrent.c - conversations with models whose layers keep recurrent states. Undo, fork and resume at
- * the last messages prefill nothing again, and give the bits of a sequence that was computed straight.
+ * the last messages prefill nothing again, and give the bits of a sequence that was computed without going back.
  *
  * Logits of these models are compared in t_models; policies and snapshots at single tokens in t_families. */
 #include "tests/lib/test.h"
@@ -115,8 +115,8 @@ static void goes_back(struct engine *e, const char *model, const char *kv, int32
 		tl = u;
 	}
 	had = turn_run(tl, back, 1);
-	/* `sift` observes the last tokens of a prefill. So it prefills some tokens before the place again, from the
-	 * previous copy of the states on. */
+	/* `sift` observes the last tokens of a prefill. So some tokens before the place are prefilled again, starting
+	 * from the previous copy of the states. */
 	least = back * (ASKED + ANSWERED) - (strcmp(kv, "sift:k=512") ? 0 : 3 * (ASKED + ANSWERED));
 	CHECK_MSG(had >= least && had <= back * (ASKED + ANSWERED),
 	          "%s, %s: back at turn %d %d tokens are reused, expected %d", model, kv, back, had, least);

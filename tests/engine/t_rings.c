@@ -1,5 +1,5 @@
-/* tests/engine/t_rings.c - compares the bookkeeping of a cascade with published contents, and with an implementation by
- * plain lists. */
+/* tests/engine/t_rings.c - compares the bookkeeping of a cascade (which token is in which slot) with published
+ * contents, and with an implementation by plain lists. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -184,7 +184,8 @@ TEST(spans)
 	static const struct {
 		int32_t w, n, want;
 	} v[] = { { 512, 4, 7669 }, { 256, 8, 65085 }, { 1024, 2, 3071 } };
-	enum { TOKENS = 200000 }; /* the figures vary with the number of tokens within a period of the oldest ring */
+	/* the spans in v[] are those for this number of tokens: they vary within a period of the oldest ring */
+	enum { TOKENS = 200000 };
 	int32_t tok[1024];
 
 	for (int i = 0; i < 3; i++) {
@@ -404,7 +405,7 @@ TEST(rewind_while_nothing_is_dropped)
 	for (int i = 0; i < 4; i++)
 		rings_insert(&r, 8);
 	CHECK_INT(r.t, 34);
-	CHECK(rings_filling(&r)); /* all slots are full, but none is evicted yet */
+	CHECK(rings_filling(&r)); /* all slots are full, but no token is evicted yet */
 	CHECK_INT(rings_rewind(&r, 33), 33);
 	rings_insert(&r, 2);
 	CHECK(!rings_filling(&r));
@@ -416,7 +417,7 @@ TEST(rewind_while_nothing_is_dropped)
 
 /* ---- continuing a snapshot ---- */
 
-/* All other bookkeeping can be restored from the tokens in the slots alone, at any time and for any shape. */
+/* The tokens in the slots are enough to restore all other bookkeeping, at any time and for any shape. */
 TEST(the_rest_follows_from_the_tokens)
 {
 	for (int i = 0; i < 400; i++) {
@@ -472,8 +473,8 @@ TEST(the_rest_follows_from_the_tokens)
 	}
 }
 
-/* Which entries stay depends only on the mass of the slots that rings_slots_read() returns, each once; the mass of all
- * others may be anything. */
+/* rings_slots_read() returns slots, each once. Which entries stay depends only on the mass of these slots: the mass of
+ * all other slots may be anything. */
 TEST(only_these_are_looked_at)
 {
 	for (int i = 0; i < 400; i++) {
@@ -538,7 +539,7 @@ TEST(ema)
 	for (int i = 0; i < 4; i++)
 		CHECK_MSG(fabs((double)ema_gamma(v[i].w) - v[i].want) < 5e-7, "gamma(%d) = %.7f", v[i].w,
 		          (double)ema_gamma(v[i].w));
-	/* A chunk of four tokens after an average of 0.2, at any point of a stream, in one or two pieces. */
+	/* After an average of 0.2, add a chunk of four tokens, at any point of a stream, in one or two pieces. */
 	for (int32_t t = 4; t < 2000000; t = t * 3 + 1)
 		for (int cut = 0; cut <= 4; cut++) {
 			ema_set(&e, .9f);

@@ -214,7 +214,7 @@ TEST(what_was_tried_leaves_no_trace)
 	CHECK(tried > 3 * steps);
 }
 
-/* The same after a sampled token that has no KV entry yet. */
+/* The same for a VERIFY step that begins with a sampled token without a KV entry (the pending token). */
 TEST(the_pending_token_comes_first)
 {
 	for (int i = 0; i < ALL; i++) {
@@ -301,7 +301,7 @@ static void draft_always(struct timeline *tl)
 }
 
 /* Generation with drafts, by one to three threads, gives the same tokens, random numbers, logits, kept tokens and
- * snapshots as without, whatever reads the sequence in between. */
+ * snapshots as generation without drafts, whatever reads the sequence in between. */
 TEST(drafts_leave_no_trace)
 {
 	/* A negative penalty makes a random model repeat itself, so that drafts are accepted. */
@@ -414,8 +414,8 @@ TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 			tokens_copy(a, buf, &n);
 			reused = timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err);
 			CHECK_MSG(reused >= 0, "%s: %s", at, err.msg);
-			/* Do not compare if slots have moved, because the stream is then prefilled again in other
-			 * steps; nor with a refreshed set over a prefix, which is selected anew. */
+			/* Do not compare if slots have moved: the stream is then prefilled again in other steps. Do not
+			 * compare under prefix=refresh either: a new set is selected after the rollback. */
 			if ((reused < prompt && reused > 0) || strstr(all[i].kv, "prefix=refresh")) {
 				timeline_close(a);
 				timeline_close(b);

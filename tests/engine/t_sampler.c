@@ -99,7 +99,7 @@ TEST(draws_follow_the_distribution)
 		logits[i] = i < 4 ? logf((float)want[i]) : -INFINITY;
 	for (int i = 0; i < 100000; i++)
 		count[pick(&s)]++;
-	for (int i = 0; i < 4; i++) /* five standard deviations */
+	for (int i = 0; i < 4; i++) /* allow a deviation of five standard deviations */
 		CHECK_MSG(fabs(count[i] / 1e5 - want[i]) < 5 * sqrt(want[i] * (1 - want[i]) / 1e5),
 		          "%d: %g, expected %g", i, count[i] / 1e5, want[i]);
 }
@@ -187,8 +187,8 @@ TEST(logprob_sums_to_one)
 	CHECK_MSG(fabs(sum - 1) < 1e-9, "%.12f", sum);
 }
 
-/* Compare with a plain computation of the penalties: random histories, also with invalid ids, twice in a row, because
- * no state may remain. */
+/* Compare with a plain computation of the penalties, for random histories, some with invalid ids. Each token is sampled
+ * twice, because no state may remain. */
 TEST(penalties_follow_the_rule)
 {
 	for (int round = 0; round < 200; round++) {

@@ -100,7 +100,7 @@ static struct timeline *open_policy(struct engine *e, const char *kv, int32_t ba
 
 static void random_ids(int32_t *id, size_t n)
 {
-	/* Repeat few tokens, so that earlier tokens get attention. */
+	/* Use few different tokens, so that earlier tokens get attention. */
 	for (size_t i = 0; i < n; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 40);
 }
@@ -277,7 +277,9 @@ TEST(a_rewound_sequence_is_like_a_fresh_one)
 
 	random_ids(id, PROMPT + STEPS);
 	for (size_t i = 0; i < N_CHOOSING; i++)
-		/* Four ways: another end, another middle, the same prompt again, one token less. */
+		/* First compute another sequence: with another end of the prompt (way 0), with another text from the
+		 * middle on (1), or with the same prompt (2, 3). In way 3 also roll back the last token of the
+		 * prompt. */
 		for (int way = 0; way < 4; way++) {
 			struct timeline *tl = open_policy(e, choosing[i], 0);
 			size_t from = way == 0 ? 190 : way == 1 ? 77 : PROMPT, n = way == 3 ? PROMPT - 1 : PROMPT;
@@ -290,7 +292,7 @@ TEST(a_rewound_sequence_is_like_a_fresh_one)
 				CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 			run_on(tl, id, &other);
 			timeline_close(tl);
-			if (way == 3) { /* two reads */
+			if (way == 3) { /* compare with a sequence that also had two prefills */
 				tl = open_policy(e, choosing[i], 0);
 				CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 				run_on(tl, id, &got);

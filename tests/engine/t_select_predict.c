@@ -93,7 +93,8 @@ static void put_keys(struct bench *b, int32_t n)
 	b->n += n;
 }
 
-/* Set out[] to the largest softmax probability of the group's heads, computed over the slots with in[slot] set. */
+/* Set out[] to the largest softmax probability among the query heads that share the KV head, computed over the slots
+ * with in[slot] set. */
 static void group_probability(const struct bench *b, const float *q, int head, int32_t n, const char *in, double *out)
 {
 	double s[CAP];
@@ -306,7 +307,7 @@ static int found(int32_t block, int32_t rows, struct err *err)
 	return predictor_find(&p, &(struct predictor_key){ 1234, block, rows }, err);
 }
 
-/* Overwrite the file of (1234, 4, 64) with n bytes of `bytes`. */
+/* Overwrite the file of the network with the key { 1234, 4, 64 } by n bytes of `bytes`. */
 static void spoil(const char *path, const char *bytes, size_t n)
 {
 	FILE *f = fopen(path, "wb");

@@ -44,15 +44,16 @@ struct real {
 	double mean[LAYERS_MOST][ALL][WIDTH_MOST / HEADS_MOST]; /* queries without rotation, mean over the heads */
 	float *key;                                             /* [ALL][dim] of one head */
 	int32_t pos;                                            /* position of the current token */
-	/* numbers of lists: checked; fresh: with a new selection (predict: compared); old: the others */
+	/* Numbers of lists of entries. checked: all lists. fresh: those in which something was selected anew, or
+	 * (predict) those compared with the definition. old: the others. */
 	int checked, fresh, old;
 	/* state of the definitions, by checked layer and head */
 	struct state {
 		int32_t list[ALL], n; /* the selected set, best first (h2o: the heavy entries, ascending) */
 		int32_t at;           /* number of slots when the set was selected */
 		double sum[ALL];
-		/* attention of the last tokens; h2o+: to each entry, row `next` is the oldest; predict: to each block,
-		 * oldest first */
+		/* Attention of the last ROWS tokens. h2o+: to each entry; row `next` is that of the oldest token.
+		 * predict: to each block; row 0 is that of the oldest token. */
 		double row[ROWS][ALL];
 		int32_t next;
 	} state[LAYERS_MOST][HEADS_MOST];
@@ -69,8 +70,8 @@ static double query(const struct real *r, int at, int32_t head, int32_t g, int32
 	                        (size_t)(g * r->dim + d)];
 }
 
-/* Set out[] to the attention of token pos to slots list[0 .. n) (NULL: the first n): the largest of the group's heads,
- * or (mean) their mean. */
+/* For each slot of list[0 .. n) (NULL: the first n slots), set out[] to the attention of token pos: the largest
+ * probability among the query heads that share the KV head, or (mean) their mean. */
 static void row_of(const struct real *r, int at, int32_t head, int32_t pos, const int32_t *list, int32_t n, int mean,
                    double *out)
 {
@@ -97,7 +98,7 @@ static int holds_best(const struct scored *all, int32_t n_all, const int32_t *li
 	return (forced < 0 || in[forced]) && worst * (1 + NEAR) >= best;
 }
 
-/* sift with exact keys: at every step the k slots with the largest probability, always with the token's own slot. */
+/* Check sift with exact keys: each token reads the k slots with the largest probability, and always its own slot. */
 static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n)
 {
 	static double row[ALL];
@@ -110,7 +111,7 @@ static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, co
 	          r->pos, r->layer[at], head);
 }
 
-/* Quest: the pages with the largest upper bounds of their scores. */
+/* Check Quest: a token reads the pages with the largest upper bounds of their scores. */
 static void check_quest(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n, int raw)
 {
 	enum { PAGE = 16, PAGES = (ALL + PAGE - 1) / PAGE };
@@ -167,8 +168,8 @@ static void check_quest_soft(struct real *r, int at, int32_t head, int32_t n_slo
 	check_quest(r, at, head, n_slots, list, n, 0);
 }
 
-/* SnapKV: selected once, by the pooled attention mass of the prompt's last tokens. These tokens and all later ones are
- * also read. */
+/* Check SnapKV: entries are selected once, by the pooled attention mass of the prompt's last tokens. These tokens and
+ * all later ones are also read. */
 static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n)
 {
 	enum { WINDOW = 32, KEPT = K - WINDOW };
@@ -196,8 +197,8 @@ static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, 
 	s->n = KEPT;
 }
 
-/* H2O: half of the entries are those with the most attention mass so far, half the newest ones. An unselected entry is
- * never selected again. h2o+ (rolling) sums the mass of the last ROWS tokens only. */
+/* H2O: half of the entries that a token reads have the most attention mass so far, half are the newest ones. An entry
+ * that drops out is never selected again. h2o+ (rolling) sums the mass of the last ROWS tokens only. */
 static void heavy_begin(struct real *r, int at, int32_t head, int rolling)
 {
 	struct state *s = &r->state[at][head];
@@ -280,8 +281,8 @@ static void check_h2o_plus(struct real *r, int at, int32_t head, int32_t n_slots
 	check_heavy(r, at, head, n_slots, list, n, 1);
 }
 
-/* AttentionPredictor: the blocks for which the network predicts the most attention. Its input is the largest
- * probability in each block, for each of the last ROWS tokens. */
+/* AttentionPredictor: a token reads the blocks for which the network predicts the most attention. The network's input
+ * is the largest probability in each block, for each of the last ROWS tokens. */
 static void history_add(struct state *s, const int32_t *list, int32_t n, const double *row)
 {
 	memmove(s->row[0], s->row[1], (ROWS - 1) * sizeof s->row[0]);
@@ -348,7 +349,8 @@ static void set_select(struct real *r, int at, int32_t head, int32_t pos, struct
 	s->at = pos + 1;
 }
 
-/* RefreshKV: the selected set and all tokens since. For each such token the weakest entry of the set is dropped. */
+/* Check RefreshKV: a token reads the selected set and all tokens since its selection. For each of these tokens the
+ * weakest entry of the set is dropped. */
 static void check_set(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n, int select)
 {
 	struct state *s = &r->state[at][head];

@@ -153,7 +153,8 @@ static void check_rows(const int32_t *rows, int32_t n, int32_t n_rows, const cha
 	free(r);
 }
 
-/* Return the largest softmax probability of the group's heads for each slot of one KV head, in double. */
+/* For each slot of one KV head, set out[] to the largest softmax probability among the query heads that share it, in
+ * double. */
 static void true_scores(const struct bench *b, const float *q, int32_t head, int32_t n_rows, double *out)
 {
 	int32_t group = b->hp.n_head / b->hp.n_kv_head;
@@ -478,11 +479,11 @@ TEST(the_split_follows_need)
 	CHECK_INT(k[3], 1200);
 	CHECK_INT(k[0] + k[1] + k[2], 400);
 	CHECK(k[0] >= 100 && k[1] >= 100 && k[2] >= 100);
-	/* No layer gets more than the region has; the rest goes to the others. */
+	/* No layer gets more entries than the region has; the other layers get the entries that are left over. */
 	select_split(k, wide, 4, 400, 500);
 	CHECK_INT(k[3], 500);
 	CHECK_INT(k[0] + k[1] + k[2], 1100);
-	/* Everything fits; the needs are unknown; the needs are invalid. */
+	/* Three cases: everything fits; the needs are unknown (NULL); the needs are invalid. */
 	select_split(k, need, 6, 700, 600);
 	CHECK(k[0] == 600 && k[5] == 600);
 	select_split(k, NULL, 6, 700, 1000);
@@ -553,8 +554,8 @@ static int32_t generate(struct bench *b, const float *q, struct tensor *out, int
 	return n;
 }
 
-/* Set out[] to the attention of a token with queries q to n slots (NULL: the first n): the largest of the group's
- * heads, or (mean) their mean. */
+/* For each of n slots (NULL: the first n), set out[] to the attention of a token with queries q: the largest
+ * probability among the query heads that share the KV head, or (mean) their mean. */
 static void group_row(const struct bench *b, const float *q, int32_t head, const int32_t *slots, int32_t n, int mean,
                       double *out)
 {

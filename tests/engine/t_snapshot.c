@@ -340,7 +340,7 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 		engine_close(e[i]);
 }
 
-/* The same for families with sliding windows, experts, sinks and recurrent states. */
+/* Do the same with models of families that have sliding windows, experts, sinks or recurrent states. */
 TEST(families_go_on_bit_for_bit)
 {
 	/* models trained with contexts that are long enough for all lives */
@@ -444,8 +444,8 @@ static void check_begun(const struct timeline *tl, const char *line)
 	str_free(&rows);
 }
 
-/* Both identities name the kernels that computed loaded entries, until these are evicted: later results depend on
- * them. */
+/* As long as a sequence has loaded entries, both its identities name the kernels that computed these entries, because
+ * later results depend on them. */
 TEST(begun_by_others_is_told_apart)
 {
 	struct engine *e = open_tiny(0, 1);
@@ -743,7 +743,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(err.code, ERR_USAGE);
 	CHECK_INT(timeline_entries_save(tl, 100, 0, 1, s.rows.p, &err), 0);
 	CHECK_INT(timeline_entries_save(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
-	/* Load a head without its entries, with fewer and with more. */
+	/* A head is refused if its entries are missing, or if fewer or more entries are loaded. */
 	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
 	timeline_tokens(tl, &n);
@@ -753,7 +753,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_entries_load(tl, 100, 1, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
-	/* Load entries with gaps, and more than fit. */
+	/* Entries with gaps are refused, and more entries than fit. */
 	CHECK_INT(timeline_entries_load(tl, 0, 50, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_entries_load(tl, 60, 10, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
@@ -767,7 +767,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_sync(tl, id + 1, 10, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
-	/* Adopt fewer tokens than entries, invalid tokens, and wrong marks. */
+	/* timeline_adopt() refuses fewer tokens than entries, invalid tokens, and wrong marks. */
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_adopt(tl, id, NULL, 99, &err), -1);
 	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
@@ -780,7 +780,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(timeline_sync(tl, id, 100, NULL, NULL, &err), 0);
 	end(&l);
 
-	/* Other policies, types and lengths. */
+	/* Load into timelines of another policy, entry type or context. */
 	for (int i = 0; i < 4; i++) {
 		static const struct {
 			const char *kv, *type;
@@ -930,7 +930,8 @@ static void damage(struct str *head, size_t from)
 	}
 }
 
-/* Return a random place with numbers that are checked, not logits or entries, which may have any value. */
+/* Return where damage may begin: at the start of the head, or near its end. Numbers there are checked. Between them are
+ * logits and entries, which may have any value. */
 static size_t somewhere(const struct str *head)
 {
 	size_t tail = head->n > 3000 ? head->n - 1500 : FRAME;

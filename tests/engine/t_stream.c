@@ -31,8 +31,8 @@ struct rig {
 	int32_t pos;
 	uint64_t seed;
 	float sharp; /* factor on the queries: larger = more peaked attention */
-	/* Events of the policy, for one layer and head: kept tokens after the sinks, in order; tokens that the last
-	 * call dropped. */
+	/* From the policy's events, for one layer and head. alive: kept tokens after the sinks, in order; dropped:
+	 * tokens that the last call dropped. */
 	int32_t *alive, n_alive, cap_alive;
 	int32_t *dropped, n_dropped, cap_dropped;
 	int32_t next; /* the next token that enters the rings; later ones are staged */
@@ -194,7 +194,7 @@ static void rig_layers(struct rig *r, int32_t n, int decode, int32_t n_layer, in
 	free(buf);
 }
 
-/* A whole call. */
+/* Make a whole call. */
 static void rig_call(struct rig *r, int32_t n, int decode, const float *nll, float *out)
 {
 	r->n_dropped = 0;
@@ -205,7 +205,8 @@ static void rig_call(struct rig *r, int32_t n, int decode, const float *nll, flo
 	r->pos += n;
 }
 
-/* Roll back to n tokens, and decode again the tokens that the cache asks for. Returns the number of tokens left. */
+/* Roll back to n tokens, and decode the tokens whose number cache_rewind() sets in `replay`. Returns the number of
+ * tokens left. */
 static int32_t rig_rewind(struct rig *r, int32_t n)
 {
 	int32_t replay;
@@ -278,8 +279,8 @@ static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, i
 	free(share);
 }
 
-/* Set key[] to the tokens that the next call attends to, by the policy's events: sinks, kept tokens in order, staged
- * tokens. Returns their number. */
+/* Set key[] to the tokens that the next call attends to, according to the policy's events: sinks, kept tokens in order,
+ * staged tokens. Returns their number. */
 static int32_t visible(struct rig *r, int32_t sinks, int32_t *key)
 {
 	int32_t n = MIN(r->pos, sinks);
@@ -372,7 +373,7 @@ TEST(rotated_queries_equal_rotated_keys)
 	          worst[1]);
 }
 
-/* Positions beyond 10^6, where an angle in float would be wrong by 0.06 rad. */
+/* Positions above 10^6, where an angle in float would be wrong by 0.06 rad. */
 TEST(rotation_holds_after_a_million_tokens)
 {
 	static float got[CALL_MAX * 2 * DIM], want[CALL_MAX * 2 * DIM];
@@ -682,7 +683,7 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 			CHECK(!r.be->ops->sync(r.be));
 			r.be->cancel = NULL;
 			if (i % 2) {
-				kept = rig_rewind(&r, r.pos); /* a timeline may ask how many tokens are left: all */
+				kept = rig_rewind(&r, r.pos); /* a rollback to the current length keeps all tokens */
 				CHECK_INT(kept, r.pos);
 			}
 		}
@@ -767,7 +768,7 @@ static void prefix_or_sinks(int rings)
 	rig_close(&sinks);
 }
 
-/* A stream after a pinned prefix equals a stream with as many sinks. */
+/* A stream after a pinned prefix of n tokens gives the results of a stream with n sinks. */
 TEST(pinned_prefix_is_many_sinks)
 {
 	prefix_or_sinks(4);

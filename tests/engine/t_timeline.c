@@ -510,8 +510,9 @@ static void count_read(struct backend *be, const struct tensor *t, size_t off, v
 	asked.real->read(be, t, off, dst, n);
 }
 
-/* Count the reads from the backend, because each read waits for a GPU. A token reads its logits; under refresh also the
- * decision; a cascade reads sums when tokens enter its rings, which is at every 16th token. */
+/* Count the reads from the backend, because each read waits for a GPU. Each token reads its logits. Under refresh it
+ * also reads which layers selected anew. A cascade also reads sums of attention when tokens enter its rings, which is
+ * at every 16th token. */
 TEST(a_token_asks_for_its_logits_alone)
 {
 	/* clang-format off */

@@ -79,8 +79,8 @@ static int same(const struct tokens *t, const int32_t *id, size_t n)
 	return t->n == n && (!n || !memcmp(t->id, id, n * sizeof *id));
 }
 
-/* Check that decode(encode(s)) gives s. SentencePiece puts a space before it; SmolLM drops 21 bytes for which it has no
- * token. */
+/* Check that decode(encode(s)) gives s. SentencePiece puts a space before s; SmolLM2 drops the 21 bytes for which it
+ * has no token. */
 static void check_restores(const struct vocab *v, const char *s, size_t n)
 {
 	struct tokens t = encode(v, s, n, NULL, 0);
@@ -102,8 +102,8 @@ static const struct {
 };
 enum { N_SIX = 6 };
 
-/* 1 if vocabulary i is here. Vocabularies of others are in the reference data only; that of SmolLM2 comes with the
- * default model, too. */
+/* 1 if the file of vocabulary i is present. All six are in the reference data; that of SmolLM2 also comes with the
+ * default model. */
 static int six_here(int i)
 {
 	const char *top = getenv("WEIR_SHARED");
@@ -123,7 +123,7 @@ static struct vocab *open_six(int i)
 	return open_vocab(test_shared(path));
 }
 
-/* Return the first vocabulary from i on that is here; the last one, SmolLM2's, always is. */
+/* Return the first vocabulary from i on whose file is present; the file of the last one, SmolLM2's, always is. */
 static int next_six(int i)
 {
 	while (i < N_SIX - 1 && !six_here(i))
@@ -157,7 +157,7 @@ static void ids_sha256(const int32_t *id, size_t n, char hex[65])
 	for (uint64_t b = 0; b < blocks; b++) {
 		uint32_t s[8];
 		for (int i = 0; i < 16; i++) {
-			/* ids are swapped into the big-endian words of the hash */
+			/* swap the bytes of the ids, because the words of the hash are big-endian */
 			uint64_t at = 16 * b + (uint64_t)i;
 			w[i] = at < n ? __builtin_bswap32((uint32_t)id[at]) : at == n ? 0x80000000u : 0;
 			if (b == blocks - 1 && i >= 14)
@@ -561,7 +561,7 @@ TEST(ranges)
 	t = encode(v, s, 22, &(struct span){ 2, 9 }, 1); /* one byte late */
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
-	/* touching */
+	/* adjacent ranges count as one */
 	t = encode(v, s, 22, (struct span[]){ { 1, 4 }, { 5, 0 }, { 5, 6 }, { 11, 0 }, { 12, 10 } }, 5);
 	CHECK_INT(t.id[1], 2);
 	CHECK_INT(t.id[3], 2);
@@ -808,7 +808,7 @@ TEST(refuses_bad_token_lists)
 			break;
 		}
 	}
-	/* vocab_size must agree. */
+	/* vocab_size must equal the number of tokens. */
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 260);
 	     refuse(&m, NULL, ERR_MODEL, "'llama.vocab_size' is 260 but there are 259"));
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0); refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
@@ -957,7 +957,7 @@ TEST(odd_vocabularies_work)
 	struct err e = { 0 };
 	char buf[8];
 
-	/* Of tokens with the same text, the first id is used; holes are never matched. */
+	/* Of tokens with the same text, the first id is used; tokens without text are never matched. */
 	v = make((struct made){ .kind = BPE,
 	                        .n = 6,
 	                        .tok = { "ab", "ab", "", "<x>", "<x>", "" },
@@ -1016,7 +1016,7 @@ TEST(odd_vocabularies_work)
 	vocab_free(v);
 }
 
-/* Merges that would give a control token: if a user types its text, it stays text. */
+/* Merges whose result is a control token are ignored: if a user types the text of that token, it stays text. */
 TEST(merges_make_no_control_token)
 {
 	struct vocab *v = make((struct made){ .kind = BPE,
@@ -1081,7 +1081,7 @@ TEST(user_tokens_match_everywhere)
 	t = plain(v, "<t>x<t>y<ty<c>"); /* the longest user-defined token matches; control tokens stay text */
 	CHECK(same(&t, (int32_t[]){ 1, 0, b + 'y', 4, b + 'y', b + '<', b + 'c', b + '>' }, 8));
 	tokens_free(&t);
-	/* the longer token exceeds the range */
+	/* the longer token would exceed the trusted range */
 	t = encode(v, "<c><c>", 6, &(struct span){ 0, 5 }, 1);
 	CHECK(same(&t, (int32_t[]){ 2, b + '<', b + 'c', b + '>' }, 4));
 	tokens_free(&t);

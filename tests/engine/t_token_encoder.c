@@ -243,7 +243,7 @@ TEST(best_cut)
 	check_pieces(v, "  b  b  ", " |b| |b|"); /* spaces at both ends and double ones are dropped */
 	check_pieces(v, "", "");
 	check_pieces(v, " \xe2\x96\x81 ", ""); /* the space mark itself is a space */
-	check_pieces(v, "xyzb", " |<unk>|b|"); /* neighbours join */
+	check_pieces(v, "xyzb", " |<unk>|b|"); /* consecutive unknown characters become one token */
 	check_pieces(v,
 	             "\xff\xfe"
 	             "b",
@@ -477,7 +477,7 @@ TEST(refuses_bad_charsmaps)
 	refuse(&m, "tokenizer.ggml.precompiled_charsmap");
 }
 
-/* Random damage of a good charsmap: refused, or harmless. */
+/* A randomly damaged charsmap is refused, or loads and does no harm. */
 TEST(damaged_charsmaps)
 {
 	size_t len;

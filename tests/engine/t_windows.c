@@ -138,8 +138,8 @@ TEST(windows_have_the_bits_of_full_planes)
 		}
 }
 
-/* A rollback by up to 4,000 tokens recomputes nothing. A longer one, beyond the kept tokens, recomputes everything,
- * with the same result. The timeline is also saved and loaded at each point. */
+/* A rollback by up to 4,000 tokens recomputes nothing. A longer rollback, to tokens that are no longer kept, recomputes
+ * everything, with the same result. The timeline is also saved and loaded at each point. */
 TEST(rollbacks_and_snapshots_are_exact)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
@@ -193,7 +193,8 @@ TEST(rollbacks_and_snapshots_are_exact)
 	}
 }
 
-/* Entries of a longer sequence lack those that the windows have dropped, so they cannot be loaded for its beginning. */
+/* The entries saved from a longer sequence lack those that sliding-window layers have dropped, so the beginning of the
+ * sequence cannot be loaded from them. */
 TEST(missing_entries_are_noticed)
 {
 	struct engine *e = open_model("gemma3", 2);

@@ -4,8 +4,8 @@
  * 	build/fuzz/fuzz_head
  *
  * The first byte chooses the policy, the second how many bytes are cut off the head. Then follow edits of eight bytes
- * each: place (3), width (1), value (4). A head that can be loaded is then used: always, or in the fast build for one
- * input in USED_ONE_IN, because using it takes as long as about thirty loads. */
+ * each: place (3), width (1), value (4). If the head can be loaded, the timeline then computes tokens. That takes as
+ * long as about thirty loads, so the fast build does it for one input in USED_ONE_IN only. */
 #include "engine/base/base.h"
 #include "engine/engine_snapshot.h"
 #include "tests/lib/tiny.h"

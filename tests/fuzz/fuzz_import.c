@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_import.c - libFuzzer target for sessions/import/text.c, marks*.c and man.c: any bytes are plain text or
- * are refused; the headings of any text are in it, whatever markup its name says. */
+/* tests/fuzz/fuzz_import.c - libFuzzer target for sessions/import/text.c, marks*.c and man.c: any bytes are plain text
+ * or are refused. Headings must lie inside the text, whatever kind of markup the file's name stands for. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

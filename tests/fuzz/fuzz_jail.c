@@ -2,7 +2,8 @@
  * fuzz`, then build/fuzz/fuzz_jail [CORPUS].
  *
  * The first byte chooses the input: records of text or bytes, as a subverted parser could send them; or a document or
- * output of pdftotext. jailed.c converts the latter and sends the result, which must be received unchanged. */
+ * output of pdftotext. In the second case jailed.c converts the document and sends the result, which must be received
+ * unchanged. */
 #include "sessions/import/records.c"
 #include "sessions/import/jailed.c"
 

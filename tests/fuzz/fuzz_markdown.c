@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_markdown.c - libFuzzer target for ui/transcript/markdown.c and all below it: `make fuzz`, then
  * build/fuzz/fuzz_markdown [CORPUS].
  *
- * The first byte is the width, the second says how the text arrives; the rest is the text. */
+ * The first byte gives the width, the second the size of the parts in which the text arrives; the rest is the text. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 

@@ -7,8 +7,8 @@
  * Run it in the root of the source, because the models are in tests/vectors/models. The first byte chooses the file
  * that is edited: one of the models, or from 128 on the adapter. The rest are edits of eight bytes: place (3), width
  * (1), value (4). Places are bytes of the header outside long lists such as the vocabulary, which fuzz_token and
- * fuzz_gguf edit. A model that can be opened then computes some tokens: always, or in the fast build for one input
- * in USED_ONE_IN, because this takes longer than opening it. */
+ * fuzz_gguf edit. If the model can be opened, it then computes some tokens. That takes longer than opening, so the fast
+ * build does it for one input in USED_ONE_IN only. */
 #include <glob.h>
 #include <sys/mman.h>
 

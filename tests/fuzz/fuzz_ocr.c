@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_ocr.c - libFuzzer target for what this process itself reads when text is recognised
+/* tests/fuzz/fuzz_ocr.c - libFuzzer target for weir's own parsers of pictures and of tesseract's output
  * (sessions/import/ocr*.c, picture.c): `make fuzz`, then build/fuzz/fuzz_ocr CORPUS build/fuzz/seeds/ocr.
  *
  * The first byte chooses the input: a TIFF whose pictures are counted, the text that tesseract printed for a page, a

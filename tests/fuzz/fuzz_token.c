@@ -3,9 +3,9 @@
  *	make fuzz
  * 	mkdir -p corpus && build/fuzz/fuzz_token -max_len=2048 corpus
  *
- * The first byte chooses what the rest is: a GGUF file; or choices, from which a mostly well-formed file is built,
- * followed by a text with its ranges. The result of vocab_encode() is compared with that of a simple encoder without
- * heap, cutting at spaces and cache of words. */
+ * The first byte chooses one of two forms. Either the rest is a GGUF file. Or the rest is a list of choices, from which
+ * a mostly well-formed file is built, and then a text and its trusted ranges. The result of vocab_encode() is compared
+ * with that of a simple encoder without heap, cutting at spaces and cache of words. */
 #include "engine/gguf/gguf.h"
 #include "engine/token/token_private.h"
 #include "tests/lib/mkgguf.h"
