@@ -59,7 +59,7 @@ struct trainer {
 	 * root mean square of x; logits: [LOGIT_ROWS][n_vocab] */
 	float *x, *x_normed, *x_inv, *logits;
 	/* gradients, for the rows after the constant prefix, with respect to the activations x, q, k and so on; dnorm:
-	 * with respect to the output of a norm; dlow: to train_acts.low */
+	 * with respect to the output of a norm; dlow: with respect to train_acts.low */
 	float *dx, *dnorm, *dq, *dk, *dv, *dattn, *dprob, *dgate, *dup, *dlow, *dh;
 	/* selections of the mask (struct train_mask): [train_mask_sets()][n_kv_head][k], best entry first */
 	int32_t *sets;

@@ -27,7 +27,7 @@ uint64_t rope_bytes(const struct hparams *, int32_t rows);
 int rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, int32_t positions, struct err *);
 void rope_release(struct rope *);
 /* Fill rows i < n with the angles of positions pos + i. If queries are scaled (hp->temperature), the query of row i is
- * scaled as that of token number rank + i of the cache. */
+ * scaled for token number rank + i of the cache. */
 void rope_set(struct rope *, int64_t pos, int64_t rank, int32_t n);
 /* Fill rows i < n with the angles of positions pos[i], for rotating cached keys again. The factor mscale is left out,
  * because these keys already have it. */

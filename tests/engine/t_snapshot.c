@@ -340,7 +340,8 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 		engine_close(e[i]);
 }
 
-/* Do the same with models of families that have sliding windows, experts, sinks or recurrent states. */
+/* Save, load and compare as above, with models of families that have sliding windows, experts, sinks or recurrent
+ * states. */
 TEST(families_go_on_bit_for_bit)
 {
 	/* models trained with contexts that are long enough for all lives */

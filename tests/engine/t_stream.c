@@ -678,7 +678,8 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(MIN(r.p.chunk, 40)));
 			backend_flag cancel = 1;
 
-			r.be->cancel = i % 5 < 2 ? &cancel : NULL; /* cancelled before it begins, or incomplete */
+			/* cancelled before it begins, or ended before all layers have run */
+			r.be->cancel = i % 5 < 2 ? &cancel : NULL;
 			rig_layers(&r, m, m == 1, (int32_t)(test_rand() % 4), 1000000, NULL);
 			CHECK(!r.be->ops->sync(r.be));
 			r.be->cancel = NULL;
@@ -1099,7 +1100,7 @@ TEST(endless)
 		kept = late.rings.n_ring * late.rings.ring_slots;
 		CHECK_INT(early.kv_bytes, late.kv_bytes);
 		CHECK_INT(early.ctx, late.ctx);
-		if (test_patience() == 1) /* a sanitizer does not release freed memory */
+		if (test_patience() == 1) /* not under a sanitizer, which does not release freed memory */
 			CHECK_MSG(grown * sysconf(_SC_PAGESIZE) < 1 << 20, "%s: grew by %ld pages over 4,000 tokens",
 			          kv[i], grown);
 		CHECK_INT(late.rings.pinned, i >= 2 && i < 4 ? 40 : 4);

@@ -28,7 +28,8 @@ static void put_matrix(struct mk *m, const char *name, int32_t rows, enum dtype 
 	for (int32_t r = 0; r < rows; r++) {
 		uint8_t *block = b + (size_t)r * (size_t)info->block_bytes;
 
-		for (int i = 0; type == DT_TQ2_0 && i < 64; i++) /* avoid the one of four codes that is not used */
+		/* of the four 2-bit codes, avoid the one that is not used */
+		for (int i = 0; type == DT_TQ2_0 && i < 64; i++)
 			block[i] &= (uint8_t) ~(block[i] >> 1 & 0x55);
 		block[info->block_bytes - 2] = (uint8_t)r;
 		block[info->block_bytes - 1] = 0x28; /* high byte of the f16 scale: 0.03 to 0.04 */

@@ -551,14 +551,14 @@ TEST(ranges)
 	struct err e = { 0 };
 	struct tokens t, u;
 
-	t = encode(v, s, 22, &(struct span){ 0, 11 }, 1); /* only the first */
+	t = encode(v, s, 22, &(struct span){ 0, 11 }, 1); /* only the first marker is in a range */
 	CHECK_INT(t.id[1], 2);
 	CHECK(t.id[t.n - 1] != 2);
 	tokens_free(&t);
-	t = encode(v, s, 22, &(struct span){ 0, 10 }, 1); /* one byte short */
+	t = encode(v, s, 22, &(struct span){ 0, 10 }, 1); /* the range ends one byte too early */
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
-	t = encode(v, s, 22, &(struct span){ 2, 9 }, 1); /* one byte late */
+	t = encode(v, s, 22, &(struct span){ 2, 9 }, 1); /* the range begins one byte too late */
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
 	/* adjacent ranges count as one */

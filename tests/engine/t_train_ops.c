@@ -42,8 +42,8 @@ static double *doubles(const float *x, size_t n)
 	return d;
 }
 
-/* Compare y with the function in double, and got[k] (if not NULL), the gradient of sum c y by input k, with central
- * differences. */
+/* Compare y with the function in double, and got[k] (if not NULL), the gradient of sum(c * y) with respect to input k,
+ * with central differences. */
 static void compare(const char *name, const struct op *o, float *const in[INPUTS], const float *y, const float *c,
                     float *const got[INPUTS])
 {
