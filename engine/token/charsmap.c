@@ -53,9 +53,10 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Check the whole trie depth first, each shared subtree once. Return NULL, or what is wrong with the unit whose index
- * is then *at. height[m->n_unit], zeros at the call, is by base: 0 = not visited; ON_PATH = on the current path, so
- * meeting it again is a cycle; otherwise 1 + the bytes from there to the end of the longest source. */
+/* Check the whole trie, depth first, and a shared subtree only once. Return NULL, or what is wrong with a unit, and set
+ * *at to the index of the unit. height[m->n_unit]: scratch, zeros at the call. Its element for a base is 0 = not
+ * visited; ON_PATH = on the current path, where a second visit means a cycle; otherwise 1 + the bytes from the base to
+ * the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };
