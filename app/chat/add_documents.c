@@ -64,8 +64,8 @@ static void say_searched(struct chat *c, size_t from)
 	str_free(&s);
 }
 
-/* 1 if notices about documents can be shown now. 0 while the FILEs of the command line are added, before the screen
- * or the prompt exists: chat_read() shows those notices later. */
+/* 1 if notices about documents can be shown now; 0 while the files of the command line are added and neither the screen
+ * nor the prompt exists yet. Then chat_read() shows the notices later. */
 static int tells_at_once(const struct chat *c)
 {
 	return c->front || c->o.prompt || !isatty(0);
@@ -89,8 +89,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* If the new document has used up the free context, earlier documents are now searched instead of read whole.
-	 * Then name all searched documents, else only the new one. */
+	/* The new document may use up the free context, so that earlier documents are searched from now on instead of
+	 * read whole. If so, name all searched documents; otherwise only the new one. */
 	if (!rc && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	if (c->conv.n_doc > before)
@@ -162,7 +162,7 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 	return rc < 0 ? -1 : document_add(c, &doc, e);
 }
 
-/* Tell the user how many tokens a document has that was added together with others. */
+/* Tell the user the number of tokens of a document that was added together with others. */
 static void say_added(struct chat *c, const struct document *d)
 {
 	struct str s = { 0 };
@@ -218,8 +218,8 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 }
 
 /* Add standard input as a document, unless it is a terminal or empty. A read from a pipe that nobody writes to would
- * never end. If no bytes come within a second, the pipe is not read if FILEs are named; else weir says that it
- * waits. */
+ * never end. So if no bytes come within a second, the pipe is skipped if the command line names files. Otherwise weir
+ * tells the user that it waits for input. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = { .fd = 0, .events = POLLIN };

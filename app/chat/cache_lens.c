@@ -47,7 +47,7 @@ struct lens_of {
 	struct lens *l;
 	size_t cap;
 	const uint8_t *kept;
-	size_t first; /* index in the cache of the token that kept[0] belongs to */
+	size_t first; /* index in the sequence of the token that kept[0] belongs to */
 	const struct cache_view *view;
 };
 
@@ -162,7 +162,8 @@ static void lens_of_read(struct cache_report *p, const struct conversation *conv
 	free(kept);
 }
 
-/* Find the evicted words of the growing file that was read last. The screen shows only its end. */
+/* Find the evicted words of the growing file that was read last, near the end of its text: the screen shows no more of
+ * it. */
 static void lens_of_text(struct cache_report *p, const struct conversation *conv, size_t same)
 {
 	size_t i = conv->n_msg;

@@ -5,7 +5,7 @@
 
 #include "app/chat/cache_view.h"
 
-/* Make the report's lenses anew. A call less than a second after the last one does nothing. read: see
+/* Make the report's lenses anew. A call less than a second after the previous call does nothing. read: see
  * cache_report_take(). */
 void lenses_take(struct cache_report *, const struct conversation *, struct listener *, const struct timeline_stats *,
                  int32_t read);

@@ -70,11 +70,12 @@ struct front {
 	/* Mark the numbers and names of the last answer that its sources do not have. words: a newline after each.
 	 * NULL: the front end only lists them below the answer. */
 	void (*unsupported)(struct chat *, const char *words);
-	/* Ask whether to stop long work: reading a growing file, or a summary. 0 = go on; 1 = another job waits:
-	 * chat_stream() and chat_index() return, a summary goes on; 2 = the user wants to stop. NULL: go on always. */
+	/* Ask whether long work must stop: reading a growing file, indexing or a summary. Returns 0 = continue; 1 =
+	 * another job is in the queue: chat_stream() and chat_index() return, but a summary continues; 2 = the user
+	 * wants to stop. NULL: always continue. */
 	int (*yield)(struct chat *);
 	int dims;  /* 1 = evicted words are dimmed */
-	int notes; /* 1 = the variant's number is shown below an answer */
+	int notes; /* 1 = a line below an answer says which variant it is */
 };
 
 struct chat {
@@ -82,19 +83,20 @@ struct chat {
 	struct conversation conv;
 	struct progress opening;   /* progress line while the KV cache is allocated */
 	struct progress importing; /* progress line while a document is imported */
-	struct str recognising;    /* text of the progress while pages are recognised; "" = none are */
-	struct session_log *log;   /* NULL: the conversation is not stored */
+	/* text of the progress while pages are recognised; "" = no page is being recognised */
+	struct str recognising;
+	struct session_log *log; /* NULL: the conversation is not stored */
 	/* The search index of the documents; NULL until the first search. index_kept: 1 = it is in the session's store,
 	 * 0 = in memory. index_from: bytes at the beginning of growing texts that were no longer searched when the
 	 * index was opened. */
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
-	/* Building the index of documents. on: 1 = it is being built, and a transaction of the store is open. since,
-	 * shown: times at which it began and at which progress was shown last; since 0 = it has not begun. verb: text
-	 * that progress() shows. ahead: 1 = passages are encoded ahead of a question. due: 1 = that was interrupted by
-	 * a question; the front end calls chat_index() when no job waits. each: seconds to encode a passage; 0 =
-	 * unknown. */
+	/* State of building the index of documents. on: 1 = the index is being built, and a transaction of the store is
+	 * open. since: time at which the building began; 0 = it has not begun. shown: time at which progress was shown
+	 * last. verb: text that progress() shows. ahead: 1 = passages are encoded before a question needs them. due: 1
+	 * = a question has interrupted this encoding, and the front end calls chat_index() when its queue of jobs is
+	 * empty. each: seconds to encode a passage; 0 = unknown. */
 	struct {
 		int on, ahead, due;
 		double since, shown, each;
@@ -133,16 +135,16 @@ struct chat {
 	} streaming;
 	/* number of documents that have replaced an older version of the same file since the last prefill */
 	size_t replaced;
-	int forgetting; /* 1 = documents leave because their files are gone */
-	int n_noticed;  /* number of documents, of those added together, whose notices were shown */
+	int forgetting; /* 1 = documents are being removed because their files no longer exist */
+	int n_noticed;  /* number of documents of the current files_read() whose notices were shown */
 	/* Finished summaries, if no session stores the conversation (cmd_summarize.c). */
 	struct kept_summary {
 		char key[SUMMARY_KEY];
 		struct str text;
 	} * kept;
 	size_t n_kept;
-	/* quit: 1 = end the program. rc: its exit code; if questions come from a pipe, that of the first question
-	 * that failed */
+	/* quit: 1 = end the program. rc: the program's exit code. If questions come from a pipe, the first question
+	 * that fails sets it */
 	int quit, rc;
 };
 
@@ -233,7 +235,7 @@ void chat_switch(struct chat *, int64_t session, int wait);
 /* Tell the user the session's name and how to resume it. Says nothing if the conversation is empty or not stored. */
 void chat_goodbye(struct chat *);
 /* Append a note if message i is an incomplete answer, or the last question without an answer. The note names the
- * command that continues. */
+ * command that continues the conversation. */
 void chat_cut_note(const struct chat *, size_t i, struct str *out);
 /* Append the sources of an answer as lines of text; nothing if the user switched sources off. */
 void chat_source_lines(const struct chat *, const struct message *, struct str *out);
@@ -262,7 +264,8 @@ int chat_undelete(struct chat *);
 /* Delete from the disk all deleted sessions that can no longer be restored. all: 1 = also delete those that could still
  * be restored. */
 void chat_delete_due(struct chat *, int all);
-double chat_delete_next(const struct chat *); /* time at which the next session is due; 0 = none */
+/* time at which the next session must be deleted from the disk; 0 = none */
+double chat_delete_next(const struct chat *);
 int chat_is_deleted(const struct chat *, int64_t session);
 
 #include "app/chat/cache_view.h"

@@ -30,9 +30,10 @@ size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- add_documents.c ---- */
 
-/* Add a document, and free doc. A document of the same file is replaced; with equal text it stays. Returns 0 or -1. */
+/* Add a document, and free doc. If the conversation has a document of the same file, the new one replaces it, unless
+ * both texts are equal. Returns 0 or -1. */
 int document_add(struct chat *, struct doc *, struct err *);
-/* Let the imports that follow recognise scanned pages as the options say, and show how far they are. */
+/* Set up later imports: they recognise scanned pages as the options say, and show their progress. */
 void document_recognition(struct chat *);
 /* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing if questions
  * come from a pipe: then the first question prefills them. */
@@ -49,25 +50,28 @@ int attach_files(struct chat *, const struct str *text);
 struct file_todo {
 	const struct doc_path *file;
 	size_t doc;
-	/* set by files_read(): 0 = not read; 'n' = a new document; 'c' = a document has changed; 's' = its text is
-	 * there already; 'b' = it could not be read */
+	/* set by files_read(): 0 = not read; 'n' = a new document; 'c' = a document has changed; 's' = a document
+	 * already has this text; 'b' = the file could not be read */
 	char became;
 };
-/* What became of several files: their numbers, and the first failures as text. */
+/* Result of files_read(): the numbers of new, changed, unchanged and unreadable files, and the first failures as
+ * text. */
 struct files_read {
 	size_t n_new, n_changed, n_same, n_failed;
 	struct str failed;
 };
 /* Read files as documents, with progress. A file that cannot be read is counted and left out. what: name of the folder
- * or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops it; what was read until then stays. The caller frees
- * out->failed. */
+ * or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops it; the documents added so far stay. The caller
+ * frees out->failed. */
 int files_read(struct chat *, const char *what, struct file_todo *, size_t n, struct files_read *out, struct err *);
 
 /* Warn of problems that the import found, and of invisible characters in the text. Returns 1 if there were any. */
 int document_notices(const struct doc *);
-/* 1 if the user goes on after Ctrl-C has stopped work; 0 = a script, which ends. */
+/* 1 if weir continues after Ctrl-C has stopped some work, because it runs at a terminal; 0 if it must end, because a
+ * script runs it or a signal asks it to quit. */
 int may_stay(const struct chat *);
-/* Tell the user what became of the files of a folder or pattern. list: the files, with those left out. */
+/* Tell the user how many files of a folder or pattern became documents, and which could not be read. list: says which
+ * files were left out for their names. */
 void files_say(const char *what, const struct files_read *, const struct doc_paths *list);
 
 /* ---- folders.c ---- */
@@ -84,19 +88,20 @@ int folders_look(struct chat *);
 struct folder *folder_add(struct conversation *, char *path);
 /* Remove a folder; its documents stay. */
 void folder_remove(struct conversation *, struct folder *);
-/* Return the folder that a file belongs to: of those above it, the nearest. NULL = none. */
+/* Return the opened folder that a file belongs to: the innermost one that contains it. NULL = none. */
 struct folder *folder_of(const struct conversation *, const char *path);
-/* Find a file in f->left, which must be sorted. */
+/* Find a file in f->left (the files that are no documents), which must be sorted. */
 struct folder_file *left_find(const struct folder *, const char *path);
 /* Append a file to f->left; left_sort() must follow. */
 void left_put(struct folder *, const char *path, int64_t size, int64_t mtime, char why);
-/* Remove the entries of f->left without a reason, and sort the others. */
+/* Remove the entries of f->left whose `why` is 0, and sort the others. */
 void left_sort(struct folder *);
-/* Remove the entries of f->left with a reason; why 0 = any. Returns 1 if there was one. */
+/* Remove the entries of f->left with this `why`; 0 = all entries. Returns 1 if an entry was removed. */
 int left_drop(struct folder *, char why);
 /* 1 if the document is from a file below a folder that was opened. */
 int folder_has(const struct conversation *, const struct document *);
-/* Note that the user drops (why = 'd') or adds (why = 'k') a document: the folder with its file leaves it so. */
+/* Note that the user drops (why = 'd') or adds (why = 'k') a document, so that folders_look() does not undo the user's
+ * choice. */
 void folder_note(struct conversation *, const struct document *, char why);
 /* Write the folders as text for the session, or read them from it. */
 void folders_write(const struct conversation *, struct str *out);
@@ -125,8 +130,7 @@ observer_fn chat_on_event;
 
 /* ---- answer_sources.c ---- */
 
-/* 1 if answers must measure how much they attend to the documents, because the sources are shown or JSON is
- * written. */
+/* 1 if the attention of answers to the documents must be measured, because the sources are shown or JSON is written. */
 int chat_attends(const struct chat *);
 /* 1 if the sources of answers are shown. */
 int sources_shown(const struct chat *);
@@ -170,21 +174,21 @@ int session_log_fingerprint(struct session_log *, const struct conversation *, s
 /* Return the id of the last stored message; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
-/* Note changes of documents, and store them together: on = 1 begins that; on = 0 stores what was noted. The log may be
+/* on = 1: from now on, only note changes of documents. on = 0: store the noted changes together. The log may be
  * NULL. */
 void session_log_defer(struct session_log *, struct conversation *, int on);
 
 /* ---- session_log_documents.c ---- */
 
-/* Store the noted changes of documents and folders in the session, which exists. Returns 0 or -1. */
+/* Store the noted changes of documents and folders in the session, which must exist. Returns 0 or -1. */
 int session_log_documents(struct session_log *, struct conversation *, struct err *);
-/* Note that the document leaves the session. */
+/* Note that the document must be removed from the session. */
 void document_row_drop(struct session_log *, struct document *);
 /* Note that document i was replaced by another version, or inserted before others. */
 void document_rows_from(struct session_log *, struct conversation *, size_t i);
-/* Let the documents have the rows of the session, which is a fork of theirs. Returns 0 or -1. */
+/* After a fork: connect each document with its copy in the new session (document.stored). Returns 0 or -1. */
 int session_log_adopt(struct session_log *, struct conversation *, struct err *);
-/* Forget which rows of a session the documents have: no session has them. */
+/* Mark all documents as not stored in any session. */
 void session_log_no_documents(struct session_log *, struct conversation *);
 
 /* ---- cmd_stream.c ---- */
@@ -198,8 +202,8 @@ void chat_read_document(struct chat *);
 /* Let the conversation search its documents, until document_search_close(). */
 void document_search_attach(struct chat *);
 void document_search_close(struct chat *);
-/* Show the progress of work other than a prefill, with the time left, if it takes longer than a moment. done = total: it
- * has ended. Returns 1 if the user has stopped it. */
+/* Show the progress of work other than a prefill, with the time left, if the work takes longer than a moment. done =
+ * total: the work has ended. Returns 1 if the user has stopped it. */
 int chat_work_progress(struct chat *, const char *verb, size_t done, size_t total);
 
 /* ---- message_search.c ---- */

@@ -72,7 +72,7 @@ static void stats_server(const struct chat *c, const struct timeline_stats *st, 
 		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->conv.served.left_out);
 }
 
-/* Append the shares of attention that were computed exactly and by a sample, with the sample's error. */
+/* Append the shares of attention that were computed exactly and by a sample, with the sample's standard error. */
 static void stats_read(const struct attention_read *r, struct str *s)
 {
 	str_addf(s, "           %.1f%% of attention read exactly", 100 * (double)r->exact);

@@ -16,7 +16,7 @@ struct run {
 	struct chat *c;
 	struct str verb; /* the progress line; it must stay valid, because front ends keep the pointer */
 	double shown;    /* time at which progress was shown last */
-	size_t part;     /* the part that was shown last */
+	size_t part;     /* number of the part whose progress was shown last */
 	int stored;      /* 1 = results are stored in the session */
 };
 
@@ -260,7 +260,7 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 	count = doc < c->conv.n_doc ? 1 : c->conv.n_doc;
 	for (size_t i = first; i < first + count; i++)
 		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
-	if (!searched) /* the model has read the whole documents */
+	if (!searched) /* the model reads the documents whole, so it can answer the question itself */
 		return 0;
 	if (c->front->dims) /* full screen: show the question, which does not become a message */
 		notice(c, "%.*s", (int)n, question);

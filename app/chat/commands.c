@@ -196,8 +196,8 @@ void slash_run(struct chat *c, char *text)
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
 		if (slash_is(d->name, d->aliases, text, n) || slash_is("", slash_words(d->name), text, n)) {
-			/* Do not drop the words: `/new idea for a story` is meant as a message and must not clear
-			 * the conversation. */
+			/* Refuse the words instead of ignoring them: `/new idea for a story` is meant as a message and
+			 * must not clear the conversation. */
 			if (*arg && !*d->args)
 				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", d->name);
 			else

@@ -17,7 +17,7 @@ static int in_store(struct chat *c)
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->conv, &e) == 0;
 }
 
-/* Return the bytes at the beginning of a growing file that are no longer searched. */
+/* Return how many bytes at the beginning of a growing file are no longer searched. */
 static size_t text_skipped(const struct chat *c)
 {
 	size_t n = 0;
@@ -101,7 +101,8 @@ int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t tot
 	return stop;
 }
 
-/* Decide, for a front end with a queue of jobs, whether the rest of the passages is encoded now. Returns what to do. */
+/* Decide, for a front end with a queue of jobs, whether the rest of the passages is encoded now. Returns ENCODING_ON,
+ * ENCODING_STOP or ENCODING_LATER. */
 static int encoding_goes_on(struct chat *c, size_t done, size_t total)
 {
 	double rest = c->indexing.each * (double)(total - done);

@@ -28,11 +28,11 @@ struct look {
 	struct folder *f;
 	int opened; /* 1 = the user opens the folder now */
 	struct doc_paths list;
-	struct tracked *tracked; /* [n_tracked] by path */
+	struct tracked *tracked; /* [n_tracked], sorted by path */
 	size_t n_tracked;
 	struct file_todo *todo; /* [n_todo] */
 	size_t n_todo, n_changed;
-	char *gone; /* [conv.n_doc] */
+	char *gone; /* [conv.n_doc] 1 = the document must be dropped */
 	size_t n_gone;
 	struct files_read read;
 };
@@ -78,7 +78,7 @@ static void look_todo(struct look *l, const struct doc_path *file, size_t doc)
 	l->todo[l->n_todo++] = (struct file_todo){ .file = file, .doc = doc };
 }
 
-/* Compare a file of the list with its document: note a changed file as one to read. */
+/* Compare a file of the list with its document. If the file has changed, add it to the files to read. */
 static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 {
 	struct document *d = &l->c->conv.doc[doc];
@@ -88,7 +88,7 @@ static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 	if (doc_changed(d->origin) == DOC_CHANGED)
 		look_todo(l, file, doc);
 	else
-		d->renewed = d->stored != 0; /* the new time of the file */
+		d->renewed = d->stored != 0; /* store the file's new time */
 }
 
 /* Handle a document whose file is not in the list, because the file is gone or git ignores it now. Note the document as
@@ -124,7 +124,7 @@ static void look_compare(struct look *l)
 		else if (!order)
 			look_known(l, &l->list.at[i++], l->tracked[k++].doc);
 		else if (folder_of(&l->c->conv, l->list.at[i].path) != l->f)
-			i++; /* a file of a subfolder that was opened on its own */
+			i++; /* a file of a subfolder that was opened separately */
 		else
 			look_todo(l, &l->list.at[i++], SIZE_MAX);
 	}
@@ -167,7 +167,7 @@ static int look_open(struct look *l, struct err *e)
 		return -1;
 	look_track(l);
 	look_compare(l);
-	/* A document has gone or changed. So compare again the files that were left out because a document had their
+	/* A document has gone or changed. So compare again the files that were left out because a document had the same
 	 * name and text. */
 	if (l->n_gone + l->n_changed && left_drop(l->f, 's'))
 		look_compare(l);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 enum {
-	FAILURES_SAID = 3, /* files that could not be read and are named */
-	NOTICES_SAID = 10, /* documents whose notices are shown */
+	FAILURES_SAID = 3, /* most files that are named because they could not be read */
+	NOTICES_SAID = 10, /* most documents whose notices are shown */
 };
 #define STORE_EVERY 2.0 /* seconds after which the documents read so far are stored */
 

@@ -8,8 +8,8 @@
 
 /* ---- opening ---- */
 
-/* 1 if the conversation is stored in a session: always at a terminal; with a pipe or -p only if -s or --continue
- * is given. */
+/* 1 if the conversation is stored in a session. With --private it is not. Otherwise it is stored at a terminal, and
+ * with a pipe or -p if -s or --continue is given. */
 static int session_wanted(const struct options *o)
 {
 	if (o->private_talk)
@@ -59,7 +59,7 @@ static int samples_as_of_old(struct session_log *r)
 	return all;
 }
 
-/* Replace a sampling value of an old session by "auto" if it is the default of that time. */
+/* Replace a sampling value of an old session by "auto" if it equals the default of the old versions. */
 static void migrate_default_sampling(const struct option_def *d, struct str *value)
 {
 	static const char *const was[SAMPLING_SETTINGS] = { "0.3", "40", "0.9", "0.05", "1.1", "0", "0" };

@@ -1,13 +1,13 @@
 /* app/chat/session_log_documents.c - stores the documents of a conversation, and its folders, in its session.
  *
- * Changes are noted in the documents (document.stored, document.renewed) and in session_log.dropped. All that are noted
+ * Changes are noted in the documents (document.stored, document.renewed) and in session_log.dropped. All noted changes
  * are stored in one transaction. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* 1 if the store lacks the document or its version. */
+/* 1 if the store lacks the document or its newest version. */
 static int is_due(const struct session_log *r, const struct document *d)
 {
 	return !d->grows && d != r->leaving && (!d->stored || d->renewed);
@@ -91,7 +91,7 @@ void document_rows_from(struct session_log *r, struct conversation *conv, size_t
 
 	if (d->stored)
 		d->renewed = 1;
-	else /* The rows are in the order of the documents: those behind it are stored again. */
+	else /* The stored rows must be in the order of the documents, so store again all documents after this one. */
 		for (size_t k = i + 1; k < conv->n_doc; k++)
 			document_row_drop(r, &conv->doc[k]);
 }
@@ -109,8 +109,8 @@ struct forked {
 	size_t i;
 };
 
-/* Set conv->doc[].stored of the document that *d stores in the new session. The rows are in the order of the documents;
- * documents that were added later than the fork's last message have none. */
+/* Set conv->doc[].stored of the document that *d is the stored copy of. The rows come in the order of the documents; a
+ * document that was added after the fork's last message has no row. */
 static int adopt_document(const struct stored_document *d, void *ud)
 {
 	struct forked *f = ud;

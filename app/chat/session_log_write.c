@@ -9,7 +9,7 @@ enum {
 	/* during a long prefill, save the KV entries each time this many tokens are new */
 	ENTRIES_EVERY = 10000,
 	ENTRIES_LEAST = 512, /* at the end of a prefill, save the KV entries if at least this many tokens are new */
-	/* load saved KV entries only if the cache has fewer tokens of the prompt than this */
+	/* load saved KV entries only if the cache holds fewer tokens of the prompt than this */
 	FETCH_BELOW = 256,
 };
 #define ANSWER_EVERY 2.0 /* seconds after which a growing answer is committed */
@@ -199,8 +199,8 @@ static void log_question(struct session_log *r, struct conversation *conv)
 	str_free(&stats);
 }
 
-/* After an undo, load the KV snapshot of the last remaining answer: it has KV entries that the cache has evicted
- * since. */
+/* After an undo, load the KV snapshot of the last remaining answer: it contains KV entries that the cache has evicted
+ * since it was saved. */
 static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -253,7 +253,7 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 		save_failed(r, &e);
 		return;
 	}
-	/* The undo may have loaded an earlier snapshot. If so, load that of the restored turn again. */
+	/* The undo may have loaded an earlier snapshot. If so, load the snapshot of the restored turn. */
 	if (!conv->tl)
 		return;
 	timeline_stats(conv->tl, &st);
@@ -269,8 +269,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 	str_free(&extra);
 }
 
-/* Messages that follow one message in the session's tree. question[n]: ids of the questions, oldest first. m: a copy
- * of the newest answer, if `there` is 1; later a copy of its question. */
+/* Messages that follow one message in the session's tree. question[n]: ids of the questions, oldest first. m: if
+ * `there` is 1, a copy of the newest answer, later of the question that it answers. */
 enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *conv;
@@ -441,7 +441,7 @@ void session_log_unbind(struct session_log *r, struct conversation *conv)
 	session_log_no_documents(r, conv);
 }
 
-/* Store what has changed of the documents, unless session_log_defer() puts it off. */
+/* Store the changes of documents, unless session_log_defer() has postponed that. */
 static void log_documents(struct session_log *r, struct conversation *conv)
 {
 	struct err e = { 0 };

@@ -22,7 +22,7 @@
 enum {
 	LOOK = 4096, /* bytes that are read before the encoding is found; fewer if a pipe has no more yet */
 	PIECE = 2048,
-	LINE = 65536,   /* longest part of a line that waits for the line's end */
+	LINE = 65536,   /* most bytes of a line that are held back until the line ends */
 	GATHER = 65536, /* bytes per read() of a document that is imported whole */
 };
 
@@ -190,8 +190,7 @@ static void raw_convert(struct text_source *s)
 		str_add(&s->utf8, buf, sizeof buf - room);
 		bytes_drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
-			/* done: everything is converted, or the last character is incomplete and waits for more
-			 * bytes */
+			/* done: everything is converted, or more bytes must be read to complete the last character */
 			break;
 		if (why == E2BIG)
 			continue;
@@ -200,8 +199,8 @@ static void raw_convert(struct text_source *s)
 	}
 }
 
-/* Move s->utf8 to *out, with U+FFFD for invalid bytes and \n for \r\n. A single \r stays if the text is printed, else
- * it becomes \n. */
+/* Move s->utf8 to *out, with U+FFFD for invalid bytes and \n for \r\n. A \r without \n stays if s->prints is 1, else it
+ * becomes \n. */
 static void utf8_check(struct text_source *s, struct str *out)
 {
 	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;

@@ -85,7 +85,8 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Return a sentence for the user: what became of the question of a turn that was stopped before its answer began. */
+/* Return a sentence that tells the user what became of the question, after the turn was stopped before its answer
+ * began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
@@ -251,7 +252,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->close_seen = 0;
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
-	/* The reasoning filter must know the answer so far. */
+	/* Pass the answer so far through the reasoning filter, so that its state is right for the text that follows. */
 	if (last && c->hides) {
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);

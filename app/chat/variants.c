@@ -21,7 +21,7 @@ struct variants {
 	size_t n, now;
 };
 
-/* The messages with a role that follow one message in the tree. */
+/* The messages of one role that follow one message in the tree. */
 struct children {
 	struct stored_message *m;
 	size_t n;

@@ -43,8 +43,8 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
-/* 1 if the user stopped the current work. Only during work: afterwards signals_stopped() still reports an earlier
- * stop. */
+/* 1 if the user stopped the current work. Without work the result is 0, because signals_stopped() may then still report
+ * an earlier stop. */
 static int is_stopped(void)
 {
 	return signals_working() && signals_stopped();
@@ -216,8 +216,8 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* Return an upper bound of the number of tokens: the bytes of the texts, because a token has at least one, and the
- * tokens of the template. */
+/* Return an upper bound of the number of tokens: the bytes of the texts, because a token has at least one byte, plus
+ * the most tokens that the template may add. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -228,8 +228,8 @@ static size_t tokens_most(const struct list *l)
 }
 
 /* Return the number of tokens of a request with the messages from index `from` on, and set served.tokens and
- * served.counted. The server counts, which costs a request. If the messages have at most `enough` tokens for certain,
- * estimate instead. */
+ * served.counted. The server counts the tokens, which costs a request. If the messages certainly have at most `enough`
+ * tokens, the number is only estimated. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -246,7 +246,7 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns, until the messages, which now have n tokens, have about `most` tokens, or until
+/* Leave out more of the oldest turns. The messages now have n tokens; stop when they have about `most` tokens, or when
  * only the last question is left. A turn's tokens are estimated from its share of the bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
@@ -302,7 +302,8 @@ struct wait {
 	int told;
 };
 
-/* Report progress while a request waits. why: the error that makes it try again, shown once; NULL = none. */
+/* Report progress while a request waits for the server. why: the error after which the request is sent again, shown
+ * once; NULL = none. */
 static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -369,7 +370,7 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	return 0;
 }
 
-/* Hash a piece of text, for loop_add(), which wants token ids. */
+/* Hash a piece of text, for loop_add(), which takes token ids. */
 static int32_t piece_hash(const char *p, size_t n)
 {
 	uint32_t h = 2166136261u;
@@ -395,7 +396,8 @@ static int piece_take(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* A server may ignore the limit of tokens, so count here: each piece of its stream has at least one token. */
+	/* A server may ignore the limit of tokens, so count the pieces of its stream here: each has at least one
+	 * token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
@@ -429,7 +431,7 @@ static int served_generate(struct conversation *conv, int ids, double start, con
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
-/* Set the figures of the turn: those that the server reports; for the others, what was measured here. */
+/* Set the figures of the turn as the server reports them. Figures that the server does not report are measured here. */
 static void served_measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);
@@ -501,7 +503,8 @@ static int served_document_fits(struct conversation *conv, struct document *d, s
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* Count the documents with an empty question alone: old turns are left out if they do not fit. */
+		/* Count only the documents and an empty question. The other messages need not fit, because the oldest
+		 * turns are left out of a request that is too long. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

@@ -31,8 +31,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Hide the token ids of each answer for which they spell another text in the new model's vocabulary: set their number
- * to 0. was[n_msg] receives the old numbers, for ids_show(). */
+/* Hide the token ids of each answer whose ids spell another text in the new model's vocabulary: set message.id.n to 0.
+ * was[n_msg] receives the old values, for ids_show(). */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {

@@ -86,7 +86,7 @@ struct document {
 	size_t n_mark;             /* number of marks (pages and headings); their byte offsets count from body */
 	struct doc_origin *origin; /* the file; never NULL, maybe empty */
 	struct document *before;   /* owned: the replaced version, for undo until the next answer; NULL = none */
-	size_t replaced;           /* how many messages there were when that version was replaced */
+	size_t replaced;           /* number of messages when `before` was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
 	/* 1 = the document is the text of a message that is still being read. Questions search it; it is stored
 	 * with the message */
@@ -102,9 +102,9 @@ struct document_place {
 	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
 };
 
-/* A folder whose files are documents. left: files below it that are no documents, sorted by path, and why: 'b' = it
- * could not be read; 's' = a document has its name and text; 'd' = the user has dropped it. 'k' = the file is a document
- * although the folder does not list it. */
+/* A folder whose files are documents. left: files in the folder and its subfolders that are not documents, sorted by
+ * path. why: 'b' = the file could not be read; 's' = a document has the same name and text; 'd' = the user has dropped
+ * the document; 'k' = an exception: the file stays a document although the listing of the folder leaves it out. */
 struct folder_file {
 	char *path;
 	int64_t size, mtime; /* as in struct doc_origin */
@@ -217,7 +217,7 @@ struct conversation {
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
-	/* sampling settings, and the state of the random generator, which goes on from turn to turn */
+	/* sampling settings, and the state of the random generator, which is kept from turn to turn */
 	struct sampling sampling;
 	struct tokens given;            /* tokens that the answer is forced to begin with */
 	struct sampling_choice sampled; /* sampling settings in force, and the origin of each */
@@ -310,9 +310,10 @@ void recognition_text(int32_t page, int32_t pages, double left, struct str *out)
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* The same, but undo does not restore the old version. */
+/* Like conversation_replace_document(), but undo does not restore the old version. */
 int conversation_renew_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* Remove the documents i with gone[i] = 1, which redo does not restore. Empties the redo stack if there are any. */
+/* Remove each document i with gone[i] = 1. Redo cannot restore these documents. If any document is removed, the redo
+ * stack is emptied. */
 void conversation_forget_documents(struct conversation *, const char *gone);
 /* Undo the replacement of a document, if no message has been added since. Returns 1 and appends the document's
  * name; 0 if there is nothing to undo; -1 if the old version does not fit. */
@@ -387,7 +388,7 @@ struct message *conversation_message(struct conversation *, enum chat_role, cons
  * read from a stream), question and answer are removed and the text stays; only the next undo removes the text. */
 size_t conversation_undo(struct conversation *, size_t n);
 /* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run has
- * undone. Returns 1 (and appends a document's name), 0 if there is nothing to redo, or -1. */
+ * undone. Returns 1 (and appends the name of a restored document), 0 if there is nothing to redo, or -1. */
 int conversation_redo(struct conversation *, struct str *name, struct err *);
 /* Return how many cached tokens belong to the conversation. Until the next question the cache may also have tokens of
  * undone or cleared messages. */

@@ -126,9 +126,9 @@ void undo_keep_version(struct conversation *, const struct document *, size_t i)
 enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tokens */
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
-	int32_t id[LOOP_PERIOD]; /* ring of the last tokens */
-	/* n: number of tokens added. run[p]: length of the run at the answer's end in which each token equals the one
-	 * p positions before it. */
+	int32_t id[LOOP_PERIOD]; /* ring buffer of the last tokens */
+	/* n: number of tokens added. run[p]: number of tokens at the answer's end that equal the token p positions
+	 * before them. */
 	int n, run[LOOP_PERIOD + 1];
 };
 /* Add a token of the answer. Returns the period, in tokens, of the loop with which the answer now ends; 0 = no

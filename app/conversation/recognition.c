@@ -1,5 +1,5 @@
-/* app/conversation/recognition.c - how the import recognises scanned pages and pictures: the options, and where
- * recognised pages are kept. */
+/* app/conversation/recognition.c - tells the import how to recognise scanned pages and pictures: passes on the options,
+ * and the folder where recognised pages are cached. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -63,7 +63,7 @@ static void message_add_whole(const struct conversation *conv, const struct mess
 }
 
 /* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
- * whose tokens are reused; it may be out itself. Returns 0 or -1. */
+ * whose tokens are reused; it may be the struct `out`. Returns 0 or -1. */
 static int messages_render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                            const struct rendered *before, struct rendered *out, struct err *e)
 {

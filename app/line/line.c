@@ -56,7 +56,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* other work than reading, such as indexing, has no progress in tokens: show its name */
+		/* work other than reading, such as indexing, has no progress in tokens: show the name of the work */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}

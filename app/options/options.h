@@ -113,8 +113,10 @@ struct options {
 	const struct command_def *def;
 	const struct option_def *more; /* table of the options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
-	const char *remote;   /* address of the server that runs the model; NULL: the model runs in this process */
-	const char *served;   /* the server's model named by /model; "" = /model named only a server; NULL = neither */
+	const char *remote; /* address of the server that runs the model; NULL: the model runs in this process */
+	/* model that /model named on a server; "" = /model named a server without a model; NULL = /model named no
+	 * server */
+	const char *served;
 	const char *key_file; /* file of the server's key, or NULL */
 	int insecure;         /* 1 = the key may also be sent without encryption */
 	int timeout;          /* seconds without data after which a request to a server fails */
@@ -127,7 +129,8 @@ struct options {
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	/* Settings of the sampler. If the user has not set one, it is a default, which the model file may replace. */
+	/* Settings of the sampler. A setting that the user has not set has a default, which the model file may
+	 * replace. */
 	struct sampling sampling;
 	unsigned sampling_set; /* settings that the user has set: bits 1 << enum sampling_setting */
 	uint64_t seed;
@@ -143,7 +146,7 @@ struct options {
 	const char *recall;    /* add evicted turns to the prompt again if a question asks about them: "on", "off" */
 	const char *loops;     /* an answer that repeats itself: "stop", "go" */
 	const char *theme;     /* "auto" or the name of a theme */
-	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
+	const char *mouse, *panel, *answers; /* mouse, panel: "on", "off"; answers: "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
@@ -159,7 +162,7 @@ struct options {
 	int no_reply;                   /* --no-reply of inspect chat */
 	struct policy_list kvs;         /* every --kv, in order: eval and bench compare several policies */
 	int32_t chunk;                  /* tokens of a prefill chunk (eval, bench); 0 = the default */
-	struct int_list prefill, depth; /* options of bench, like the following ones */
+	struct int_list prefill, depth; /* options of bench, like the members down to `fill` */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 

@@ -112,8 +112,8 @@ char *options_own(struct options *o, const char *text, size_t n)
 	return o->owned[o->n_owned++] = xstrndup(text, n);
 }
 
-/* Replace "~/" by the home directory, which the shell does not do after "=", in the environment and in the config
- * file. */
+/* Replace "~/" at the beginning of a path by the home directory. The shell does not do so after "=", nor in values of
+ * the environment and of the config file. */
 static const char *below_home(struct options *o, const char *path)
 {
 	const char *home = getenv("HOME");

@@ -307,7 +307,7 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 	return lacks & ~r->lacks;
 }
 
-/* Set bytes_per_token by the last prompt, which has `tokens` tokens. */
+/* Compute bytes_per_token from the last prompt, which has `tokens` tokens. */
 static void learn_bytes(struct remote *r, double tokens)
 {
 	double per = (double)r->answer.sent / tokens;
@@ -373,7 +373,7 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	/* the answer ended before it had repeated all of the old text, so it is new text */
+	/* the answer ended before it had repeated all of the old text, so what seemed a repetition is new text */
 	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;

@@ -132,7 +132,7 @@ static void read_complaint(struct jv v, struct str *out)
 }
 
 /* Append the message of an error: a string, a message in an object, or the first element of a list. A proxy adds the
- * error of the server behind it as "metadata": {"raw": ...}, as JSON or as text. depth: of the recursion. */
+ * error of its upstream server as "metadata": {"raw": ...}, as JSON or as text. depth: depth of the recursion. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
 	static const char *const key[] = { "message", "detail", "error", "errors" };

@@ -131,7 +131,7 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
-/* 1 if the answer may be a proxy's, not the server's. With TLS it cannot. */
+/* 1 if the answer may come from a proxy instead of the server. With TLS this is impossible. */
 static int may_be_proxy(const struct remote *r)
 {
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
@@ -308,8 +308,8 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	return rc;
 }
 
-/* Ask llama-server for the context size of a conversation, and whether its template can do without reasoning. Both
- * stay unknown if the server forbids it. */
+/* Ask llama-server for the context size of a conversation, and whether its template can do without reasoning. Both stay
+ * unknown if the server refuses the request. */
 static void ask_props(struct remote *r)
 {
 	struct str out = { 0 }, template = { 0 };

@@ -64,8 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Set *out to a number of bytes from byte `from` on that have at most `tokens` tokens, usually more than 7/8 of that.
- * Returns 0 or -1. */
+/* Set *out to a number of bytes, counted from byte `from`, that have at most `tokens` tokens, and usually more than 7/8
+ * of `tokens`. Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -93,7 +93,7 @@ static int bytes_of(const struct engine *engine, const struct summary_text *t, s
 	return 0;
 }
 
-/* 1 if bytes from .. to have a byte that is not blank. */
+/* 1 if one of the bytes [from, to) is not blank. */
 static int has_text(const struct summary_text *t, size_t from, size_t to)
 {
 	while (from < to && is_text_blank(t->text[from]))

@@ -23,7 +23,7 @@ enum {
 };
 #define REPEAT_PENALTY 1.1f
 
-/* The summary of sections first .. last. tokens: its number of tokens, for count_tokens(). */
+/* The summary of sections first .. last. tokens: number of tokens of `text`, set by count_tokens(). */
 struct part {
 	struct str text;
 	int32_t tokens;

@@ -44,12 +44,12 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. If weir was killed meanwhile, the script deletes the draft when the
+/* The shell script that runs the editor. If weir was killed while the editor ran, the script deletes the draft when the
  * editor has ended. The trap keeps the script alive if the terminal is closed. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
-/* Run the editor on the terminal. Its descriptors 0 to 2 are opened anew, because the screen redirects descriptor
+/* Run the editor on the terminal. The editor gets new descriptors 0 to 2, because the full screen redirects descriptor
  * 2 of this process (tui.c). Returns the exit status, or -1. */
 static int run_editor(const char *editor, const char *folder)
 {

@@ -50,12 +50,12 @@ size_t log_show(size_t last, struct str *out);
 int print_all(const char *bytes, size_t n, struct err *);
 /* Write a line of JSON to standard output. On a terminal, control characters are filtered (clean_text()). */
 int print_json(const struct str *line, struct err *);
-/* Call write(2) until all bytes are written. -1 and errno. */
+/* Call write(2) until all bytes are written. Returns 0, or -1 with errno set. */
 int write_all(int fd, const char *bytes, size_t n);
 
 /* ---- numbers for people (format.c) ---- */
 
-/* Append 1234567 as "1,234,567"; bytes as "93.8 MiB". */
+/* human_count(): append a number such as "1,234,567". human_bytes(): append a size such as "93.8 MiB". */
 void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
 /* Append text in exactly `width` columns: padded with blanks, or cut and marked with three dots. Control
@@ -76,14 +76,14 @@ enum cell_kind {
 struct listing_cell {
 	const char *key;   /* member of the JSON object; NULL: shown only as text */
 	const char *title; /* head of the column; NULL: written only as JSON */
-	/* columns; negative: the text may contain anything, so it is filtered and cut, and left-aligned
-	 * (table_cell) */
+	/* width in columns. Negative: the text is untrusted, so it is filtered, cut to the width and left-aligned
+	 * (table_cell()) */
 	int width;
 	enum cell_kind kind;
 	const char *text;
 	int64_t number;
 };
-/* The rows so far. All rows of a list have the same cells. */
+/* A table that is being made. All rows have the same cells. */
 struct listing {
 	int json;       /* 1 = a JSON object a row */
 	int titles;     /* 1 = a line of titles above the first row */
@@ -114,8 +114,8 @@ void signals_init(void);
 /* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. NULL: they end the program; after signals_note(1)
  * they are only recorded, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* on = 1: long work begins; signals stop it, and it polls signals_stopped(). on = 0: the work has ended. If the work
- * was stopped, a timeline passed to signals_watch() is cancelled at once. */
+/* on = 1: long work begins; signals stop it, and it polls signals_stopped(). on = 0: the work has ended. If a timeline
+ * is passed to signals_watch() after the work was stopped, the timeline is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
 /* Call with 1 before waiting for a key and with 0 after it. In between, also note changes of the window size and
@@ -142,7 +142,7 @@ int signals_stopped(void);   /* 1 if the running answer or work was stopped, by 
  * becomes U+FFFD. */
 
 struct output {
-	int filter; /* 1 = through clean_text() */
+	int filter; /* 1 = pass the text through clean_text() */
 	struct clean clean;
 	int to_terminal; /* 1 = wrap words */
 	struct wrap wrap;
@@ -196,9 +196,9 @@ void progress_show(struct progress *, int64_t done, int64_t total);
 void progress_slow(struct progress *, int quiet);
 /* Like progress_show(), but show this text. */
 void progress_line(struct progress *, const char *text);
-/* like progress_line(), but at once: the work that follows may take long */
+/* Like progress_line(), but show the text immediately, because the work that follows may take long. */
 void progress_now(struct progress *, const char *text);
-/* Show the name of work that cannot tell its progress, until progress_clear(). */
+/* Show the name of work whose progress is unknown, until progress_clear(). */
 void progress_begin(struct progress *, int quiet, const char *text);
 /* How far a streamed text (weir read) is read. */
 struct reading {
@@ -211,9 +211,9 @@ struct reading {
 	int waiting;      /* 1 = the source has no more text yet */
 	int imports;      /* 1 = no text yet: the document is being imported */
 };
-/* Append how far a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left".
- * brief: 1 = "reading 123,456 24% of 1.2 MiB p. 34/311". A page that is not labelled by its number is "p. xii (12 of
- * 311)". */
+/* Append how far a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left". brief:
+ * 1 = "reading 123,456 24% of 1.2 MiB p. 34/311". If a page's label is not its number, both are appended: "p. xii (12
+ * of 311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 

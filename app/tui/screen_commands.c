@@ -15,7 +15,7 @@ struct screen_slash {
 	const char *name, *aliases, *args, *help;
 	enum ui_busy busy;
 	enum ui_arg arg;
-	int (*run)(struct tui *, const char *arg, struct err *); /* 1 = the worker runs the command, too */
+	int (*run)(struct tui *, const char *arg, struct err *); /* returns 1 if the worker must run the command, too */
 };
 
 static int run_help(struct tui *t, const char *arg, struct err *e)

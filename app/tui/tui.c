@@ -69,8 +69,8 @@ static void take_keys(struct tui *t)
 	free(buf);
 }
 
-/* Read what was typed before the screen opened, line by line: the terminal was in line mode, so Enter is a newline
- * there. */
+/* Read what was typed before the screen opened, line by line: the terminal was in line mode, in which Enter arrives as
+ * a newline. */
 static void take_typed_ahead(struct tui *t)
 {
 	struct pollfd fd = { .fd = t->fd, .events = POLLIN };

@@ -19,7 +19,7 @@
 enum { MARKS_MOST = 8 }; /* as in struct ui_cache */
 
 struct tui {
-	struct chat *chat; /* the worker's from worker_start() to worker_close() */
+	struct chat *chat; /* only the worker uses it between worker_start() and worker_close() */
 	struct ui *ui;
 	struct display *display; /* NULL: no terminal (tests) */
 	struct worker *worker;
@@ -44,7 +44,7 @@ struct tui {
 	int still;          /* 1 = no figures that depend on time (tests) */
 	int64_t session;    /* session on the screen; 0 = not stored yet */
 	double prefill_tps; /* tokens a second of the last prefill; 0 = none yet */
-	/* documents in the KV cache, for its strip */
+	/* documents that the strip of the cache panel marks: first token, number of tokens, name */
 	struct {
 		int32_t first, n;
 		char name[64];
@@ -53,8 +53,8 @@ struct tui {
 	uint64_t memory;
 	double memory_at, drawn;
 	int served; /* 1 = the model is on a server */
-	/* The tour. step: the current one, from 1; 0 = no tour. The step ends when the number of answers or
-	 * documents that it waits for exceeds `before`, the number at its beginning. */
+	/* The tour. step: the current one, from 1; 0 = no tour. A step that waits for an answer or a document ends when
+	 * the number of answers or documents exceeds `before`, their number when the step began. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
@@ -86,7 +86,7 @@ void tui_look(struct tui *);     /* apply the options of the screen: mouse, pane
 /* run a text that the user sent: a command of the screen here, all other text by the worker */
 void tui_take(struct tui *, struct str *text);
 /* draft_file.c */
-void draft_restore(struct tui *); /* put the text of a killed weir into the input line */
+void draft_restore(struct tui *); /* put the saved text into the input line, if a weir process was killed */
 /* save unsent text if it is time to; returns the time of the next call, 0 = after the next key */
 double draft_save(struct tui *, double now);
 void draft_forget(struct tui *); /* the screen is closed normally: delete the file */

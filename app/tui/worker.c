@@ -131,9 +131,9 @@ int worker_start(struct worker *w, struct err *e)
 	int rc;
 
 	w->running = w->c->streaming.on; /* reading a streamed text begins at once */
-	/* Block signals in the worker thread, because the main thread handles them. Not blocked are signals that
-	 * an access of the thread itself raises, such as SIGBUS in a truncated mapped file: they would kill the
-	 * program without its handler. */
+	/* Block signals in the worker thread, because the main thread handles them. Signals that a memory access of the
+	 * worker raises stay unblocked, such as SIGBUS in a truncated mapped file: if such a signal is blocked, it
+	 * kills the program without calling the handler. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);

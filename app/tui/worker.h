@@ -13,10 +13,10 @@
 enum job_what {
 	JOB_LINE, /* text: a message or a command */
 	JOB_READ, /* prefill the documents */
-	/* id: continue in that session; text: not empty = first wait until no other process writes it. All jobs below
-	 * are small: they also run between two tokens of an answer */
+	/* id: continue in that session; text: not empty = first wait until no other process writes it */
 	JOB_SWITCH,
-	JOB_RENAME,   /* id; text: the new name */
+	/* id; text: the new name. This job and those below are small: they also run between two tokens of an answer */
+	JOB_RENAME,
 	JOB_FORK,     /* id */
 	JOB_DELETE,   /* id. If that session has a running answer, the job waits for the end of the answer */
 	JOB_UNDELETE, /* the session deleted last */
@@ -86,14 +86,15 @@ enum { HIDDEN_MOST = 32 };
 struct worker_status {
 	int working;              /* 0 = nothing runs */
 	char verb[64];            /* the running work: "reading", "answering" */
-	int open;                 /* 1 = a message interrupts the work */
+	int open;                 /* 1 = a message of the user may interrupt the work */
 	int64_t done, total, had; /* tokens of a prefill; had: part of `done` that was cached */
 	double tps, left;         /* tokens a second; seconds left, < 0 = unknown */
 	int known;                /* 1 = the members below are set */
 	char model[96], session[96], kv[128];
-	int served;                                /* 1 = the model is on a server */
-	int kept_on_disk;                          /* 1 = the conversation is saved */
-	int read_only;                             /* 1 = another weir writes, so sessions are read-only */
+	int served;       /* 1 = the model is on a server */
+	int kept_on_disk; /* 1 = the conversation is saved */
+	/* 1 = another weir process writes the session, so it is read-only here */
+	int read_only;
 	int32_t seen, kept, ctx, evicted, thinned; /* tokens */
 	int64_t session_id;
 	int64_t hidden[HIDDEN_MOST];
@@ -124,7 +125,8 @@ struct event *worker_take(struct worker *);
  * the job is small. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
-/* Choose the cache figures to report: 0 = none; 1 = those of the bar; 2 = all. */
+/* Choose the cache figures to report: 0 = none; 1 = those of the cache panel's small forms (bar, side panel); 2 =
+ * all. */
 void worker_panel(struct worker *, int how);
 /* Get the newest cache report, valid until the next call. 1 if it is new since the last call. */
 int worker_cache(struct worker *, const struct cache_report **);

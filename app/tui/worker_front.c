@@ -61,7 +61,8 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->open_tps = 0;
 		w->open_left = -1;
 	}
-	/* Run no jobs during indexing: a transaction of the store is open, for whose end a job would wait. */
+	/* Run no jobs during indexing: a transaction of the store is open, and a job that writes to the store would
+	 * wait for its end. */
 	if (!c->indexing.on)
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
@@ -95,7 +96,7 @@ static void reasoning_note(struct str *note)
 	*note = s;
 }
 
-enum { VARIANTS_NOTED = 100 }; /* messages from the end whose variants are counted */
+enum { VARIANTS_NOTED = 100 }; /* variants are counted for at most this many of the newest messages */
 
 /* Append "[variant 2 of 3]" if the answer has other variants. */
 static void variants_note(const struct worker *w, size_t i, struct str *note)
@@ -276,7 +277,8 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		/* the screen counts a streamed text without a question as no message, so its numbers may differ */
+		/* the screen does not count a streamed text without a question as a message, so its message numbers may
+		 * differ from those of the conversation */
 		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);

@@ -91,7 +91,7 @@ static void run_small(struct worker *w, struct job *job)
 		return;
 	}
 	if (job->what == JOB_RENAME)
-		chat_delete_due(c, 1); /* free the name of a session whose deletion is still waiting */
+		chat_delete_due(c, 1); /* a session whose deletion is pending may still have the new name */
 	if (!c->log || (c->log->failed && !c->log->read_only))
 		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)

@@ -39,7 +39,7 @@ struct worker {
 	struct job *job, **job_end;
 	/* running: 1 = a job runs; closing: 1 = the thread must end; signalled: 1 = fd is readable */
 	int running, closing, signalled;
-	/* number of queued jobs, without small ones, that have not begun */
+	/* number of queued jobs that have not begun; small jobs are not counted */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
