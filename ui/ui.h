@@ -14,8 +14,8 @@ enum clean_flags {
 
 /* ---- words that were not typed (untyped.c) ---- */
 
-/* Remember the words after an @ in text that was not typed, but pasted or read from an editor or a file: such an
- * @FILE must not be read unasked. Thread-safe. */
+/* Remember the words after an @ in text that was not typed, but pasted or read from an editor or a file. For such a
+ * word, @FILE stays text and the file is not read. Thread-safe. */
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
@@ -33,7 +33,7 @@ int history_load(const char *path, history_fn *, void *ud);
 /* Append an entry. Entries longer than 1 MiB, and those with pasted file names (untyped_names_file()), are not
  * saved. Errors are ignored. */
 void history_append(const char *path, const char *text, size_t n);
-/* Shrink a larger file to its last HISTORY_MAX entries and at most 16 MiB. */
+/* Cut the file to its last HISTORY_MAX entries and at most 16 MiB, if it has more. */
 void history_trim(const char *path);
 
 /* ---- the full screen (ui.c) ----
@@ -67,7 +67,7 @@ struct ui_setting {
 struct ui_options {
 	int w, h;
 	const struct ui_command *commands; /* ends with name = NULL; must outlive the ui */
-	const struct ui_setting *settings; /* likewise, or NULL */
+	const struct ui_setting *settings; /* ends and lives like `commands`; or NULL */
 	const char *history;               /* path of the history file, or NULL */
 	int ascii;                         /* 1: draw with ASCII only */
 	int color;                         /* 1: the terminal has colours */
@@ -106,7 +106,7 @@ enum ui_what {
 	UI_DELETE,
 	UI_UNDELETE, /* id: the session deleted last */
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
-	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar; 2 = all */
+	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar or side panel; 2 = all */
 	UI_MOUSE,    /* on: 1 = use the mouse; id: 1 = save `on` as the user's setting */
 	UI_THEME,    /* text: the theme's name */
 };
@@ -125,7 +125,7 @@ int ui_action(struct ui *, struct ui_action *out);
 
 /* UI_TEXT: part of the text of a growing file, see ui_text() */
 enum ui_role { UI_USER, UI_ASSISTANT, UI_NOTICE, UI_ERROR, UI_TEXT };
-void ui_clear(struct ui *); /* empty the transcript before another is posted */
+void ui_clear(struct ui *); /* empty the transcript before another one is posted */
 size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry; returns its index */
 /* append bytes to the last entry; a character may be split between two calls */
 void ui_piece(struct ui *, const char *bytes, size_t n);
@@ -148,14 +148,14 @@ struct ui_work {
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
-	int open; /* 1: this work need not end before a message: the message is sent at once, not queued */
+	int open; /* 1: a message that the user enters during this work is sent at once, not queued */
 };
 void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
 	const char *model, *session, *kv; /* session: "" = not started; NULL = private, not saved */
 	int32_t seen, kept, ctx;          /* tokens: in the sequence; in the cache; capacity of the cache */
-	/* evicted: tokens evicted in all layers and KV heads; thinned: in some of them */
+	/* evicted: tokens evicted in all layers and KV heads; thinned: tokens evicted in only some of them */
 	int32_t evicted, thinned;
 	double tps;                /* decode speed of the last or running answer; 0 = none yet */
 	uint64_t kv_bytes, memory; /* bytes; memory: of the process */
@@ -175,9 +175,9 @@ struct ui_document {
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
-/* Post the sources of an answer, numbered as in its text; at most UI_SOURCES. question: number of the answered
- * message; SIZE_MAX = the last question. F7 opens the next source, a click on "[1]" that source. share: the source's
- * share of the answer's attention, by which the documents pane shades it; < 0 = unknown. */
+/* Post the sources of an answer, numbered as in its text; at most UI_SOURCES. question: number of the answered message;
+ * SIZE_MAX = the last question. F7 opens the next source; a click on "[1]" opens source 1. share: the source's share of
+ * the answer's attention, by which the documents pane shades it; < 0 = unknown. */
 enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
 #define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
 struct ui_source {
@@ -209,7 +209,7 @@ void ui_unsent(const struct ui *, struct str *out);
 void ui_draft(struct ui *, const char *text, size_t n); /* replace the text of the input line */
 /* Show a text over the transcript until Esc. */
 void ui_open_text(struct ui *, const char *title, const char *text, size_t n);
-/* show "copied 34 bytes" in the status row for some seconds */
+/* show a message such as "copied 34 bytes" in the status row for some seconds */
 void ui_say(struct ui *, const char *text);
 
 /* Commands of the screen. The text is the command's argument. */
@@ -231,7 +231,7 @@ int ui_search(struct ui *, const char *words);
 /* Copy a message ("3"; "" = the last one), a code block ("code" = the last one, "code 2" = the one before) or all
  * messages ("all"). Requests UI_COPY. */
 int ui_copy(struct ui *, const char *what, struct err *);
-int ui_theme(struct ui *, const char *name, struct err *); /* "" = the next one */
+int ui_theme(struct ui *, const char *name, struct err *); /* name "": the next theme */
 void ui_raw(struct ui *, int on);                          /* on: 1 or 0; < 0: toggle */
 void ui_mouse(struct ui *, int on);                        /* on: 1 or 0; < 0: toggle */
 
@@ -243,11 +243,11 @@ struct ui_region {
 	const char *name;    /* "sinks", "prefix", "ring 1" */
 	int32_t fill, slots; /* tokens in the region; its capacity, 0 = no limit of its own */
 	int32_t stride;      /* one of `stride` tokens enters the region; 0 = all */
-	int32_t first, last; /* oldest and newest token in the region; -1 = empty */
+	int32_t first, last; /* index of the oldest and of the newest token in the region; -1 = empty */
 	float share;         /* share of attention mass now; < 0 = not observed */
 };
-/* One recent event of a token. It entered a ring (a queue of cache slots), moved on to the ring of older tokens,
- * or was evicted. mass: running average of the attention to it; 0 = not observed. */
+/* One recent event of a token: the token entered a ring (a queue of cache slots), moved on to the ring of older tokens,
+ * or was evicted. mass: running average of the attention to the token; 0 = not observed. */
 struct ui_flow {
 	enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what;
 	int ring;
@@ -342,7 +342,7 @@ const char *display_library(void); /* returns the version in use: "ncurses 6.4.2
 int display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* Restore the terminal's previous state. */
 void display_close(struct display *);
-void display_size(struct display *, int *w, int *h);      /* ask the terminal */
+void display_size(struct display *, int *w, int *h);      /* get the terminal's size */
 void display_show(struct display *, const struct grid *); /* write the changed cells */
 void display_repaint(struct display *);                   /* the next display_show() draws everything */
 void display_pause(struct display *);                     /* restore the terminal for Ctrl-Z and editors */

@@ -27,8 +27,8 @@ void ui_lay_out(struct ui *u)
 	l->hints = u->h >= HINTS_FROM ||
 	           (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;
-	/* Give the bar at least one row even before there are figures: they are computed only once the bar is
-	 * visible. */
+	/* Give the bar at least one row even before there are figures, because figures are computed only once the bar
+	 * is visible. */
 	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) &&
 	    left > TRANSCRIPT_LEAST)
 		l->bar = within(cache_pane_rows(u->panes[CACHE], u->w), 1, left - TRANSCRIPT_LEAST);

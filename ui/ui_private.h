@@ -41,13 +41,13 @@ enum {
 	TRANSCRIPT_LEAST = 3, /* rows that the bar and the queue leave for the transcript */
 	QUEUE_ROWS = 3,
 	QUEUE_MOST = 100,
-	SCREEN_MOST = 1000, /* most columns, and rows */
+	SCREEN_MOST = 1000, /* most columns, and most rows */
 };
 
 enum { DUSK = 2, PAPER = 3 }; /* numbers for theme_at(): for a dark background; for a light one */
 
 /* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. F6 (browse mode)
- * gives them to the transcript, the open pane or the cache panel (ON_PANEL); letters are then commands. */
+ * gives the keys to the transcript, the open pane or the cache panel (ON_PANEL); letters are then commands. */
 enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 
 /* A pending request to the application. */
@@ -148,7 +148,7 @@ struct ui {
 /* ui_requests.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
 int ui_working(const struct ui *); /* 1 if work runs or is about to begin */
-int ui_closed(const struct ui *);  /* 1 if work runs and messages wait for its end */
+int ui_closed(const struct ui *);  /* 1 if work runs that must end before the next message is sent */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ui_layout.c */
 void ui_lay_out(struct ui *);

@@ -212,7 +212,7 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
-/* A row of 80 columns has no room for the hints of F3 and F7: F3's is left out. */
+/* A row of 80 columns has room for the hint of F3 or of F7, but not for both: F3 has no hint. */
 static const struct hint on_line[] = {
 	{ "F1", "Help" },     { "^P", "Do" },    { "F2", "Cache" },
 	{ "F4", "Sessions" }, { "F5", "Docs" },  { "F6", "Browse" },

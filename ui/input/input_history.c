@@ -1,10 +1,10 @@
 /* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir
  * processes.
  *
- * The format is readline's with time stamps: a line "#SECONDS", then the lines of the entry. Only a line of '#'
- * and digits is a stamp, so that a text such as "#1 is done" is kept. Each entry is appended by one write(). A
- * file that is too long is cut when a program ends, by replacing it. Appending and cutting lock the file; the file
- * is opened again after waiting for the lock, because it may have been replaced. */
+ * The format is readline's with time stamps: a line "#SECONDS", then the lines of the entry. Only a line of '#' and
+ * digits is a stamp, so that a line of text such as "#1 is done" is not mistaken for one. Each entry is appended by one
+ * write(). A file that is too long is cut when a program ends, by replacing it. Appending and cutting lock the file;
+ * the file is opened again after waiting for the lock, because it may have been replaced. */
 #include "ui/input/input_private.h"
 #include "engine/base/utf8.h"
 

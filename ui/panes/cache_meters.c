@@ -18,7 +18,7 @@ int cache_observed(const struct cache_pane *p)
 	return 0;
 }
 
-/* Columns of a meter's fields beside the bar. */
+/* Widths, in columns, of a meter's fields beside the bar. */
 struct meter_form {
 	int name, stride, att, span, labels;
 };

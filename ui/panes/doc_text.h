@@ -39,7 +39,7 @@ struct doc_text {
 	struct head *head;
 	size_t n_head, cap_head;
 	struct chunk *chunk;
-	size_t n_chunk, cap_chunk; /* at least one */
+	size_t n_chunk, cap_chunk; /* n_chunk is at least 1 */
 	uint32_t n_line;
 	struct ui_span *span;
 	size_t n_span; /* span[]: byte ranges of the original, ascending: kept or evicted */

@@ -305,7 +305,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 	p->full = 0;
 	if (cache_none_draw(p, &a))
 		return;
-	/* Always show the panel's cost if there is room. */
+	/* If the panel is not tiny, reserve its last row for the cost of computing the figures. */
 	if (a.h >= 8) {
 		cost_draw(p, &a, a.h - 1);
 		a.h--;

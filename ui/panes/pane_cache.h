@@ -36,7 +36,7 @@ struct cache_pane {
 	 * fit */
 	int legend_seen, legend_more;
 	int legend_top; /* first visible line of the legend */
-	int layer;      /* picked layer */
+	int layer;      /* the picked layer, which the full form shows enlarged */
 	/* Column of the heat map under the cursor; -1 = the highest peak of the picked layer. A column stands for
 	 * c.per_col tokens. */
 	int at;

@@ -35,7 +35,7 @@ struct palette_pane {
 	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;
-	struct item **shown; /* [list.n] items that pass, best first */
+	struct item **shown; /* [list.n] items that pass the filter, best first */
 	struct list list;
 	struct palette_choice chosen;
 };

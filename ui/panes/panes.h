@@ -29,7 +29,7 @@ struct hint {
 
 /* State of a pane. */
 enum pane_state {
-	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, and typed text */
+	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, also typed text */
 	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next one */
 };
 

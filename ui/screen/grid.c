@@ -1,8 +1,8 @@
 /* ui/screen/grid.c - the screen as cells: writes text into cells, and dumps them as text.
  *
- * Always true for a grid, so that a row can be read from left to right: a cell of width 2 is followed by its right
- * half (width 0, code point 0, same style), and there are no other right halves. Every other cell has one code
- * point of width 1 and at most CLEAN_MARKS_MAX combining marks. char_width() knows every code point. */
+ * Always true for a grid, so that a row can be read from left to right: a cell of width 2 is followed by its right half
+ * (width 0, code point 0, same style), and there are no other right halves. Every other cell has one code point of
+ * width 1 and at most CLEAN_MARKS_MAX combining marks. char_width() gives the width of every code point. */
 #include "ui/screen/grid.h"
 #include "ui/text/text.h"
 
@@ -244,8 +244,8 @@ static void add_mark(struct cell *c, int32_t cp)
 	}
 }
 
-/* 1 if a mark, joiner or selector is drawn with the cell's character. U+FE0F is not, and a joiner only between letters
- * of scripts that join: terminals disagree about the width of other sequences. */
+/* 1 if a mark, joiner or selector is drawn with the cell's character. U+FE0F is never drawn, and a joiner only between
+ * letters of scripts that join, because terminals disagree about the width of other sequences. */
 static int mark_stays(const struct cell *c, int32_t cp)
 {
 	enum char_class class = char_class(cp);

@@ -5,7 +5,7 @@
 #include "ui/screen/grid.h"
 
 enum { LOOK_BOLD = 1, LOOK_FAINT = 2, LOOK_UNDER = 4, LOOK_REVERSE = 8, LOOK_ITALIC = 16 };
-/* Colours: -1: the terminal's default; 0-15: the user's palette; 16 and up: fixed colours of the 256. */
+/* Colours: -1: the terminal's default; 0-15: the user's palette; 16 and up: fixed colours of the 256-colour palette. */
 struct look {
 	int16_t fg, bg;
 	uint8_t attrs;

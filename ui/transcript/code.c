@@ -10,13 +10,14 @@
 #include <string.h>
 
 enum flag {
-	TRIPLE = 1,          /* three quotes begin a multi-line string */
-	BACKTICK = 2,        /* a backtick begins a multi-line string */
-	CASELESS = 4,        /* keywords in any case */
-	MARKUP = 8,          /* tags; the rest is text */
-	PREPROCESSOR = 16,   /* # at the start of a line */
-	LIFETIMES = 32,      /* ' begins a string only if it closes after one character ('a is a lifetime of Rust) */
-	SHELL = 64,          /* shell syntax: strings span lines, # begins a comment only after a blank, $names */
+	TRIPLE = 1,        /* three quotes begin a multi-line string */
+	BACKTICK = 2,      /* a backtick begins a multi-line string */
+	CASELESS = 4,      /* keywords in any case */
+	MARKUP = 8,        /* tags are coloured; the rest is text */
+	PREPROCESSOR = 16, /* # at the start of a line begins a directive */
+	LIFETIMES = 32,    /* ' begins a string only if it closes after one character ('a is a lifetime of Rust) */
+	/* shell syntax: strings span lines, # begins a comment only after a blank, $ begins a variable */
+	SHELL = 64,
 	LONG_BRACKETS = 128, /* [[ ... ]] */
 	DOUBLED = 256,       /* a quote inside a string is written twice; backslash has no meaning */
 	DIFF = 512,          /* diff: the first character colours the whole line */

@@ -52,7 +52,7 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 /* ---- markdown_pieces.c ---- */
 
 #define PARSER_FLAGS (MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_NOHTML)
-/* In the copy that md4c parses, these bytes replace characters that it must not interpret. The text itself never
+/* In the copy that md4c parses, these bytes replace characters that md4c must not interpret. The text itself never
  * contains them. */
 #define PATCH_COLON  '\x01'
 #define PATCH_STAR   '\x02'
@@ -68,8 +68,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, i
 int piece_is_hostile(const char *p, size_t n);
 /* The copy of a piece of Markdown that md4c parses. Colons after brackets are replaced, so that md4c finds no link
  * definitions; stars in products (2*3*4), so that it finds no emphasis there. Missing dashes are added below a table's
- * headings, so that md4c finds the table. Zeros follow the text, because md4c 0.4.8 reads beyond the end. The pointers
- * that md4c reports are checked before use. */
+ * headings, so that md4c finds the table. Zero bytes follow the text, because md4c 0.4.8 reads beyond its end. The
+ * pointers that md4c reports are checked before use. */
 struct piece {
 	char *p;
 	size_t n;

@@ -202,7 +202,7 @@ int piece_is_hostile(const char *p, size_t n)
 	return rows * most > 2 * n;
 }
 
-/* Return the number of dashes that a cell of a table's delimiter row lacks; -1 = the text is no such cell. md4c wants
+/* Return the number of dashes that a cell of a table's delimiter row lacks; -1 = the text is no such cell. md4c needs
  * three characters ("---"), GitHub's Markdown only one. */
 static int cell_lacks(const char *p, const char *end)
 {

@@ -20,7 +20,7 @@ enum {
 
 /* An open quote or list item. */
 struct level {
-	unsigned char quote, used, flat; /* used: its bullet was drawn; flat: no room to indent it */
+	unsigned char quote, used, flat; /* used: the bullet was drawn; flat: there is no room to indent the text */
 	unsigned char cols, n;
 	char bullet[24];
 };

@@ -157,7 +157,7 @@ static struct entry *next_part(struct transcript *t)
 	return e;
 }
 
-/* Track a line inside fenced code, or the closing fence. */
+/* Update *o by the next line: a line of fenced code, or the closing fence. */
 static void scan_code(struct open *o, const char *p, const char *end)
 {
 	unsigned style;
@@ -222,7 +222,7 @@ static void mark_line(struct entry *e)
 	e->line.clean = e->clean.n;
 	e->line.newlines = e->newlines;
 	e->line.state = e->state;
-	/* only fenced code is known to end before the next line has come */
+	/* fenced code is the only block whose end is known before the next line arrives */
 	e->line.behind_code = e->whole == e->clean.n;
 }
 

@@ -87,10 +87,10 @@ int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at tha
 void transcript_raw(struct transcript *, int raw);    /* show answers unformatted */
 int transcript_is_raw(const struct transcript *);
 
-/* Search for words and mark the matches; case matters if the pattern has capitals. step: 1 or -1 = go to the next or
- * previous match, and continue at the other end; 0 = the user is still typing: stay at the current match if it still
- * matches. Returns the number of matches; *at: the number of the current one, from 1. */
-size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at); /* NULL: remove the marks */
+/* Search for words and mark the matches; case matters if the pattern has capitals. pattern NULL: remove the marks.
+ * step: 1 or -1 = go to the next or previous match, and continue at the other end; 0 = the user is still typing: stay at
+ * the current match if it still matches. Returns the number of matches; *at: the number of the current one, from 1. */
+size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at);
 
 /* Append text for the clipboard: as it was received, without control characters other than newline and tab. Returns 1;
  * 0 = there is no such text. */

@@ -55,14 +55,14 @@ struct entry {
 		int behind_code; /* 1 = fenced code ends right before the line */
 	} line;
 
-	/* Lines of the first laid_n bytes. They are out of date if `laid` is not the transcript's stamp, which
-	 * changes with the width; 0 = none. */
+	/* Lines of the first laid_n bytes. The lines are out of date if `laid` differs from transcript.stamp, which
+	 * changes with the width. laid 0: there are no lines. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Number of rows, kept when the lines are freed. Out of date if `counted` is not the transcript's stamp,
-	 * which changes with the width. */
+	/* Number of rows, kept when the lines are freed. The number is out of date if `counted` differs from
+	 * transcript.stamp, which changes with the width. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
