@@ -1,5 +1,5 @@
-/* tests/app/play.c - scripts of keys, played to the whole program behind a screen of cells: play.h lists the commands
- * of a script. */
+/* tests/app/play.c - plays scripts of keys to the whole program, which draws on a grid of cells instead of a terminal.
+ * play.h lists the commands of a script. */
 #include "tests/app/play.h"
 
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* tests/app/play.h - scripts of keys, played to the whole program behind a screen of cells.
+/* tests/app/play.h - plays scripts of keys to the whole program, which draws on a grid of cells instead of a terminal.
  *
  * A script:
  *     args WORDS                options of the program
- * size 80x24 also later: the terminal is resized; without this command the size is the test's, or 80x24
+ *     size 80x24                size of the screen (default: the test's, or 80x24); later in a script: resize the terminal
  *     type TEXT                 as typed; \n \t \e \\ as in C
  *     key NAME ...              Enter Tab Esc Up Down Left Right Home End PageUp PageDown Backspace Delete F1 .. F12 C-x M-x Space
  *     paste TEXT                bracketed
  *     wait                      until nothing runs
- *     pass SECONDS              let time go by
+ *     pass SECONDS              handle events for so many seconds
  *     screen NAME               the test looks at the screen now */
 #ifndef WEIR_TEST_PLAY_H
 #define WEIR_TEST_PLAY_H
@@ -27,7 +27,7 @@ struct play {
 	void (*screen)(struct play *, const char *name); /* called for the command `screen` */
 	struct str got;                                  /* for the test's own use; the caller frees it */
 	const char *path;
-	int line; /* of the script */
+	int line; /* current line of the script */
 };
 
 /* Play a script from its first line to its last. args: options before those of the script, NULL-terminated. cpu: level

@@ -563,7 +563,8 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 					do_line(&s, "/undo");
 					undo_forget(&s.c.conv);
 				}
-				state_of(&s, &before); /* it was prefilled */
+				/* the removed document was prefilled, which has changed the cache */
+				state_of(&s, &before);
 				continue;
 			}
 			refused++;

@@ -58,8 +58,9 @@ TEST(chains_count_to_the_first_mistake)
 
 	CHECK(score_chain(&keys, "red-dog, dog-sun, sun-oak, oak-red", 4) == 1);
 	CHECK(score_chain(&keys, "Red-Dog\n2. dog-sun", 4) == 0.5);
-	CHECK(score_chain(&keys, "red-dog, sun-oak, oak-red", 4) == 0.25); /* does not follow */
-	CHECK(score_chain(&keys, "red-dog, dog-oak", 4) == 0.25);          /* not listed */
+	/* the second key does not begin with "dog" */
+	CHECK(score_chain(&keys, "red-dog, sun-oak, oak-red", 4) == 0.25);
+	CHECK(score_chain(&keys, "red-dog, dog-oak", 4) == 0.25); /* the second key is not in the list */
 	CHECK(score_chain(&keys, "red dog", 4) == 0);
 	CHECK(score_chain(&keys, "the keys: sun-oak, oak-red, red-dog, dog-sun, sun-oak, oak-red", 4) == 1);
 	CHECK(score_chain(&keys, "", 4) == 0);
@@ -980,8 +981,8 @@ TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 	engine_close(engine);
 }
 
-/* Selections by the attention of earlier tokens recover less mass than the oracle; selecting all entries recovers all
- * mass. */
+/* Selections by the attention of earlier tokens recover less mass than the oracle, which selects the entries with the
+ * most mass. Selecting all entries recovers all mass. */
 TEST(guesses_stand_below_the_oracle)
 {
 	static const char *const watch[] = { "sift:k=32,split=even", "recycled:k=32", "sift:k=512" };
@@ -1029,7 +1030,7 @@ TEST(guesses_stand_below_the_oracle)
 /* Return how many entries a policy reads on average in a sequence of 1,000 tokens under the setting `value`. */
 static double reads(int kind, double value)
 {
-	/* the share of steps and layers that read everything */
+	/* [kind] the share of steps and layers that read all entries */
 	static const double whole[] = { 0, 0.1, 2.0 / 30, 0.4 };
 
 	if (kind == 4)

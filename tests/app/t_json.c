@@ -1,4 +1,4 @@
-/* tests/app/t_json.c - the JSON writer of app/term, and that its reader understands it. */
+/* tests/app/t_json.c - the JSON writer of engine/base: the JSON parser must read what it writes. */
 #include "engine/base/json.h"
 #include "tests/lib/test.h"
 

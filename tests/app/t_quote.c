@@ -1,5 +1,5 @@
-/* tests/app/t_quote.c - the text of documents that is sent with a question (app/retrieval/quote.c, documents.c;
- * tests/lib/scene.h). */
+/* tests/app/t_quote.c - the text of documents that is sent with a question (app/retrieval/quote.c,
+ * app/conversation/documents.c; tests/lib/scene.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

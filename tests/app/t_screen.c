@@ -1,7 +1,7 @@
-/* tests/app/t_screen.c - the whole program behind a screen of cells: plays scripts of keys (tests/screens/NAME.keys,
- * see play.h) and compares the screens with the expected ones (NAME.screen: "=== NAME" and the screen, for each `screen
- * NAME` of the script). WEIR_SCREENS=write writes the current screens as the expected ones: look at them before you
- * commit them. */
+/* tests/app/t_screen.c - the whole program, drawing on a grid of cells instead of a terminal: plays scripts of keys
+ * (tests/screens/NAME.keys, see play.h) and compares the screens with the expected ones (NAME.screen: "=== NAME" and
+ * the screen, for each `screen NAME` of the script). WEIR_SCREENS=write writes the current screens as the expected
+ * ones: look at them before you commit them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -307,7 +307,7 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	CHECK_INT(found, 1);
 	CHECK(!strncmp(quoted(&k, "What are the main findings?", &found), "mills.txt: Mills grind slowly.", 30));
 	CHECK_INT(found, 1);
-	/* The same after another turn. */
+	/* The same question after another turn. */
 	conversation_message(&k.c.conv, ROLE_USER, "Who thanks the miller?", 22, NULL, 0);
 	conversation_message(&k.c.conv, ROLE_ASSISTANT, "The authors.", 12, NULL, 0);
 	CHECK(!strncmp(quoted(&k, "Who wrote it?", NULL), "mills.txt: On Mills", 19));
@@ -317,8 +317,8 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	chat_close(&k.c, &k.o);
 }
 
-/* The question what a text is about gets its abstract or its first paragraph of prose, whatever precedes it, and the
- * title. */
+/* The question what a text is about gets the title, and the abstract or the first paragraph of prose, whatever precedes
+ * that. */
 TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 {
 #define PROSE                                                                                                          \
@@ -458,7 +458,8 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	(void)c, (void)verb, (void)done, (void)total;
 }
 
-/* A front end with a queue of jobs does not let a question wait: it is searched by words, the encoding goes on later. */
+/* With a front end that has a queue of jobs, a question does not wait for the encoder: the documents are searched by
+ * words, and the encoding continues later. */
 TEST(encoding_that_takes_long_does_not_delay_a_question)
 {
 	static const struct front front = { .yield = on_yield, .notice = on_notice, .progress = on_progress };
@@ -516,7 +517,8 @@ static void talk_close_with_reader(struct talk *k, char *folder, struct str *enc
 	free(folder);
 }
 
-/* Check that the best source's answer has the text `want`, which is within its quote; want NULL: that nothing is found. */
+/* Check that the answer marked in the best source contains `want`, and that the source's quote contains the answer.
+ * want NULL: check that nothing is found. */
 static void check_answer(struct talk *k, const char *question, const char *want)
 {
 	struct sources s;

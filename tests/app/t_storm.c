@@ -22,7 +22,7 @@
 #define MODEL    "tests/vectors/models/llama-block32.gguf"
 #define WATCHDOG 240.0 /* seconds; long, because the machine may be busy */
 
-/* Suppress leak reports about readline, see t_ui.c. */
+/* Suppress leak reports about readline, see tests/lib/screen_alone.h. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -51,7 +51,7 @@ static int times(int n)
 struct seen {
 	int steps, busy, keys, sizes, lives, pictures, complaints;
 	double longest;     /* longest step of the event loop, in seconds */
-	uint64_t sequences; /* that came out */
+	uint64_t sequences; /* control sequences that the program has written */
 	char doing[200];
 };
 
@@ -59,7 +59,7 @@ struct storm {
 	struct seen *seen;
 	uint64_t seed, rng;
 	int on_pty, keys, sizes; /* keys, sizes: how many to send */
-	int failed;              /* checks so far */
+	int failed;              /* number of failed checks so far */
 	char home[64], model[PATH_MAX];
 	struct options o;
 	struct chat c;
@@ -629,7 +629,7 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 	}
 	while (waitpid(child, &status, WNOHANG | WUNTRACED) == 0 || WIFSTOPPED(status)) {
 		if (WIFSTOPPED(status))
-			kill(child, SIGCONT); /* somebody typed fg */
+			kill(child, SIGCONT); /* continue the process, as if somebody typed fg */
 		status = 0;
 		if (seen->steps != steps) {
 			steps = seen->steps;

@@ -717,7 +717,7 @@ TEST(what_a_file_holds)
 	str_free(&want);
 }
 
-/* Files of other formats give the text of doc_read(), in pieces of whole characters, then the end. */
+/* A file of another format gives the text of doc_read() in pieces of whole characters, and then SOURCE_END. */
 TEST(documents_of_other_formats)
 {
 	static const char *const files[] = { "page.html",    "text.gz",    "body.docx",
@@ -821,7 +821,8 @@ TEST(a_pipe_that_waits)
 	CHECK_STR(out.p, "one line\n");
 	text_source_place(s, &place);
 	CHECK_INT(place.total, 0);
-	/* A silent pipe returns a line before it has ended, but no state of a progress line. */
+	/* While a pipe is silent, a line is returned before it has ended. A progress line is held back, because later
+	 * text may overwrite it. */
 	CHECK(write(w, "a part\n40%\r", 11) == 11);
 	while (text_source_next(s, 10, &out, &e) == SOURCE_TEXT)
 		;

@@ -1,5 +1,5 @@
-/* tests/app/t_summarize.c - summaries of texts of any length: cutting, joining, stopping and going on
- * (app/conversation), and the command (app/chat). */
+/* tests/app/t_summarize.c - summaries of texts of any length: cutting, joining, stopping and resuming (app/summary),
+ * and the command (app/chat). */
 #include "app/chat/chat_private.h"
 #include "tests/lib/scene.h"
 #include "tests/lib/tiny.h"

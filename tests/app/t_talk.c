@@ -359,8 +359,8 @@ static int64_t tokenized_by(struct scene *s, const char *line)
 TEST(a_question_tokenizes_only_itself)
 {
 	static const char question[] = "a question of some words";
-	/* around: bytes that the template adds. searched: bytes that reranking tokenizes, the found passages, each with
-	 * the question. */
+	/* around: bytes that the template adds. searched: bytes that reranking tokenizes: each found passage together
+	 * with the question. */
 	static const int64_t around = 110;
 	int64_t searched;
 	struct scene s;
@@ -514,8 +514,8 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 	}
 }
 
-/* gpt-oss writes its answers in channels, which its template refuses in earlier messages: they are rendered without.
- * With reasoning off, the prompt ends with the beginning of the answer's channel. */
+/* gpt-oss writes its answers in channels, which its template refuses in earlier messages, so earlier answers are
+ * rendered without channels. With reasoning off, the prompt ends with the beginning of the answer's channel. */
 TEST(answers_with_channels)
 {
 	static const char thought[] =

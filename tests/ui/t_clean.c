@@ -71,7 +71,7 @@ static int allowed(int32_t cp)
 	return cp >= 0 && (cp & 0xfffe) != 0xfffe && !in_ranges(cp, bad, LEN(bad));
 }
 
-/* Characters that a joiner may stand between, by block: emoji, or scripts that join. */
+/* 1 if the character is in a block of a script that joins letters: a joiner may stand beside such a character. */
 static int joins(int32_t cp)
 {
 	static const int32_t blocks[][2] = {
@@ -90,7 +90,7 @@ static int is_emoji(int32_t cp)
 	       (cp >= 0x1f000 && cp <= 0x1faff);
 }
 
-/* Returns NULL if out is clean text, or what is wrong with it. */
+/* Return NULL if s[0 .. n) is clean text, else what is wrong with it. */
 static const char *fault(const char *s, size_t n, unsigned flags)
 {
 	int32_t cp, before = '\n', base = '\n', next;
@@ -129,7 +129,7 @@ static const char *fault(const char *s, size_t n, unsigned flags)
 		zero = char_width(cp) ? 0 : zero + 1;
 		if (before == '\n' && zero)
 			return "mark at a line start";
-		/* at most four marks, a joiner before each, a selector */
+		/* at most four marks, each with a joiner before it, and one selector */
 		if (zero > 9)
 			return "too many marks";
 		before = cp;
@@ -300,10 +300,12 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 			if (joiner_for != SIZE_MAX && joiner_for > i)
 				break;
 			if (k == CH_VS16 ? w.kind == K_KEY : w.kind == K_JOIN || (cp == 0x200d && w.kind >= K_EMOJI))
-				joiner_for = t.n; /* held back, perhaps without use: further joiners are hidden, too */
+				/* this joiner is held back, so further joiners are treated as invisible even if nothing
+				 * is joined */
+				joiner_for = t.n;
 			else
 				break;
-			/* find the neighbour */
+			/* find the next character that is not dropped */
 			for (j = i + 1; j < t.n && slow_dropped(&w, t.p[j]); j++)
 				;
 			if (j == t.n || t.p[j] < 0)
@@ -638,7 +640,7 @@ static void attack(const char *s, size_t n)
 	check_input(s, n, 0, -1);
 	check_input(s, n, CLEAN_LINE, -1);
 	check_input(s, n, CLEAN_SHOW, -1);
-	/* the same in the middle of good text */
+	/* the same string in the middle of good text */
 	str_clear(&padded);
 	str_adds(&padded, "before ");
 	str_add(&padded, s, n);
@@ -748,7 +750,7 @@ TEST(long_lines)
 		str_free(&a);
 		str_free(&b);
 	}
-	/* lengths around the limit, with characters that attach to the last one */
+	/* lines around the greatest length, followed by characters that attach to the last character */
 	for (size_t head = CLEAN_LINE_MAX - 90; head < CLEAN_LINE_MAX + 4; head++) {
 		static const char tail[] =
 			"\xf0\x9f\x91\xa9\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x91\xa7\xcc\x81\xcc\x81\xcc\x81\xcc\x81"

@@ -70,7 +70,8 @@ TEST(themes)
 				struct look look = theme_look(theme, style, (uint8_t)(style * 7), colours);
 				CHECK(look.fg >= -1 && look.bg >= -1 && look.fg < (colours ? colours : 1) &&
 				      look.bg < (colours ? colours : 1));
-				/* All styles except heat use the user's palette. */
+				/* All styles except heat use the user's palette, except that themes with fixed colours
+				 * use those where there are 256. */
 				if (style < ST_HEAT && (!fixed || colours < 256))
 					CHECK(look.fg < 8);
 				else if (style < ST_HEAT)
@@ -140,7 +141,7 @@ static void try_terminal(const char *term, const char *entry)
 	display_show(s.d, &s.g); /* nothing has changed, so no frame is sent */
 	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
-	/* this asks terminfo, too: an unknown terminal counts as an xterm */
+	/* display_usable() also reads terminfo entries; an unknown terminal counts as an xterm */
 	CHECK(display_usable("vt100") && !display_usable("dumb") && display_usable("no-such-terminal"));
 	for (int i = 0; i < times(60); i++) {
 		random_change(&s.g, 1 + (int)(test_rand() % 40));
@@ -183,7 +184,7 @@ TEST(looks)
 	}
 	show_close(&s);
 
-	/* Without the option no colours are used. */
+	/* Without the option `color` no colours are used. */
 	show_open(&s, "xterm-256color", "xterm-256color", 60, 12, 0);
 	for (int i = 0; i < 10; i++) {
 		random_change(&s.g, 60);
@@ -247,7 +248,7 @@ TEST(all_code_points)
 	}
 }
 
-/* Random cells, as no view should write them. */
+/* Cells with random contents, such as no view should write. */
 TEST(hostile_cells)
 {
 	struct show s;
@@ -495,7 +496,7 @@ TEST(copying)
 			str_adds(&s.vt.clipboard, "");
 			p = s.vt.clipboard.p;
 			CHECK(!strchr(p, '?'));
-			if (i == 1) { /* in screen: cut into parts, each in a string of its own */
+			if (i == 1) { /* in GNU screen: the text is cut into parts, each in a separate control string */
 				CHECK(!strncmp(p, "\33P", 2));
 				for (size_t b = 2; b < s.vt.clipboard.n; b++) {
 					if (b + 4 <= s.vt.clipboard.n && !memcmp(p + b, "\33\\\33P", 4))

@@ -52,7 +52,7 @@ static void closed(void)
 	show_close(&s);
 }
 
-/* Draw the screen on the terminal and check that it shows exactly that. */
+/* Draw the screen on the terminal, and check that the terminal shows exactly the drawn cells. */
 static void shown(const struct str *what)
 {
 	const struct grid *g = ui_draw(u, now);
@@ -125,8 +125,8 @@ static void at_rest(void)
 
 /* ---- doors ---- */
 
-/* Through the transcript: every role, pieces cut at every byte, the status row and its messages, the queue, the
- * draft. */
+/* Pass the string through the transcript (in every role, and in two pieces cut at every byte), the status row, the
+ * queue and the draft. */
 static void through_transcript(const struct str *a, int cuts)
 {
 	struct ui_status st = { .model = a->p,
@@ -150,7 +150,7 @@ static void through_transcript(const struct str *a, int cuts)
 		ui_piece(u, "<", 1);
 		ui_piece(u, a->p, cut);
 		if (cut % 4 == 3)
-			ui_draw(u, now); /* with the first part only */
+			ui_draw(u, now); /* draw while only the first part is there */
 		ui_piece(u, a->p + cut, a->n - cut);
 		ui_piece(u, ">", 1);
 	}
@@ -170,7 +170,7 @@ static void through_transcript(const struct str *a, int cuts)
 	at_rest();
 	ui_draft(u, a->p, a->n);
 	shown(a);
-	/* Typed as keys, whatever they do. */
+	/* Feed the bytes as keys, whatever the keys do. */
 	for (size_t i = 0; i < a->n; i++)
 		keys(a->p + i, 1);
 	shown(a);
@@ -226,7 +226,7 @@ static void through_sessions(const struct str *a)
 	key("\t");
 	ui_preview(u, 1, a->p, a->n);
 	shown(a);
-	key("\022"); /* rename: an input field with its name */
+	key("\022"); /* rename: a field with the session's name */
 	shown(a);
 	paste(a);
 	shown(a);
@@ -237,7 +237,7 @@ static void through_sessions(const struct str *a)
 	paste(a);
 	shown(a);
 	at_rest();
-	/* The popup of offers shows names, too. */
+	/* The popup of completions shows names, too. */
 	ui_feed(u, "/switch ", 8, now += 0.1);
 	key("\t");
 	shown(a);
@@ -293,7 +293,8 @@ static void through_cache(const struct str *a)
 	at_rest();
 }
 
-/* Through the transcript in pieces, and through one other input or all of them. */
+/* Pass the string through the transcript in pieces, and through one of the other inputs; with WEIR_SOAK through all of
+ * them. */
 static void through_doors(const struct str *a, size_t which)
 {
 	static void (*const door[])(const struct str *) = { through_searches, through_sessions, through_documents,

@@ -164,7 +164,7 @@ TEST(marks_and_joiners)
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "e\u0301漢\u0301x"), 4);
 	CHECK_STR(dump(&g, 0), "e\u0301漢\u0301x\n");
 	CHECK_INT(g.cell[0].mark[0], 0x301);
-	/* At most four marks. A mark at the beginning of a text goes to the cell before it. */
+	/* At most four marks. A mark at the beginning of a text is added to the cell before the text. */
 	grid_clear(&g);
 	text_at(a, 0, 0, ST_TEXT, "a\u0300\u0301\u0302\u0303\u0304z");
 	CHECK_STR(dump(&g, 0), "a\u0300\u0301\u0302\u0303z\n");
@@ -175,8 +175,8 @@ TEST(marks_and_joiners)
 	CHECK_INT(text_at(a, 2, 0, ST_TEXT, "\u0301"), 2);
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "\u0302"), 0);
 	CHECK_STR(dump(&g, 0), "漢\u0301c\n");
-	/* No mark goes to a cell of another area or replaces one that was cut off, but the last visible cell keeps its
-	 * own. */
+	/* A mark is not added to a cell outside the area. The marks of a character that is cut off are dropped; the
+	 * last visible cell keeps its marks. */
 	grid_clear(&g);
 	text_at(a, 0, 0, ST_TEXT, "abcdefg");
 	text_at(part, 0, 0, ST_TEXT, "\u0301x");
@@ -230,7 +230,7 @@ TEST(styles)
 	          "Title 漢x\nHHHHH AAA\n\n ok  ▀\nuUUuuBuuuuuu\n"
 	          "H = heading\nA = code+reverse\nu = status\nU = status strong\nB = heat 3 on heat 7\ncursor 4,1\n");
 	CHECK_STR(dump(&g, 0), "Title 漢x\n\n ok  ▀\n");
-	/* Both halves have the same style. */
+	/* Both halves of a wide character have the same style. */
 	area_restyle(&a, 6, 0, 1, ST_ERROR);
 	CHECK_INT(g.cell[7].style, ST_ERROR);
 	area_restyle(&a, 7, 0, 1, ST_LINK);

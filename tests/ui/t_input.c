@@ -237,7 +237,7 @@ TEST(long_pastes_collapse)
 	CHECK_INT(line_x, 34);
 	type("\033[D\033[D\033[D\033[D\033[D\033[D\033[D");
 	screen(60, 5);
-	CHECK_INT(line_x, 11); /* before it, in one step */
+	CHECK_INT(line_x, 11); /* the cursor moves before the paste in one step */
 	type("\033[C");
 	screen(60, 5);
 	CHECK_INT(line_x, 28);
@@ -392,7 +392,7 @@ TEST(up_and_down_in_a_draft)
 	CHECK_STR(line_text(), "first lixne\n2\nthe third");
 	screen(20, 9);
 	CHECK_CURSOR(11, 2);
-	/* Home and End: of the line, then of the draft. */
+	/* Home and End go to the ends of the line, and at an end of the line to that of the draft. */
 	type("\033[A\033[H");
 	screen(20, 9);
 	CHECK_CURSOR(2, 1);
@@ -433,7 +433,7 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "two\nlines");
 	screen(20, 9);
 	CHECK_CURSOR(7, 1);
-	type("\033[A"); /* first within the entry */
+	type("\033[A"); /* Up first moves within the entry */
 	CHECK_STR(line_text(), "two\nlines");
 	screen(20, 9);
 	CHECK_CURSOR(5, 0);
@@ -466,7 +466,7 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "p2");
 	type("!\033[A");
 	CHECK_STR(line_text(), "p1");
-	/* readline's key that sends an entry and goes to the next one, or with a count of 2 to the second. */
+	/* Ctrl-O sends an entry and goes to the next entry; with a count of 2 it goes two entries further. */
 	type("\017");
 	CHECK_STR(taken(), "p1");
 	CHECK_STR(line_text(), "p2");
@@ -685,7 +685,7 @@ TEST(history_file_stays_short)
 	remove_dir();
 }
 
-/* Several processes append to the file and shorten it when they end: no message of the last hour is lost. */
+/* Several processes append to the file and cut it at the same time: no new entry is lost. */
 TEST(history_of_several)
 {
 	enum { WEIRS = 4, ENTRIES = 60 };

@@ -196,7 +196,8 @@ TEST(what_means_nothing_is_never_text)
 		{ "\33[1;\3", "? C-c" }, { "\33[1\33[A", "? Up" }, { "\33[\r", "? Enter" }, { "\33[M\33[A", "? Up" }, { "\33[[\3", "? C-c" }, { "\33O\3", "M-O C-c" },
 		{ "\33O5\r", "? Enter" }, { "\33[12\xc3\xa9", "? \xc3\xa9" },
 		{ "\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0A", "?" },
-		/* rxvt's "$" at the limit of length: the sequence ends at the same byte, cut or whole. */
+		/* rxvt's "$" at the limit of length: the sequence ends at the same byte, whether it arrives in parts or
+		 * whole. */
 		{ "\33[00000000000000000000000000000000000000000000000000000000000001$P", "?" },
 		{ "\33\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0A", "Esc ?" },
 		{ "\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0\33[A", "? Up" },
@@ -291,19 +292,19 @@ TEST(unmarked_pastes)
 	CHECK_STR(out.p, "paste(first line of some text\nsecond line\nthird\nfourth\n)");
 	CHECK(keys_wake(&k) == 0);
 
-	/* A key after it does not belong to it. */
+	/* A key after the paste does not belong to the paste. */
 	str_clear(&out);
 	keys_feed(&k, text, sizeof text - 1, 2, describe, &out);
 	keys_feed(&k, "\33[A", 3, 2.01, describe, &out);
 	CHECK_STR(out.p, "paste(first line of some text\nsecond line\nthird\n) Up");
 
-	/* Nor does one that comes later, even without a keys_tick() between. */
+	/* Nor does a key that comes later, even without a keys_tick() in between. */
 	str_clear(&out);
 	keys_feed(&k, text, sizeof text - 1, 3, describe, &out);
 	keys_feed(&k, "x", 1, 4, describe, &out);
 	CHECK_STR(out.p, "paste(first line of some text\nsecond line\nthird\n) x");
 
-	/* Few bytes, one line with Enter, or text with keys count as typed. */
+	/* Few bytes, a single line with Enter, or text between keys count as typed. */
 	str_clear(&out);
 	keys_feed(&k, "ab\rcd\r", 6, 5, describe, &out);
 	CHECK_STR(out.p, "a b Enter c d Enter");
@@ -368,7 +369,7 @@ TEST(escape_waits)
 	keys_feed(&k, "x", 1, 12.5, describe, &out);
 	CHECK_STR(out.p, "Esc x");
 
-	/* Longer beginnings wait longer, because their rest must not become text. */
+	/* A longer incomplete sequence is kept for a longer time, because its rest must not become text. */
 	str_clear(&out);
 	keys_feed(&k, "\33[1;", 4, 13, describe, &out);
 	keys_feed(&k, "5A", 2, 13.2, describe, &out);
@@ -484,8 +485,8 @@ TEST(random_sequences_are_no_text)
 				str_add(&in, &"<=>?"[test_rand() % 4], 1);
 			while (n--)
 				str_add(&in, &"0123456789;:;"[test_rand() % 13], 1);
-			/* Not the ends of sequences that begin a paste, stand for a character, or have more bytes after
-			 * them. */
+			/* Leave out the final bytes of sequences that begin a paste, stand for a character, or have
+			 * more bytes after them. */
 			char final = (char)('@' + test_rand() % 63);
 			while (final == 'u' || final == '~' || final == 'M' || final == '[')
 				final = (char)('@' + test_rand() % 63);

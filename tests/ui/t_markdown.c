@@ -923,7 +923,7 @@ TEST(hostile_sizes)
 		}
 		lines_free(&l);
 	}
-	/* rows of one cell in a table of many */
+	/* rows of one cell in a table of many columns */
 	str_clear(&text);
 	for (int tables = 0; tables < 200; tables++) {
 		for (int i = 0; i < 31; i++)
@@ -947,7 +947,7 @@ TEST(hostile_sizes)
 	str_free(&clean);
 }
 
-/* Adding a letter to a long answer takes the time of its last block. */
+/* Adding a letter to a long answer lays out only the answer's last block. */
 TEST(growing_is_cheap)
 {
 	struct str text = { 0 };

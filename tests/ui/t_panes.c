@@ -302,7 +302,7 @@ TEST(sessions_actions)
 	pane_free(p);
 }
 
-/* For a session that another process has open Enter asks first. */
+/* If another process has a session open, Enter first asks what to do. */
 TEST(sessions_that_others_write)
 {
 	struct pane *p = sessions_sample(0);
@@ -421,7 +421,7 @@ TEST(sessions_undo_of_a_deletion)
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("filter au");
 	PRESS(K_ESC);
-	/* When the time for restoring is over. */
+	/* When the time for restoring is over, Ctrl-U restores nothing. */
 	press(p, control('d'), &act);
 	type(p, "y", &act);
 	sessions_draw(p, 20, 6);
@@ -640,7 +640,7 @@ TEST(docs_goto)
 	CHECK_INT(docs_type(p, "j"), PANE_NOT_MINE);
 	CHECK_INT(docs_type(p, "q"), PANE_CLOSE);
 	pane_free(p);
-	/* Pages; nothing after the last form feed is not a page. */
+	/* Pages. If nothing follows the last form feed, no page begins there. */
 	p = docs_sample(0);
 	docs_draw(p, 80, 6);
 	docs_type(p, "]");

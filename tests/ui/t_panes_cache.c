@@ -84,7 +84,7 @@ TEST(cache_screens_ascii)
 	str_free(&s);
 }
 
-/* Under `full` nothing is observed and nothing is evicted, and the screen says so. */
+/* With the policy `full` no attention is observed and nothing is evicted, and the screen says so. */
 TEST(cache_not_observed)
 {
 	struct pane *p = pane_new(&cache_pane, 0);
@@ -141,7 +141,7 @@ TEST(cache_not_observed)
 	cache_pane_draw_side(p, &a);
 	CHECK_SAYS("looks at   all of it");
 	CHECK_SAYS("remembers  all 5,410 tokens");
-	/* Observed, but nothing seen yet. */
+	/* Attention is observed, but all values are still 0. */
 	c.heat_is = HEAT_MASS;
 	memset(heat, 0, sizeof heat);
 	c.heat = heat;
@@ -216,7 +216,7 @@ TEST(cache_keys)
 	cache_pane_layer(p, 12);
 	pane_draw(p, &a);
 	CHECK_SAYS("L12 peaks");
-	/* 40 + 12 * 5; the cursor begins at the highest peak */
+	/* the highest peak of the sample's layer 12 is column 40 + 12 * 5 = 100: the cursor begins there */
 	CHECK_SAYS("7,200-7,271  words of column 99^J words of column 100");
 	k = (struct key){ .code = K_RIGHT };
 	pane_press(p, &k, NULL);

@@ -167,7 +167,7 @@ TEST(hostile_documents)
 
 /* ---- random keys, sizes and data ---- */
 
-/* Fill out with hostile pieces of text: at most n bytes, no NUL. */
+/* Fill `out` with hostile pieces of text: at most n bytes, no NUL. */
 static void hostile(char *out, size_t n)
 {
 	/* clang-format off */

@@ -119,7 +119,7 @@ TEST(follows_until_scrolled)
 {
 	struct transcript *t = conversation(3);
 
-	/* 3 x (1 + 1 + 4) + 5 empty rows between = 17 + 3 */
+	/* 20 rows: three questions of one row, three answers of four, and five empty rows between them */
 	CHECK_STR(drawn(t, 20, 4, 0), "a3.1\na3.2\na3.3\na3.4\n");
 	CHECK_INT(transcript_below(t), 0);
 	CHECK_INT(transcript_place(t), 0);
@@ -154,7 +154,7 @@ TEST(follows_until_scrolled)
 	transcript_page(t, 100);
 	CHECK_INT(transcript_below(t), 0);
 	CHECK_INT(transcript_place(t), 0);
-	/* All of it fits: there is nothing to scroll. */
+	/* The whole transcript fits on the screen: there is nothing to scroll. */
 	drawn(t, 20, 40, 0);
 	transcript_scroll(t, -3);
 	CHECK_INT(transcript_place(t), 0);
@@ -332,7 +332,7 @@ TEST(search_over_parts)
 	          "one two three\nnnnnnnnnAAAAA\nfour five\nAAAAnnnnn\n\nn = notice\nA = match+bold\n");
 	CHECK_INT(transcript_search(t, "three", 1, &at), 1);
 	CHECK_INT(transcript_search(t, "four", 1, &at), 1);
-	/* A match cannot begin within the end of another one. */
+	/* Matches do not overlap: the search continues after the end of a match. */
 	add(t, UI_NOTICE, "-----------xx\nx xx\nx");
 	CHECK_INT(transcript_search(t, "xx x", 1, &at), 2);
 	/* no match across two texts */
@@ -425,7 +425,8 @@ TEST(search_moves)
 	drawn(t, 20, 6, 0);
 	transcript_search(t, ".3", 1, &at);
 	CHECK_INT(at, 5);
-	/* while the pattern is typed, the match is kept, or an earlier one is taken */
+	/* while the pattern is typed, the search stays at its match, or goes to an earlier one if the new pattern does
+	 * not match there */
 	transcript_search(t, "a5.3", 0, &at);
 	CHECK_INT(at, 1);
 	transcript_search(t, "a1", 0, &at);
@@ -500,7 +501,8 @@ TEST(underlines)
 	transcript_free(t);
 }
 
-/* Before each row is a bar in the colour of the part of the cache that holds it, or a dot if it is evicted. */
+/* Before each row is a bar in the colour of the cache region that has the row's first word, or a dot if that word is
+ * evicted. */
 TEST(gutter)
 {
 	struct transcript *t = transcript_new();
@@ -516,7 +518,7 @@ TEST(gutter)
 	transcript_free(t);
 }
 
-/* Entries of a text that is read have positions in it: lens and heat are given by bytes of the text. */
+/* The entries of a growing text have offsets in that text, by which lens and heat are assigned to them. */
 TEST(a_text_that_is_read)
 {
 	struct transcript *t = transcript_new();
@@ -533,7 +535,7 @@ TEST(a_text_that_is_read)
 	CHECK_STR(
 		drawn(t, 40, 5, 1),
 		"before\nnnnnnn\n\nOne two.\ngggggggg\n\nThree four. Five.\nAAAAA777777\nn = notice\ng = evicted\nA = heat 7+faint\n7 = heat 7\n");
-	/* A question between two parts of the text, which then stops being a message. */
+	/* A question between two parts of the text. Then the question no longer counts as a message. */
 	add(t, UI_USER, "Who?");
 	add(t, UI_ASSISTANT, "He.");
 	CHECK_INT(transcript_messages(t), 2);
@@ -579,7 +581,8 @@ TEST(copies)
 	str_free(&s);
 }
 
-/* A conversation whose answers come in pieces of any size, with drawing in between, looks like the whole. */
+/* A conversation whose answers arrive in pieces of any size, with drawing in between, looks like one that arrived
+ * whole. */
 TEST(streaming_looks_the_same)
 {
 	static const char *const part[] = {
@@ -678,8 +681,8 @@ TEST(parts_look_like_the_whole)
 		}
 		same(drawn(u, w, 900, 1), drawn(t, w, 900, 1), round);
 		for (int i = 0; i < 6; i++) {
-			/* The number of rows is estimated in one and known in the other, so the first rows must be the
-			 * same, but not the percentage. */
+			/* One transcript estimates the number of rows and the other knows it. So compare positions
+			 * counted from the top, not percentages. */
 			transcript_top(t);
 			transcript_top(u);
 			transcript_scroll(t, i * 7);
@@ -692,7 +695,7 @@ TEST(parts_look_like_the_whole)
 		transcript_fold(u);
 		CHECK(u->entry[0].folded);
 		/* The number of lines in parts that were never drawn is an estimate. */
-		/* not on narrow screens, where its digits change the layout */
+		/* skipped on narrow screens, where the number of digits changes the layout */
 		CHECK_INT(w < 30 ? 0 : strcspn(drawn(u, w, 30, 0), "["), w < 30 ? 0 : strcspn(drawn(t, w, 30, 0), "["));
 		CHECK_STR(w < 30 ? "" : strchr(drawn(u, w, 4, 0), '\n'), w < 30 ? "" : "\n\nbehind\n\n");
 		transcript_fold(u);

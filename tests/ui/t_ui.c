@@ -1,4 +1,5 @@
-/* tests/ui/t_ui.c - ui/ui*.c, bindings.c, view_help.c: the full screen alone, with no terminal and no engine.
+/* tests/ui/t_ui.c - ui/ui*.c, ui/panes/bindings.c, ui/panes/pane_help.c: the full screen alone, with no terminal and no
+ * engine.
  *
  * A test plays both the user and the application: it feeds the bytes of keys, posts events, and compares the actions
  * asked for and the screen. The clock is a number. Whole screens: t_ui_screens.c; random keys: t_ui_random.c. */
@@ -238,7 +239,7 @@ TEST(escape_twice_needs_a_question)
 	key(ESC);
 	type("x");
 	key("\177");
-	key(ESC); /* with other keys between it is not twice */
+	key(ESC); /* with other keys in between, the second Esc counts as a first one */
 	CHECK_STR(draft(), "");
 	ui_clear(u);
 	key(ESC);
@@ -268,7 +269,7 @@ TEST(control_c_never_loses_a_draft)
 	CHECK(!shows("Ctrl-C again quits"));
 	CHECK_STR(key(CTRL('c')), "");
 	CHECK_STR(key(CTRL('c')), "QUIT|");
-	/* another key between cancels it */
+	/* with another key in between, the second Ctrl-C counts as a first one */
 	CHECK_STR(key(CTRL('c')), "");
 	type("x");
 	key("\177");
@@ -376,7 +377,7 @@ TEST(panel_cycles_and_says_so)
 	CHECK_STR(key(F2), "PANEL 1|");
 	CHECK_STR(key(F2), "PANEL 2|");
 	CHECK_STR(key(F2), "PANEL 0|");
-	/* too small for the bar: its data is not computed while it is not seen */
+	/* too small for the bar: figures are not requested while the bar is not visible */
 	key(F2);
 	ui_resize(u, 50, 24);
 	CHECK_STR(asked(), "PANEL 0|");
@@ -424,7 +425,7 @@ TEST(text_has_a_column)
 	closed();
 }
 
-/* F6 also goes to the panel beside or below, so that its legend can be opened. */
+/* F6 also goes to the cache panel beside or below the transcript, so that its legend can be opened. */
 TEST(panel_takes_keys)
 {
 	static const int size[][2] = { { 80, 24 }, { 120, 40 } };
@@ -433,7 +434,7 @@ TEST(panel_takes_keys)
 		opened(size[i][0], size[i][1]);
 		key(F6);
 		key(F6);
-		CHECK_INT(u->focus, ON_LINE); /* nothing is shown */
+		CHECK_INT(u->focus, ON_LINE); /* no panel is shown */
 		scene_bar();
 		type("a draft");
 		key(F6);
@@ -473,7 +474,7 @@ TEST(panel_takes_keys)
 		CHECK(strstr(screen(), "> a draft goes on"));
 		ui_resize(u, size[i][0], size[i][1]);
 		asked();
-		/* the panel beside a document has the focus, too */
+		/* on a wide screen, F6 also goes to the panel beside an open document */
 		key(F5);
 		if (i) {
 			key(F6);
@@ -898,7 +899,7 @@ TEST(the_row_of_keys_is_clicked)
 	CHECK(shows("h Help"));
 	key("\33[<0;9;24M"); /* after Ctrl-X: h Help */
 	CHECK(shows("Keys everywhere"));
-	key("\33[<0;79;24M"); /* right of the last one */
+	key("\33[<0;79;24M"); /* right of the last hint */
 	CHECK(shows("Keys everywhere"));
 	closed();
 }

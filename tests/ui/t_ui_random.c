@@ -147,7 +147,8 @@ TEST(random_typist)
 		"\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P, F7,      F8,      ESC,  ESC,           ESC,
 		F6,         F6,         F4
 	};
-	static long in_pane[N_PANES][2]; /* letters typed; [1]: in browse mode or into a field */
+	/* letters typed while each pane was open: [0] into the input line, [1] in browse mode or into a field */
+	static long in_pane[N_PANES][2];
 	long n = 100000, in_line = 0, in_field = 0, read = 0, questions = 0;
 	struct ui_action a;
 
@@ -163,7 +164,7 @@ TEST(random_typist)
 				continue;
 			if (test_rand() % 20 == 0)
 				ui_open_text(u, "a command", "one\ntwo\n", 8);
-			/* asks for a name, or whether to delete */
+			/* Ctrl-R asks for a name, Ctrl-D whether to delete */
 			if (u->pane == SESSIONS && test_rand() % 4 == 0)
 				move = test_rand() % 2 ? "\22" : "\4";
 			ui_feed(u, move, strlen(move), now += 0.5);

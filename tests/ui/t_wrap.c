@@ -77,7 +77,7 @@ TEST(letters_come_as_they_are_said)
 	wrap_free(&w);
 }
 
-/* Any clean text has the same characters afterwards except blanks, whatever the pieces, and ordinary words fit the
+/* Wrapping changes only the blanks of a clean text, in whatever pieces the text arrives, and ordinary words fit the
  * width. */
 TEST(random_text)
 {
