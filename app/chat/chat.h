@@ -51,7 +51,8 @@ struct front {
 	/* End the answer. rc: 0, or -1 if the turn failed. Returns rc, or -1 with *err set if the answer could not be
 	 * written. */
 	int (*turned)(struct chat *, const struct turn *, int rc, struct err *);
-	/* Show the messages of a session that was loaded. */
+	/* Show all messages anew: a session or another variant was loaded, or reasoning is shown or hidden from now
+	 * on. */
 	void (*came_back)(struct chat *);
 	/* Show how far a growing file or pipe was read (/stream). reading NULL: reading has stopped. */
 	void (*reading)(struct chat *, const struct reading *);

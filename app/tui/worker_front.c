@@ -388,7 +388,7 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	worker_post_text(c->ud, EV_DRAFT, text, n);
 }
 
-/* Empty the transcript and send everything, even if the loaded session has the same messages. */
+/* Send all messages and documents again, even those that the transcript has. */
 static void on_came_back(struct chat *c)
 {
 	struct worker *w = c->ud;

@@ -130,7 +130,7 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 			if (best < 0 || p->kept[i] > p->kept[best])
 				best = i;
 		}
-		/* Show "all" only if all is kept, "none" only if nothing is. */
+		/* Round so that the highest glyph means that all is kept, and the lowest that nothing is. */
 		most = sum / (end - first);
 		if (sum && !most)
 			most = 1;

@@ -129,7 +129,7 @@ void entry_fold(struct transcript *, size_t entry, int folded); /* fold or unfol
 void entry_drop_lens(struct entry *);
 void entry_drop_lines(struct entry *);
 /* transcript_layout.c */
-/* lay out all lines again when they are visible */
+/* discard the layout of all entries; each is laid out again when it becomes visible */
 void transcript_anew(struct transcript *);
 void entry_lay_out(struct transcript *, struct entry *);
 /* Return the number of rows of text and note, as if unfolded. An estimate if the entry was never laid out. */
