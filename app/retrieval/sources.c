@@ -115,7 +115,7 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 		return -1;
 	for (size_t i = 0; i < conv->n_doc; i++)
 		whole |= conv->doc[i].whole || conv->doc[i].grows;
-	if (signals_stopped()) /* Ctrl-C during the search, when no timeline was watched */
+	if (signals_stopped()) /* Ctrl-C during the search, which no timeline notices */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!s->last.found && !whole && !recalls_of(conv)->n)
 		return 1; /* keep the nearest passages, to show them to the user */

@@ -72,7 +72,7 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 }
 
 /* Append the speed of sequence r (one policy at one depth). first: the sequence of the first policy at the same depth.
- * shallow: that of the same policy at the least depth. */
+ * shallow: the sequence of the same policy at the least depth. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

@@ -210,7 +210,7 @@ static int pull_ask(const struct pull *p, const struct fit *f, struct err *e)
 	if (!isatty(0) || !isatty(2))
 		return err_set(e, ERR_USAGE,
 		               "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, "Fetch the rest, "); /* the header has been fetched */
+	str_adds(&question, "Fetch the rest, "); /* without the header, which is here already */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
 	signals_work(0); /* while the user is asked, Ctrl-C ends the program */

@@ -1,8 +1,8 @@
 /* sessions/import/ignore.c - tells which files git ignores, by the patterns of .gitignore files (gitignore(5)).
  *
  * The patterns of a .gitignore hold for its folder and the folders below. Of all patterns that match a path, the last
- * one in the .gitignore of the deepest folder decides. A bracket expression that contains a slash, which git accepts,
- * matches nothing here. Patterns are untrusted: their number and length are limited, and a match takes time in
+ * one in the .gitignore of the deepest folder decides. A bracket expression that contains a slash matches nothing here,
+ * although git accepts it. Patterns are untrusted: their number and length are limited, and a match takes time in
  * proportion to the segments of the pattern times those of the path. */
 #include "sessions/import/import_private.h"
 

@@ -1,7 +1,7 @@
 /* sessions/import/man.c - makes the source of manual pages readable: macros of man(7) and mdoc(7), escapes of roff.
  *
- * A line of the source becomes a line of the text, so that line numbers stay true: a macro becomes its arguments, a
- * comment, definition or request an empty line. Escapes become the characters that they print. */
+ * A line of the source becomes a line of the text, so that line numbers stay true. A macro becomes its arguments.
+ * A comment, a definition or a request becomes an empty line. Escapes become the characters that they print. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -226,7 +226,7 @@ static void put_man_macro(const struct words *w, struct str *out)
 		put_words(w, 1, is_one_of(w->at[0], "BR BI IB IR RB RI") ? "" : " ", out);
 }
 
-/* Append a word of an mdoc macro, behind a dash if it is an option; *glue: 1 = without a blank before it. */
+/* Append a word of an mdoc macro, behind a dash if the word is an option. *glue: 1 = write no blank before the word. */
 static void put_mdoc_word(struct part word, int option, int *glue, struct str *out)
 {
 	int closes = word.n == 1 && strchr(".,:;)]?!", *word.s), opens = word.n == 1 && strchr("([", *word.s);

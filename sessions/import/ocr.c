@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
-#define HYPHEN_NEAR    4096u        /* bytes before and behind a hyphen in which its compound is searched */
+#define HYPHEN_NEAR    4096u        /* a compound is searched in this many bytes before and behind its hyphen */
 #define DPI            "300"
 #define SMALL_PIXELS   "3508" /* longer side in pixels of a page that is too large at DPI; equal to A4 at 300 dpi */
 

@@ -56,8 +56,8 @@ struct ocr {
 /* Prepare to recognise pages of a document. is_pdf: 0 = a picture. pages: how many pages will be recognised. *note:
  * notices for the user. -1: programs are missing; e->msg is a clause that says what to install. */
 int ocr_open(struct ocr *, const char *p, size_t n, int is_pdf, int32_t pages, struct str *note, struct err *e);
-/* Append the text of a page, numbered from 1. Returns 0, also if the page could not be recognised, which o->failed
- * tells. -1 = the user has stopped the import; *e says so. */
+/* Append the text of a page, numbered from 1. Returns 0, also if the page could not be recognised; then
+ * o->failed is set. -1 = the user has stopped the import; *e says so. */
 int ocr_page(struct ocr *o, const char *name, int32_t page, struct str *out, struct err *e);
 /* Add a notice about pages that could not be recognised. */
 void ocr_note(const struct ocr *, struct doc *);

@@ -53,8 +53,8 @@ static struct edge edge_of(const struct str *page, int last)
 	return e;
 }
 
-/* 1 if at least TIMES of the pages from NEAR before to NEAR behind page i have its line. *before: 1 = one of the pages
- * before i has the line. */
+/* 1 if at least TIMES of the pages i - NEAR to i + NEAR have the line of page i. *before: 1 = one of the pages before i
+ * has the line. */
 static int recurs(const struct edge *e, size_t n, size_t i, int *before)
 {
 	int times = 0;

@@ -205,8 +205,8 @@ static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 	return NULL;
 }
 
-/* 1 if a paragraph may go on from line l to `next`: no blank line is between them, or `next` is higher up, in another
- * column or page, and in letters of about the same size. */
+/* 1 if a paragraph may go on from line l to `next`. Either no blank line is between the two lines. Or `next` is higher
+ * up, because it is in another column or page, and its letters have about the same size. */
 static int goes_on(const struct pdf_line *l, const struct pdf_line *next)
 {
 	return !l->row && !next->row &&

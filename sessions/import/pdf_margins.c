@@ -354,8 +354,8 @@ static void find_page_numbers(struct margins *m)
 						break;
 					}
 				}
-			/* A number beside a running head must fit on 4 other pages, a bare one on 2, because a number
-			 * beside text may be that of an invoice. */
+			/* A number beside a running head must fit the numbers of 4 other pages, because a number beside
+			 * text may be that of an invoice. A bare number must fit those of 2 pages. */
 			if (found < (c->bare[side] ? 2 : 4))
 				continue;
 			c->counts = 1;

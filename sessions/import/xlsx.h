@@ -24,7 +24,8 @@ void xlsx_styles_read(struct xlsx_styles *, const struct zip_entry *);
 void xlsx_styles_free(struct xlsx_styles *);
 /* Return how a number format shows numbers: "yyyy-mm-dd", "0.00%", "[h]:mm". */
 enum xlsx_look xlsx_look_of(const char *format, size_t n);
-/* Append the number s, as the file stores it, as its style shows it: dates as 2025-03-01, times as 14:05, 12.5%. */
+/* Append a number in the form that its style shows: "2025-03-01", "14:05", "12.5%". s: the number as the file stores
+ * it. */
 void xlsx_number(const struct xlsx_styles *, long style, const char *s, struct str *out);
 /* Append a string of a cell. "_x000D_" stands for a character that XML cannot hold. */
 void xlsx_string(const char *s, size_t n, struct str *out);

@@ -1,7 +1,7 @@
 /* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
  *
  * Everything is checked before the first write: directory and file belong to this user, and the file is intact and
- * not newer than this program. SQLite may not write before that either, so its checkpoint on close is switched off
+ * not newer than this program. Before that, SQLite may not write either, so its checkpoint on close is switched off
  * until then. The first process that opens the store checks and migrates it under an exclusive lock (locks.c). */
 #include "sessions/store/passages.h"
 #include "sessions/store/store_private.h"

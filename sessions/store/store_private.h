@@ -180,7 +180,7 @@ int index_purge(struct store *, struct err *);
 /* Replace an FTS5 table, which may be damaged, by an empty one. create: SQL text that creates it. */
 int fts_replace(struct db *, const char *table, const char *create, struct err *);
 /* 1 if the merge tree of an FTS5 table has so many levels that the table should be filled anew; 0 if not; -1 = error.
- * Each 'optimize' adds a level, and FTS5 fails beyond 2,000. query: a string literal that selects the block with id 10,
+ * Each 'optimize' adds a level, and FTS5 fails above 2,000. query: a string literal that selects the block with id 10,
  * in which FTS5 stores the number of levels at offset 4. */
 int fts_many_levels(struct db *, const char *query, struct err *);
 

@@ -457,7 +457,7 @@ static int v_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, 
 	if (!rc)
 		file->base.pMethods = &methods;
 	if (!rc && i >= 0) {
-		/* A file that did not exist before is a new one. */
+		/* The file did not exist before: make an empty model of its contents. */
 		if (!power.name[i].now)
 			power.name[i].now = body_new();
 		file->body = power.name[i].now;

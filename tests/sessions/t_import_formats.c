@@ -146,8 +146,8 @@ TEST(docx_headings_pages_and_notes)
 	doc_free(&d);
 }
 
-/* Numbers from the list of a style, letters and Roman numerals, several levels, lists that share counters and one that
- * restarts. */
+/* Labels: numbers from the list of a style, letters and Roman numerals, several levels, lists that share counters, and
+ * a list that restarts. */
 TEST(docx_labels)
 {
 	static const char doc[] = W("<w:p><w:pPr><w:pStyle w:val='H1'/></w:pPr>" R(
