@@ -234,8 +234,8 @@ static int places_order(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Append a text that hides a chain of HOPS variables, and its question. letters: length of a variable's name. solved: 1
- * = append the answer, too; 0 = put it into s->ref. */
+/* Append a text that hides a chain of HOPS variables, and its question. letters: length of a name. solved: 1 =
+ * append the answer, too; 0 = put it into s->ref. */
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];

@@ -9,14 +9,14 @@ count_clock() {
 }
 count_clock
 count_last=$count_now
-# A test that took half a second or longer prints its time; tests/run.sh lists the slowest.
+# Count a test that passed. If it took half a second or longer, print its time, so that tests/run.sh can list the slowest.
 ok() {
 	count_clock
 	count_took=$((count_now - count_last)) count_last=$count_now
 	if [ "$count_took" -lt 50 ]; then echo "  ok    $1"; else echo "  ok    $1 ($((count_took / 100)).$((count_took % 100 / 10)) s)"; fi
 	passed=$((passed + 1))
 }
-# explain: print lines that explain a failure, before it and after four blanks.
+# explain: print lines that explain a failure. They come before the line of the failure and begin with four blanks.
 explain() { :; }
 bad() {
 	explain
@@ -35,7 +35,7 @@ finish() {
 
 # ---- waiting ----
 
-explained=                  # set: the screen was already shown when the last wait failed
+explained=                  # not empty: the screen was already printed when the last wait failed
 slow=${WEIR_TEST_SLOW:-1}   # factor for every time limit
 [ -z "${SANITIZE:-}" ] || slow=$((slow * 3))
 # wait_for [SECONDS] COMMAND...: wait until the command succeeds.  The limit only tells when to give up: it is at least

@@ -107,7 +107,7 @@ only_a_prompt() { case $(screen | grep -v '^ *$') in '>' | '> ') ;; *) return 1 
 
 # ---- both ----
 
-# With these options the default model's answer has no end: its first token becomes so likely that no other follows.
+# With these options the default model's answer has no end: its first token becomes so likely that it is repeated.
 endless='Repeat the letter a forever: a a a a a a a a a a a a a a a a'
 without_end='--temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000'
 
@@ -124,7 +124,7 @@ child_of() {
 	done
 }
 
-# explain: print the screen, after the blanks by which tests/run.sh knows explanations of a failure.
+# explain: print the screen. Each line begins with the four blanks that mark explanations for tests/run.sh.
 explain() {
 	[ -z "$explained" ] || { explained=; return 0; }
 	screen | grep -v '^ *$' | tail -n 30 | sed 's/^/    | /'

@@ -1,4 +1,5 @@
-# tests/measure/results.awk - the tables of tests/results/DATE-tables.md out of one part's JSON lines (tests/measure/results.sh).  -v part=NAME
+# tests/measure/results.awk - makes the tables of tests/results/DATE-tables.md from one part's JSON lines
+# (tests/measure/results.sh).  -v part=NAME
 
 function text(key,   at) {
 	at = index($0, "\"" key "\":\"")
@@ -8,7 +9,7 @@ function number(key,   at) {
 	at = index($0, "\"" key "\":")
 	return at ? substr($0, at + length(key) + 3) + 0 : 0
 }
-# The numbers of an array into list[1..]; returns how many.
+# Set list[1..] to the numbers of an array. Returns how many there are.
 function numbers(key, list,   at, s) {
 	at = index($0, "\"" key "\":[")
 	if (!at)
@@ -16,7 +17,7 @@ function numbers(key, list,   at, s) {
 	s = substr($0, at + length(key) + 4)
 	return split(substr(s, 1, index(s, "]") - 1), list, ",")
 }
-function remember(name, order, count) {   # order[1..], in order of appearance
+function remember(name, order, count) {   # add a name to a list of names, in order of appearance
 	if (!((order, name) in known)) {
 		known[order, name] = 1
 		seq[order, ++number_of[order]] = name
@@ -37,7 +38,7 @@ function error_of(name,   n, m, v) {
 	return v > 0 ? sqrt(v / n) : 0
 }
 
-# How far back the policies reach, published as W sum f^i: W slots in each of the n rings.
+# How far back the policies reach. The published formula is the sum of W f^i over the n rings, with W slots in each ring.
 part == "cascade" && text("draw") == "span" {
 	kv = text("kv")
 	remember(kv, "spans"); reaches[kv] = number("span"); read_of[kv] = number("tokens")

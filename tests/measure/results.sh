@@ -85,18 +85,18 @@ stream() {
 				measure stream "$b/$w/$s/$tokens/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$tokens" --curve "$s" --kv "$kv"
 			done
 		done
-		# Different numbers of rings: the newest ring must be long enough for the nearest tokens.
+		# Fewer rings: the newest ring must be long enough for the nearest tokens.
 		for w in $w1 $w2; do
 			for kv in "cascade:size=$w,n=2,stride=$s" "cascade:size=$w,n=2,stride=$s,select=0"; do
 				measure stream "$b/$w/$s/$tokens/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$tokens" --curve "$s" --kv "$kv"
 			done
 		done
-		# As many rows as the rings of auto, the default, have; with fewer tokens and two books.
+		# As many slots as the rings of `auto`, the default policy, have. Only two books, and fewer tokens of each.
 		for kv in "sink:size=$w3,stride=$s" "cascade:size=$w3,n=4,stride=$s" "cascade:size=$w3,n=2,stride=$s"; do
 			[ "$b" = "$first" ] || [ "$b" = "$second" ] || continue
 			measure stream "$b/$w3/$s/$long/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$long" --curve "$s" --kv "$kv"
 		done
-		# The gain by stride: fewer tokens, one size; a stride of 1 in the first book only.
+		# The gain by stride, with fewer tokens and one size. A stride of 1 is measured in the first book only.
 		for t in 32 1; do
 			some=$short
 			[ "$t" = 1 ] && some=$one
@@ -107,7 +107,7 @@ stream() {
 		done
 		measure stream "$b/full/0/$short/full" eval ppl "$(book "$b")" --tokens "$short" --curve "$s" --kv full
 	done
-	# The row to compare with a float32 simulation: sink 34.114, cascade 33.781.
+	# These rows are compared with a float32 simulation: sink 34.114, cascade 33.781.
 	known=16384
 	[ "$smoke" = 1 ] && known=256
 	b=$first
@@ -118,8 +118,8 @@ stream() {
 	done
 }
 
-# The cascade as published: tokens one by one, one decision for all heads of a layer by their mean, two books of 16K
-# tokens; and how far back it reaches.
+# The cascade as published: tokens are read one by one, all heads of a layer take one decision by their mean, and two
+# books of 16K tokens are read. Also measured: how far back the cascade reaches.
 cascade() {
 	size=2048 half=$((tokens / 2)) curve=512 reach=12288
 	[ "$smoke" = 1 ] && size=128 curve=64 reach=320
@@ -137,8 +137,8 @@ cascade() {
 		$(kvs "sink:size=$size,stride=64" "cascade:size=$size,n=2,stride=64" "cascade:size=$size,n=4,stride=64" "cascade:size=$size,n=2,f=4,stride=64")
 }
 
-# policies K: options for policies with K entries.  h2o comes first: it must read everything again, and the others can
-# use its reading.
+# policies K: options for policies with K entries.  h2o comes first: it must prefill everything again, and the other
+# policies can use its prefill.
 policies() {
 	k=$1
 	if [ "$smoke" = 1 ]; then
@@ -158,7 +158,7 @@ last() {
 	for b in $list; do
 		for l in $lengths; do
 			for i in $(seq "$windows"); do
-				# Windows begin at 20,000 tokens (as in the simulation), then every 20,000.
+				# The first window begins at token 20,000, as in the simulation; the next ones each 20,000 tokens later.
 				offset=$((20000 * i))
 				[ "$smoke" = 1 ] && offset=$((600 * i))
 				for k in $((l / 8)) $((l / 4)); do
@@ -185,8 +185,8 @@ recovery() {
 	done
 }
 
-# A sample is read once for all policies except h2o, which observes the reading.  Tasks that the model cannot do with
-# the full context tell nothing about caches; half as many samples decide that.
+# A sample is prefilled once for all policies except h2o, which observes its prefill. A task that the model cannot do
+# with the full context tells nothing about caches, so it is left out; half as many samples decide that.
 ruler() {
 	lengths="2048 4096" from="$shared/data/ruler" few=$((samples / 2)) many=$((2 * samples))
 	[ "$smoke" = 1 ] && lengths=512 from='' few=1 many=1
@@ -207,8 +207,8 @@ ruler() {
 	done
 }
 
-# The pool width of a reused set, and long answers: the same samples under all policies.  A task takes long; a stopped
-# one continues with the missing samples, and more samples may be added later.
+# The pool width of a reused set, and long answers, with the same samples under all policies. A task takes long. A
+# stopped task continues with the missing samples, and more samples may be added later.
 pools() {
 	l=2048 from="$shared/data/ruler" tasks="niah_single_2 niah_multiquery niah_multivalue list_numbers copy_rows"
 	[ "$smoke" = 1 ] && l=512 from= tasks=niah_single_1
@@ -226,7 +226,7 @@ passkey() {
 	[ "$smoke" = 1 ] && lengths=700 size=128,stride=64
 	for l in $lengths; do
 		for kv in full "sink:size=$size" "cascade:size=$size,n=4" "cascade:size=$size,n=4,score=surprise"; do
-			# With the full context only as far as the model's context reaches.
+			# `full` is measured only at lengths that fit the model's context.
 			[ "$kv" = full ] && [ "$l" -gt 7000 ] && continue
 			[ "${kv#*surprise}" != "$kv" ] && [ "$l" -gt 40000 ] && continue
 			measure passkey "$l/$kv" eval passkey --len "$l" --samples "$keys" --kv "$kv"

@@ -2,9 +2,10 @@
 # tests/measure/summarize.sh BOOK [SECONDS] - checks that /summarize of a whole book ends, and that kill -9 loses no
 # finished work.
 #
-# Summarizes BOOK with WEIR (default ./weir) once without a break, and once in a session that is killed after SECONDS (default 20) and summarized
-# again until it ends.  Prints the seconds and the processor's seconds of each run, the results that the session keeps (one a section, and
-# those that join them), and whether the summaries are the same.  Needs python3 and GNU time.
+# Summarizes BOOK with WEIR (default ./weir) once without a break, and once in a session that is killed after SECONDS
+# (default 20) and started again until the summary is complete. Prints for each run the seconds and the seconds of
+# processor time; then the number of results that the session stores (one for each section, and those that join
+# sections); and whether the two summaries are equal. Needs python3 and GNU time.
 set -u
 weir=${WEIR:-./weir} book=$1 after=${2:-20}
 dir=$(mktemp -d) || exit 1
