@@ -49,8 +49,8 @@ struct observe_recovery {
 	float *now, *last, *sum;
 	int64_t before;      /* number of decoded tokens in `sum` */
 	struct tensor guess; /* f32 [n_kv_head][ctx]: scores of a guess */
-	/* probability on the n entries that w->last, or w->sum, ranks highest in the running layer; n 0 = not computed
-	 * yet */
+	/* n = 0: not computed yet. last, mean: probability, in the running layer, on the n entries that w->last (for
+	 * `mean`: w->sum) ranks highest */
 	struct {
 		int32_t n;
 		double last, mean;

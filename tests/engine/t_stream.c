@@ -678,7 +678,7 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(MIN(r.p.chunk, 40)));
 			backend_flag cancel = 1;
 
-			/* cancelled before it begins, or ended before all layers have run */
+			/* the call is cancelled before it begins, or ends before all layers have run */
 			r.be->cancel = i % 5 < 2 ? &cancel : NULL;
 			rig_layers(&r, m, m == 1, (int32_t)(test_rand() % 4), 1000000, NULL);
 			CHECK(!r.be->ops->sync(r.be));

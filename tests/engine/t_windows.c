@@ -177,7 +177,7 @@ TEST(rollbacks_and_snapshots_are_exact)
 			sync_to(t, ++at);
 			CHECK_MSG(same(e, full, t), "%s: other logits behind point %d", models[m], i);
 		}
-		/* Snapshots of an earlier version have the entries of all tokens. */
+		/* Load a snapshot with the entries of all tokens, as earlier versions wrote it. */
 		hand_over(full, u, models[m]);
 		sync_to(full, at + 10);
 		sync_to(u, at + 10);
