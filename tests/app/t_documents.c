@@ -42,20 +42,6 @@ static void remove_files(void)
 	}
 }
 
-/* Run a command about files; % in it stands for the folder of the test. */
-static void do_file(struct scene *s, const char *line)
-{
-	struct str text = { 0 };
-
-	for (; *line; line++)
-		if (*line == '%')
-			str_adds(&text, files);
-		else
-			str_add(&text, line, 1);
-	do_line(s, text.p);
-	str_free(&text);
-}
-
 /* ---- several at once ---- */
 
 TEST(folders_and_patterns_are_several_documents)
@@ -69,7 +55,7 @@ TEST(folders_and_patterns_are_several_documents)
 	put_text("d.png", "no document");
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
-	do_file(&s, "/read %");
+	do_line_in(&s, files, "/read %");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	CHECK_INT(s.c.conv.n_doc, 2);
 	CHECK(has(&s.said, "document 'a.md': ") && has(&s.said, "document 'b.txt': ") && has(&s.said, "c.txt") &&
@@ -79,17 +65,17 @@ TEST(folders_and_patterns_are_several_documents)
 	CHECK(has(&s.said, "[2 documents: "));
 	/* A pattern adds the files that are not documents yet. */
 	put_text("e.md", "third\n");
-	do_file(&s, "/read %/*.md");
+	do_line_in(&s, files, "/read %/*.md");
 	CHECK_INT(s.c.conv.n_doc, 3);
 	CHECK(has(&s.said, "2 documents of '") && has(&s.said, "', 1 of them there already") &&
 	      has(&s.said, "[document 'e.md': "));
 	/* The name of an existing file is not taken as a pattern. */
 	put_text("f[1].txt", "fourth\n");
-	do_file(&s, "/read %/f[1].txt");
+	do_line_in(&s, files, "/read %/f[1].txt");
 	CHECK(s.c.conv.n_doc == 4 && !strcmp(s.c.conv.doc[3].name, "f[1].txt"));
-	do_file(&s, "/read %/*.odt");
+	do_line_in(&s, files, "/read %/*.odt");
 	CHECK(has(&s.errors, "no file is named like"));
-	do_file(&s, "/read %/c*");
+	do_line_in(&s, files, "/read %/c*");
 	CHECK(has(&s.errors, "c.txt") && s.c.conv.n_doc == 4);
 	close_scene(&s);
 	remove_files();
@@ -124,18 +110,18 @@ TEST(a_folder_that_is_much_too_long_is_searched)
 	}
 	open_scene(&s, options);
 	s.c.o.quiet = 0;
-	do_file(&s, "/read %/1[012].txt");
+	do_line_in(&s, files, "/read %/1[012].txt");
 	CHECK_INT(s.c.conv.n_doc, 3);
 	CHECK_INT(count_whole(&s), 1);
 	CHECK(has(&s.said, "2 documents: about ") && has(&s.said, "more than still fit the context of 2,000"));
-	do_file(&s, "/read %/[12][0-9].txt");
+	do_line_in(&s, files, "/read %/[12][0-9].txt");
 	CHECK_INT(s.c.conv.n_doc, 18);
 	CHECK_INT(count_whole(&s), 0);
 	do_line(&s, "What does lighthouse 17 burn?");
 	CHECK_INT(s.c.conv.n_msg, 2);
 	/* A document that is added alone later is read whole. */
 	put_text("later.txt", "later\n");
-	do_file(&s, "/read %/later.txt");
+	do_line_in(&s, files, "/read %/later.txt");
 	CHECK_INT(count_whole(&s), 1);
 	do_line(&s, "And now?");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
@@ -158,7 +144,7 @@ TEST(files_that_all_fail_are_an_error)
 	put("a.txt", "\0\1\2\0", 4);
 	put("b.txt", "\0\1\2\0", 4);
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
-	do_file(&s, "/read %");
+	do_line_in(&s, files, "/read %");
 	CHECK(has(&s.errors, "none of the 2 files of '") && s.c.conv.n_doc == 0);
 	close_scene(&s);
 	remove_files();
@@ -215,13 +201,13 @@ TEST(the_outline_has_headings_and_pages)
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	do_line(&s, "/outline");
 	CHECK(has(&s.errors, "there is no document"));
-	do_file(&s, "/read %/parish.md");
+	do_line_in(&s, files, "/read %/parish.md");
 	do_line(&s, "/outline");
 	CHECK_STR(s.said.p, "parish.md, 2 pages (1 to 2)\n"
 	                    "   1  The parish                                                p. 1\n"
 	                    "   2    The bridge                                              p. 1\n"
 	                    "   3    The mill                                                p. 2\n");
-	do_file(&s, "/read %/plain.txt");
+	do_line_in(&s, files, "/read %/plain.txt");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	do_line(&s, "/outline plain");
 	CHECK_STR(s.said.p, "plain.txt: no headings\n");
@@ -259,7 +245,7 @@ TEST(goto_finds_pages_headings_and_words)
 	put_text("parish.md", parish);
 	put_text("other book.md", "# Other\n\ntext\n\f## The end\n\nof it\n");
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
-	do_file(&s, "/read %/parish.md");
+	do_line_in(&s, files, "/read %/parish.md");
 	goes_to(&s, "/goto 2", "parish.md, p. 2, \"The bridge\"\nMore of it.\n\n## The mill\n\nIt grinds barley.\n");
 	goes_to(&s, "/goto p2", "parish.md, p. 2, ");
 	goes_to(&s, "/goto page 1", "parish.md, p. 1, \"The parish\"\n# The parish\n");
@@ -276,7 +262,7 @@ TEST(goto_finds_pages_headings_and_words)
 	do_line(&s, "/goto");
 	CHECK(has(&s.errors, "/goto wants a page"));
 	/* With several documents, the user names one. */
-	do_file(&s, "/read %/other book.md");
+	do_line_in(&s, files, "/read %/other book.md");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	do_line(&s, "/goto 2");
 	CHECK(has(&s.errors, "2 documents have '2'; name one: /goto 1 2"));
@@ -325,8 +311,8 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	set_time("a.txt", 1000);
 	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
-	do_file(&s, "/read %/a.txt");
-	do_file(&s, "/read %/b.txt");
+	do_line_in(&s, files, "/read %/a.txt");
+	do_line_in(&s, files, "/read %/b.txt");
 	/* The file's time has changed, its bytes have not: no notice. */
 	set_time("a.txt", 2000);
 	do_line(&s, "a question");
@@ -346,7 +332,7 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	CHECK_INT(s.c.conv.n_doc, 2);
 	chat_look_at_files(&s.c);
 	CHECK(has(&s.said, notice));
-	do_file(&s, "/read %/a.txt");
+	do_line_in(&s, files, "/read %/a.txt");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	CHECK(has(
 		&s.said,
@@ -371,7 +357,7 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	/* A deleted file is not reported as changed. If the new version of a file cannot be read, the document
 	 * stays. */
 	put("b.txt", "\0\1\2\0", 4);
-	do_file(&s, "/read %/b.txt");
+	do_line_in(&s, files, "/read %/b.txt");
 	CHECK(s.errors.n && s.c.conv.n_doc == 2 && !strcmp(body(&s, 1), "other\n"));
 	remove_files();
 	str_clear(&s.said);
@@ -394,11 +380,11 @@ TEST(a_version_that_does_not_fit_changes_nothing)
 	for (int i = 0; i < 3000; i++)
 		str_addf(&long_text, "word %d ", i);
 	open_scene(&s, "-n 2 --private --docs whole --chat-template chatml --kv full -c 2000");
-	do_file(&s, "/read %/a.txt");
+	do_line_in(&s, files, "/read %/a.txt");
 	do_line(&s, "a question");
 	CHECK(!conversation_render(&s.c.conv, 0, &before, &e));
 	put_text("a.txt", long_text.p);
-	do_file(&s, "/read %/a.txt");
+	do_line_in(&s, files, "/read %/a.txt");
 	CHECK(has(&s.errors, "does not fit"));
 	CHECK_STR(body(&s, 0), "first\n");
 	CHECK(!conversation_render(&s.c.conv, 0, &after, &e) && before.n == after.n &&
@@ -423,7 +409,7 @@ TEST(what_another_session_has_read_is_at_hand)
 	put_text("parish.md", parish);
 	put_text("b.txt", "other\n");
 	open_scene(&s, "-n 2 -s first --chat-template chatml --kv full -c 2000");
-	do_file(&s, "/read %");
+	do_line_in(&s, files, "/read %");
 	do_line(&s, "a question");
 	close_scene(&s);
 	remove_files(); /* the documents of the session do not need the files */
@@ -541,7 +527,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 		make_broken();
 		snprintf(words, sizeof words, "-n 2 -s broken%zu --chat-template chatml --kv %s -c 400", k, policy[k]);
 		open_scene(&s, words);
-		do_file(&s, "/read %/good.txt");
+		do_line_in(&s, files, "/read %/good.txt");
 		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 		do_line(&s, "a question");
 		do_line(&s, "another");
@@ -552,7 +538,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 			size_t had = s.c.conv.n_doc;
 
 			snprintf(line, sizeof line, "/read %%/%s", broken[i]);
-			do_file(&s, *broken[i] ? line : "/read /dev/zero");
+			do_line_in(&s, files, *broken[i] ? line : "/read /dev/zero");
 			if (!s.errors.n) {
 				/* Some files are not refused: root may read a file without read permission, and a text
 				 * that exceeds the context is searched. Undo removes such a document. */
@@ -575,8 +561,8 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 		CHECK_MSG(refused >= 10, "only %d were refused", refused);
 		/* The next question prefills only its own tokens, and the session has one document. */
 		do_line(&s, "a third one");
-		do_file(&s, "/read %/binary.txt");
-		do_file(&s, "/read %/broken.pdf");
+		do_line_in(&s, files, "/read %/binary.txt");
+		do_line_in(&s, files, "/read %/broken.pdf");
 		do_line(&s, "a fourth one");
 		CHECK_MSG(!s.errors.n && s.c.conv.last.recomputed == 0, "%s", s.errors.n ? s.errors.p : "recomputed");
 		CHECK(!session_documents(s.c.log->store, s.c.log->session, count_document, &kept, &e) && kept == 1);

@@ -64,25 +64,11 @@ static void remove_files(void)
 	}
 }
 
-/* Type a command. % in it stands for the directory that contains the folder. */
-static void do_file(struct scene *s, const char *line)
-{
-	struct str text = { 0 };
-
-	for (; *line; line++)
-		if (*line == '%')
-			str_adds(&text, files);
-		else
-			str_add(&text, line, 1);
-	do_line(s, text.p);
-	str_free(&text);
-}
-
 static void open_folder(struct scene *s)
 {
 	open_scene(s, options);
 	s->c.o.quiet = 0;
-	do_file(s, "/open %/f");
+	do_line_in(s, files, "/open %/f");
 	CHECK_MSG(!s->errors.n, "%s", s->errors.p);
 }
 
@@ -156,7 +142,7 @@ TEST(new_changed_and_vanished_files_are_found)
 	asks(&s, "[folder 'f': 1 changed: read anew]");
 	resume(&s);
 	documents(&s, "a.txt:CHANGED|c.txt:three|d.txt:four");
-	do_file(&s, "/open %/f");
+	do_line_in(&s, files, "/open %/f");
 	CHECK(has(&s.said, "folder 'f': its 3 documents are there already"));
 	/* A fork changes its own documents only. */
 	do_line(&s, "/fork folder2");
@@ -250,7 +236,7 @@ TEST(what_the_user_drops_or_adds_stays_so)
 	/* Documents that git ignores from now on are dropped, except one that the user adds by name. */
 	put(".gitignore", "*.log\n");
 	asks(&s, "[folder 'f': 2 gone]");
-	do_file(&s, "/open %/f/c.log");
+	do_line_in(&s, files, "/open %/f/c.log");
 	asks(&s, NULL);
 	documents(&s, "b.txt:two|c.log:three");
 	resume(&s);
@@ -303,13 +289,13 @@ TEST(what_was_read_before_a_stop_stays)
 	open_scene(&s, options);
 	s.c.o.quiet = 0;
 	conversation_observe(&s.c.conv, stop_at_third, NULL);
-	do_file(&s, "/open %/f");
+	do_line_in(&s, files, "/open %/f");
 	CHECK_MSG(has(&s.said, "stopped after 3 of 6 files; /open "), "%s", str_text(&s.said));
 	CHECK_INT(s.c.conv.n_doc, 3);
 	conversation_ignore(&s.c.conv, stop_at_third, NULL);
 	asks(&s, NULL);
 	CHECK_INT(s.c.conv.n_doc, 3);
-	do_file(&s, "/open %/f");
+	do_line_in(&s, files, "/open %/f");
 	CHECK(has(&s.said, "folder 'f': 3 new: read anew"));
 	resume(&s);
 	CHECK_INT(s.c.conv.n_doc, 6);

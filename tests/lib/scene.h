@@ -193,6 +193,20 @@ __attribute__((unused)) static void do_line(struct scene *s, const char *line)
 	str_free(&text);
 }
 
+/* Type a command. % in it stands for a folder. */
+__attribute__((unused)) static void do_line_in(struct scene *s, const char *folder, const char *line)
+{
+	struct str text = { 0 };
+
+	for (; *line; line++)
+		if (*line == '%')
+			str_adds(&text, folder);
+		else
+			str_add(&text, line, 1);
+	do_line(s, text.p);
+	str_free(&text);
+}
+
 __attribute__((unused)) static int has(const struct str *s, const char *what)
 {
 	return s->n && strstr(s->p, what) != NULL;
