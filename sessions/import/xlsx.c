@@ -1,7 +1,8 @@
 /* sessions/import/xlsx.c - converts Excel workbooks (SpreadsheetML, ECMA-376 part 1, chapter 18).
  *
  * Each sheet is a page whose label and heading are the sheet's name. A row is a line of cells. A formula has the result
- * that the file stores. Columns that are empty in the whole sheet are left out; empty rows separate blocks. */
+ * that the file stores. Columns that are empty in the whole sheet are left out; empty rows separate blocks. Text boxes
+ * follow below. */
 #include "sessions/import/xlsx.h"
 #include "engine/base/utf8.h"
 
@@ -29,7 +30,7 @@ struct xlsx {
 	size_t *string;     /* [n_string] offset in `strings` at which each text begins */
 	size_t n_string, string_cap;
 	struct str hidden;                                      /* names of hidden sheets */
-	unsigned char *done;                                    /* [zip.n] 1: the entry is a sheet that was read */
+	unsigned char *done;                                    /* [zip.n] 1: a sheet or drawing that was read */
 	size_t sheets, n_hidden, hidden_rows, missing, unknown; /* unknown: formulas without a stored result */
 	struct err why;                                         /* why a sheet is damaged */
 
@@ -37,6 +38,7 @@ struct xlsx {
 	struct cell *cell;
 	size_t n_cell, cell_cap;
 	struct str text;
+	struct str boxes; /* texts of its text boxes */
 
 	/* the row and the cell */
 	int32_t row, column;
@@ -247,6 +249,33 @@ static void write_cells(struct xlsx *x)
 	writer_table_end(x->w);
 }
 
+/* Read the text boxes of a sheet. */
+static void read_boxes(struct xlsx *x, const struct zip_entry *sheet)
+{
+	const struct zip_entry *z;
+	struct opc parts;
+
+	str_clear(&x->boxes);
+	opc_read(&parts, &x->zip, sheet->name);
+	z = opc_by_type(&parts, "drawing");
+	if (z && !x->done[z - x->zip.entry]) {
+		x->done[z - x->zip.entry] = 1;
+		xlsx_boxes(z, &x->boxes);
+	}
+	while (x->boxes.n && x->boxes.p[x->boxes.n - 1] == '\n')
+		x->boxes.n--;
+	opc_free(&parts);
+}
+
+static void write_boxes(struct xlsx *x)
+{
+	writer_gap(x->w, GAP_BLOCK);
+	x->w->pre++;
+	writer_text(x->w, str_text(&x->boxes), x->boxes.n);
+	x->w->pre--;
+	writer_gap(x->w, GAP_BLOCK);
+}
+
 static void write_sheet(struct xlsx *x, const struct xml_attr *name)
 {
 	writer_page(x->w, name ? name->value : "", name ? name->n : 0);
@@ -255,6 +284,7 @@ static void write_sheet(struct xlsx *x, const struct xml_attr *name)
 		writer_text(x->w, name->value, name->n);
 	writer_heading_end(x->w);
 	write_cells(x);
+	write_boxes(x);
 }
 
 static void note_hidden(struct xlsx *x, const struct xml_attr *name)
@@ -274,7 +304,8 @@ static void read_sheet(struct xlsx *x, const struct zip_entry *z, const struct x
 	x->row = x->in_row = x->in_value = x->skip = 0;
 	str_clear(&x->text);
 	xml_parse(z->name, z->p, z->n, &handler, x, &why);
-	if (!x->n_cell) {
+	read_boxes(x, z);
+	if (!x->n_cell && !x->boxes.n) {
 		x->why = why.code ? why : x->why;
 		return;
 	}
@@ -360,6 +391,7 @@ int xlsx_import(const char *p, size_t n, struct doc *d, struct err *e)
 	str_free(&x.strings);
 	str_free(&x.hidden);
 	str_free(&x.text);
+	str_free(&x.boxes);
 	str_free(&x.value);
 	free(x.string);
 	free(x.done);

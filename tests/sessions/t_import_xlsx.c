@@ -193,6 +193,43 @@ TEST(charts_and_comments)
 	doc_free(&d);
 }
 
+#define BOX(paragraphs) "<xdr:sp><xdr:nvSpPr/><xdr:txBody>" paragraphs "</xdr:txBody></xdr:sp>"
+#define DRAWING(body)   "<xdr:wsDr xmlns:xdr='x' xmlns:a='a' xmlns:mc='m'>" body "</xdr:wsDr>"
+#define LINE(text)      "<a:p><a:r><a:rPr/><a:t>" text "</a:t></a:r></a:p>"
+
+TEST(text_boxes)
+{
+	static const char drawing[] = DRAWING(
+		BOX(LINE("First") "<a:p/>" LINE("second")) "<xdr:pic><a:t>no</a:t></xdr:pic><mc:AlternateContent><mc:Choice>" BOX(
+			"<a:p><a:r><a:t>thi</a:t></a:r><a:r><a:t>rd</a:t></a:r><a:br/><a:fld><a:t>4</a:t></a:fld></a:p>") "</mc:Choice><mc:Fallback>" BOX(LINE("no")) "</mc:Fallback></mc:AlternateContent>");
+	struct part parts[] = {
+		{ "xl/workbook.xml",
+		  SHEETS("<sheet name='A' r:id='1'/><sheet name='B' r:id='2'/><sheet name='C' r:id='3'/>") },
+		{ "xl/_rels/workbook.xml.rels", RELS(REL("1", "worksheet", "s/1.xml") REL("2", "worksheet", "s/2.xml")
+		                                             REL("3", "worksheet", "s/3.xml")) },
+		{ "xl/s/1.xml", ROWS("<row>" C("A1", "1") "</row>") },
+		{ "xl/s/2.xml", ROWS("") },
+		{ "xl/s/3.xml", ROWS("<row>" C("A1", "3") "</row>") },
+		{ "xl/s/_rels/1.xml.rels", RELS(REL("1", "drawing", "../d/1.xml")) },
+		{ "xl/s/_rels/2.xml.rels", RELS(REL("1", "drawing", "../d/2.xml")) },
+		{ "xl/s/_rels/3.xml.rels", RELS(REL("1", "drawing", "../d/1.xml")) },
+		{ "xl/d/1.xml", drawing },
+		{ "xl/d/2.xml", DRAWING(BOX(LINE("alone"))) }
+	};
+	struct doc d = { 0 };
+	struct err e = { 0 };
+	size_t n;
+	char *p = zip(parts, LEN(parts), &n);
+
+	/* A sheet may have text boxes and no cells. A drawing is read only once. */
+	CHECK_MSG(!xlsx_import(p, n, &d, &e), "%s", e.msg);
+	CHECK_STR(str_text(&d.text), "A\n\n1\n\nFirst\nsecond\n\nthird\n4\n\nB\n\nalone\n\nC\n\n3");
+	CHECK_STR(str_text(&d.notices), "");
+	CHECK_INT(d.pages, 3);
+	doc_free(&d);
+	check_cut_short(xlsx_import, p, n);
+}
+
 /* A million cells in one column or one row, and cells in a diagonal, take time and text in proportion to the file. */
 TEST(many_cells)
 {
