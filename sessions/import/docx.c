@@ -35,6 +35,7 @@ struct paragraph {
 struct docx {
 	struct writer *w;
 	struct zip zip;
+	struct opc rels; /* parts that the text names */
 	struct style *style;
 	size_t n_style;
 	struct docx_lists *lists;
@@ -424,7 +425,7 @@ static void write_symbol(struct docx *x, const char *name, const struct xml_attr
 	} else if (!strcmp(name, "fldChar") && xml_attr_is(a, n, "fldCharType", "end")) {
 		write_form(x);
 	} else if (!strcmp(name, "altChunk") && !x->note_part) {
-		x->chunks_missing += docx_chunk(x->w, &x->zip, xml_attr(a, n, "id")) != 0;
+		x->chunks_missing += docx_chunk(x->w, &x->rels, xml_attr(a, n, "id")) != 0;
 	}
 }
 
@@ -522,13 +523,24 @@ static const struct xml_handler text_handler = { .start = text_start, .end = tex
 
 /* ---- notes ---- */
 
+/* Find a part by the type of its relationship to the text, else by its usual name. NULL: missing. */
+static const struct zip_entry *part_of(const struct docx *x, const char *type, const char *usual)
+{
+	const struct zip_entry *z = opc_by_type(&x->rels, type);
+
+	return z ? z : zip_find(&x->zip, usual);
+}
+
 /* Append "[3] text of the note" for each reference, in order. */
 static void add_notes(struct docx *x)
 {
+	const struct zip_entry *footnotes = part_of(x, "footnotes", "word/footnotes.xml"),
+			       *endnotes = part_of(x, "endnotes", "word/endnotes.xml");
+
 	for (size_t i = 0; i < x->n_note && !x->w->full; i++) {
 		int foot = x->note[i].kind == 'f';
-		const char *path = foot ? "word/footnotes.xml" : "word/endnotes.xml";
-		const struct zip_entry *z = zip_find(&x->zip, path);
+		const struct zip_entry *z = foot ? footnotes : endnotes;
+
 		if (!z)
 			continue;
 		x->note_part = foot ? "footnote" : "endnote";
@@ -537,7 +549,7 @@ static void add_notes(struct docx *x)
 		writer_gap(x->w, GAP_BLOCK);
 		str_clear(&x->w->prefix);
 		str_addf(&x->w->prefix, "[%zu] ", i + 1);
-		xml_parse(path, z->p, z->n, &text_handler, x, NULL);
+		xml_parse(z->name, z->p, z->n, &text_handler, x, NULL);
 	}
 	str_clear(&x->w->prefix);
 }
@@ -546,40 +558,26 @@ static void add_notes(struct docx *x)
 
 static int want_docx_entry(const char *name)
 {
-	static const char *const names[] = {
-		"word/document.xml", "word/styles.xml",    "word/numbering.xml", "word/footnotes.xml",
-		"word/endnotes.xml", "word/document2.xml", "EncryptedPackage",
-	};
-
-	for (size_t i = 0; i < LEN(names); i++)
-		if (!strcasecmp(name, names[i]))
-			return 1;
-	return docx_parts_want(name);
-}
-
-static void optional_part(struct docx *x, const char *path, const struct xml_handler *h)
-{
-	const struct zip_entry *z = zip_find(&x->zip, path);
-
-	if (z)
-		xml_parse(path, z->p, z->n, h, x, NULL);
+	return opc_want(name) || docx_is_chunk(name);
 }
 
 static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	static const struct xml_handler styles = { .start = styles_start };
-	const struct zip_entry *z;
+	const struct zip_entry *main, *z;
 	struct err why = { 0 };
 
 	if (zip_read(&x->zip, p, n, want_docx_entry, e))
 		return -1;
-	if (!(z = zip_find(&x->zip, "word/document.xml")) && !(z = zip_find(&x->zip, "word/document2.xml")))
+	if (!(main = opc_main(&x->zip, "word/document.xml")))
 		return err_set(e, ERR_DOCUMENT, "is damaged: it lacks 'word/document.xml'");
-	optional_part(x, "word/styles.xml", &styles);
-	x->lists = docx_lists_read(zip_find(&x->zip, "word/numbering.xml"));
-	x->rendered_pages = z->n && memmem(z->p, z->n, "lastRenderedPageBreak", 21) != NULL;
+	opc_read(&x->rels, &x->zip, main->name);
+	if ((z = part_of(x, "styles", "word/styles.xml")))
+		xml_parse(z->name, z->p, z->n, &styles, x, NULL);
+	x->lists = docx_lists_read(part_of(x, "numbering", "word/numbering.xml"));
+	x->rendered_pages = main->n && memmem(main->p, main->n, "lastRenderedPageBreak", 21) != NULL;
 	new_page(x);
-	xml_parse(z->name, z->p, z->n, &text_handler, x, &why);
+	xml_parse(main->name, main->p, main->n, &text_handler, x, &why);
 	add_notes(x);
 	writer_end(x->w);
 	/* Without any page break the number of pages is unknown. */
@@ -606,6 +604,7 @@ int docx_import(const char *p, size_t n, struct doc *d, struct err *e)
 	docx_lists_free(x.lists);
 	form_field_clear(&x.form.field);
 	free(x.note);
+	opc_free(&x.rels);
 	zip_free(&x.zip);
 	return rc;
 }

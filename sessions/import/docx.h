@@ -20,11 +20,11 @@ int docx_form_end(struct docx_form *, const char *name);
 
 /* ---- docx_parts.c ---- */
 
-/* 1 if docx_parts.c reads the entry of this name. */
-int docx_parts_want(const char *name);
+/* 1 if the entry of this name may be a document that is inserted. */
+int docx_is_chunk(const char *name);
 /* Write the part of the file that <w:altChunk> names by the id of a relationship: HTML, plain text, or a web archive
  * (MHTML). -1: it is missing, or of another kind. */
-int docx_chunk(struct writer *, const struct zip *, const struct xml_attr *id);
+int docx_chunk(struct writer *, const struct opc *rels, const struct xml_attr *id);
 /* Add a notice for comments, and one for the texts of diagrams (SmartArt), which are not written. */
 void docx_note_parts(struct doc *, const struct zip *);
 

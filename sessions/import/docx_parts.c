@@ -16,20 +16,14 @@ static int ends_in(const char *name, const char *ending)
 	return n > k && !strcasecmp(name + n - k, ending);
 }
 
-static int is_diagram(const char *name)
-{
-	return !strncasecmp(name, "word/diagrams/data", 18) && ends_in(name, ".xml");
-}
-
-int docx_parts_want(const char *name)
+int docx_is_chunk(const char *name)
 {
 	static const char *const chunks[] = { ".htm", ".html", ".xhtml", ".mht", ".mhtml", ".txt", ".rtf", ".docx" };
 
 	for (size_t i = 0; i < LEN(chunks); i++)
 		if (ends_in(name, chunks[i]))
 			return 1;
-	return is_diagram(name) || !strcasecmp(name, "word/comments.xml") ||
-	       !strcasecmp(name, "word/_rels/document.xml.rels");
+	return 0;
 }
 
 /* ---- web archives (MHTML) ---- */
@@ -97,15 +91,11 @@ static void write_plain(struct writer *w, const struct str *text)
 	w->pre--;
 }
 
-int docx_chunk(struct writer *w, const struct zip *zip, const struct xml_attr *id)
+int docx_chunk(struct writer *w, const struct opc *rels, const struct xml_attr *id)
 {
+	const struct zip_entry *z = opc_by_id(rels, id);
 	struct str text = { 0 }, html = { 0 };
-	const struct zip_entry *z;
-	struct opc parts;
 
-	opc_read(&parts, zip, "word/document.xml");
-	z = opc_by_id(&parts, id);
-	opc_free(&parts);
 	if (!z || !z->n)
 		return -1;
 	if (z->n > 4 && !memcmp(z->p, "PK\3\4", 4))

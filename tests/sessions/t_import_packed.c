@@ -167,6 +167,30 @@ static void text_is(const char *document, const char *want)
 	docx(document, (struct part){ 0 }, (struct part){ 0 }, want, "");
 }
 
+TEST(parts_of_other_names)
+{
+#define REL(type, target) "<Relationship Id='x' Type='http://o/" type "' Target='" target "'/>"
+	struct part parts[] = {
+		{ "_rels/.rels", "<Relationships>" REL("officeDocument", "/word/document22.xml") "</Relationships>" },
+		{ "word/document22.xml", W("<w:p><w:pPr><w:pStyle w:val='a'/></w:pPr>" RUN("Title") "</w:p><w:p>" RUN(
+						 "text") "<w:r><w:footnoteReference w:id='2'/></w:r></w:p>") },
+		{ "word/_rels/document22.xml.rels",
+		  "<Relationships>" REL("styles", "styles2.xml") REL("footnotes", "../n.xml") "</Relationships>" },
+		{ "word/styles2.xml",
+		  "<w:styles xmlns:w='w'><w:style w:styleId='a'><w:name w:val='heading 2'/></w:style></w:styles>" },
+		{ "n.xml", "<w:footnotes xmlns:w='w'><w:footnote w:id='2'>" P("note") "</w:footnote></w:footnotes>" }
+	};
+	struct str file = archive(parts, LEN(parts), 0);
+	struct err e = { 0 };
+	struct doc d = { 0 };
+
+	CHECK_MSG(!doc_decode("d.docx", file.p, file.n, &d, &e), "%s", e.msg);
+	CHECK_STR(str_text(&d.text), "Title\n\ntext[1]\n\n[1] note");
+	CHECK_INT(doc_mark_at(&d, MARK_HEADING, 0)->level, 2);
+	doc_free(&d);
+	str_free(&file);
+}
+
 static void chunk(const char *target, const char *name, const char *body, const char *want, const char *notes)
 {
 	struct str rels = { 0 };
