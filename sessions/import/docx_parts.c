@@ -114,7 +114,7 @@ int docx_chunk(struct writer *w, const struct opc *rels, const struct xml_attr *
 	if (ends_in(z->name, ".txt"))
 		write_plain(w, &text);
 	else
-		html_convert(w, str_text(&text), text.n);
+		html_convert(w, str_text(&text), text.n, NULL);
 	writer_gap(w, GAP_BLOCK);
 	str_free(&html);
 	str_free(&text);

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define SPINE_MAX 10000
+#define CSS_MAX                                                                                                        \
+	(64u << 20) /* bytes of style sheets, counted for each chapter that links them; further ones are ignored */
 
 struct item {
 	char *id, *href, *type;
@@ -28,8 +30,10 @@ struct epub {
 	size_t n_label;
 	struct str text; /* text of the current label */
 	int in_label, in_nav_point;
-	char *toc;        /* path of the table of contents: NCX (EPUB 2) or navigation document (EPUB 3) */
-	size_t encrypted; /* encrypted entries other than fonts */
+	char *toc;           /* path of the table of contents: NCX (EPUB 2) or navigation document (EPUB 3) */
+	size_t encrypted;    /* encrypted entries other than fonts */
+	const char *chapter; /* path of the chapter that is converted */
+	size_t css;          /* bytes of style sheets that chapters have linked so far */
 };
 
 static int ends_in(const char *name, const char *ending)
@@ -39,7 +43,8 @@ static int ends_in(const char *name, const char *ending)
 	return n > k && !strcasecmp(name + n - k, ending);
 }
 
-static int want_epub_entry(const char *name)
+/* 1 if the entry may be a chapter or describe the book. */
+static int is_text_entry(const char *name)
 {
 	static const char *const other[] = {
 		".jpg", ".jpeg", ".png",   ".gif", ".webp", ".css", ".ttf",
@@ -50,6 +55,11 @@ static int want_epub_entry(const char *name)
 		if (ends_in(name, other[i]))
 			return 0;
 	return 1;
+}
+
+static int want_epub_entry(const char *name)
+{
+	return is_text_entry(name) || ends_in(name, ".css");
 }
 
 static char *attr_copy(const struct xml_attr *a)
@@ -105,7 +115,7 @@ static void encryption_start(void *ud, const char *name, const struct xml_attr *
 	if (strcmp(name, "CipherReference") || !(uri = xml_attr(a, n, "URI")))
 		return;
 	char *path = zip_path("", uri->value, uri->n);
-	b->encrypted += path && want_epub_entry(path);
+	b->encrypted += path && is_text_entry(path);
 	free(path);
 }
 
@@ -256,8 +266,24 @@ static void add_picture(struct writer *w, const struct zip_entry *z)
 
 /* ---- the spine ---- */
 
-static size_t add_chapter(struct writer *w, const struct epub *b, const struct item *it, const struct zip_entry *z)
+/* Find a style sheet that the current chapter links. */
+static const char *find_sheet(void *ud, const char *href, size_t *n)
 {
+	struct epub *b = ud;
+	char *path = zip_path(b->chapter, href, strlen(href));
+	const struct zip_entry *z = path ? zip_find(&b->zip, path) : NULL;
+
+	free(path);
+	if (!z || z->n > CSS_MAX - b->css)
+		return NULL;
+	b->css += z->n;
+	*n = z->n;
+	return z->p;
+}
+
+static size_t add_chapter(struct writer *w, struct epub *b, const struct item *it, const struct zip_entry *z)
+{
+	const struct html_sheets sheets = { find_sheet, b };
 	struct doc *d = w->doc;
 	struct str text = { 0 };
 	size_t from, marks = d->n_mark, hidden = 0;
@@ -270,7 +296,8 @@ static size_t add_chapter(struct writer *w, const struct epub *b, const struct i
 		add_picture(w, z);
 	} else {
 		charset_decode_page(z->p, z->n, &text);
-		hidden = html_convert(w, str_text(&text), text.n);
+		b->chapter = it->href;
+		hidden = html_convert(w, str_text(&text), text.n, &sheets);
 	}
 	str_free(&text);
 	writer_heading_end(w);
@@ -293,7 +320,7 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 		const struct item *it = item_of(b, b->spine[i]);
 		const struct zip_entry *z = it ? zip_find(&b->zip, it->href) : NULL;
 		if (!z)
-			missing += !it || want_epub_entry(it->href);
+			missing += !it || is_text_entry(it->href);
 		else if (!done[z - b->zip.entry]) {
 			done[z - b->zip.entry] = 1;
 			hidden += add_chapter(&w, b, it, z);

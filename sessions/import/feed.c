@@ -34,7 +34,7 @@ static void entry_write(struct feed *x, int level)
 	writer_text(x->w, str_text(&x->date), x->date.n);
 	writer_gap(x->w, GAP_BLOCK);
 	if (text->n)
-		html_convert(x->w, text->p, text->n);
+		html_convert(x->w, text->p, text->n, NULL);
 	writer_gap(x->w, GAP_BLOCK);
 	str_clear(&x->title);
 	str_clear(&x->date);

@@ -1,8 +1,8 @@
 /* sessions/import/html.c - converts HTML and XHTML to text with marks (offsets of pages, headings and paragraphs).
  *
  * Hidden text is left out and counted, unless it is most of the page; navigation, scripts, forms and pictures are left
- * out. If a page marks its main text (<main>, or a single <article>), only that part and the title before it are
- * kept. */
+ * out, but not the text of drawings (SVG). If a page marks its main text (<main>, or a single <article>), only that
+ * part is kept, and title and author before it. */
 #include "sessions/import/html_elements.h"
 #include "engine/base/utf8.h"
 
@@ -12,6 +12,7 @@
 /* Keep hidden text if it has at least this many characters and is longer than the rest of the page: then a script will
  * show the text. */
 #define HIDDEN_KEPT 20
+#define BYLINE_MAX  200 /* bytes; a longer element is more than the author's name */
 
 /* Count the UTF-8 characters that are not blank. */
 static size_t count_characters(const char *s, size_t n)
@@ -59,8 +60,9 @@ static void add_text(struct html *h, const char *s)
 {
 	size_t n = strlen(s);
 
-	if (h->skip > 1)
-		return; /* for example a script inside hidden text: its characters are not counted */
+	/* A script inside hidden text, or the description of a drawing: the characters are not counted. */
+	if (h->skip > 1 || (h->depth && h->frame[h->depth - 1].drawing))
+		return;
 	if (h->nav)
 		h->left_out += count_characters(s, n);
 	else if (h->skip ? h->hide > 0 : h->depth && html_look_hides(&h->frame[h->depth - 1].look))
@@ -71,11 +73,13 @@ static void add_text(struct html *h, const char *s)
 
 /* ---- a page ---- */
 
-/* Add the rules of the node, if it is a <style> element. */
+/* Add the rules of the node, if it is a <style> element or links a style sheet. */
 static void read_styles(struct html_rules *rules, const GumboNode *node)
 {
 	const GumboVector *text = html_children(node);
 
+	if (node->v.element.tag == GUMBO_TAG_LINK)
+		html_rules_link(rules, node);
 	if (node->v.element.tag != GUMBO_TAG_STYLE)
 		return;
 	for (unsigned i = 0; i < text->length; i++) {
@@ -127,12 +131,12 @@ static void walk(struct html *h, struct html_rules *rules, const GumboNode *root
 	free(way);
 }
 
-static struct html *html_new(struct writer *w, const struct html_tree *t)
+static struct html *html_new(struct writer *w, const struct html_sheets *sheets, const struct html_tree *t)
 {
 	struct html *h = xcalloc(1, sizeof *h);
 
 	h->w = w;
-	h->rules = html_rules_new();
+	h->rules = html_rules_new(sheets);
 	walk(NULL, h->rules, t->root);
 	return h;
 }
@@ -152,13 +156,11 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Keep only the ranges r[n] of the text. If the ranges have no heading of level 1, also keep the last such heading
- * before the first range, which is the page's title. */
-static void keep_ranges(struct doc *d, const struct range *r, size_t n)
+/* Find the title of a main text r[n] that has no heading of level 1: the last such heading before it. Returns NULL if
+ * there is none. */
+static const struct mark *title_before(const struct doc *d, const struct range *r, size_t n)
 {
-	struct range with_title[HTML_RANGES + 1];
 	const struct mark *title = NULL;
-	const char *line;
 
 	for (size_t i = 0, k = 0; i < d->n_mark && k < n; i++) {
 		const struct mark *m = &d->mark[i];
@@ -167,20 +169,31 @@ static void keep_ranges(struct doc *d, const struct range *r, size_t n)
 			k++;
 		if (m->kind != MARK_HEADING || m->level != 1 || k == n)
 			continue;
-		if (m->at >= r[k].from) { /* the heading is in the ranges */
-			title = NULL;
-			break;
-		}
+		if (m->at >= r[k].from)
+			return NULL;
 		title = k ? title : m;
 	}
-	if (!title) {
-		doc_keep(d, r, n);
-		return;
-	}
-	line = memchr(d->text.p + title->at, '\n', r->from - title->at);
-	with_title[0] = (struct range){ title->at, line ? (size_t)(line - d->text.p) : r->from };
-	memcpy(with_title + 1, r, n * sizeof *r);
-	doc_keep(d, with_title, n + 1);
+	return title;
+}
+
+/* Keep only the ranges r[n] of the text, and before them the title and the author's name, where they stand outside. */
+static void keep_ranges(const struct html *h, const struct range *r, size_t n)
+{
+	struct doc *d = h->w->doc;
+	struct range all[1 + HTML_BYLINES + HTML_RANGES];
+	const struct mark *title = title_before(d, r, n);
+	const char *line = title ? memchr(d->text.p + title->at, '\n', r->from - title->at) : NULL;
+	size_t k = 0, end = title ? line ? (size_t)(line - d->text.p) : r->from : 0;
+
+	if (title)
+		all[k++] = (struct range){ title->at, end };
+	for (size_t i = 0; i < h->n_by; i++)
+		if (h->by[i].from >= end && h->by[i].to <= r->from && h->by[i].to - h->by[i].from <= BYLINE_MAX) {
+			all[k++] = h->by[i];
+			end = h->by[i].to;
+		}
+	memcpy(all + k, r, n * sizeof *r);
+	doc_keep(d, all, k + n);
 }
 
 /* Keep only the main text that the page marks, if it is at least 200 bytes and a large part of the page: a quarter for
@@ -191,19 +204,19 @@ static void keep_main(struct html *h)
 	size_t main = total_bytes(h->main, h->n_main), article = total_bytes(h->article, h->n_article);
 
 	if (h->n_main && main >= 200 && main >= d->text.n / 4)
-		keep_ranges(d, h->main, h->n_main);
+		keep_ranges(h, h->main, h->n_main);
 	else if (!h->n_main && h->n_article == 1 && article >= 200 && article >= d->text.n / 2)
-		keep_ranges(d, h->article, 1);
+		keep_ranges(h, h->article, 1);
 }
 
-size_t html_convert(struct writer *w, const char *utf8, size_t n)
+size_t html_convert(struct writer *w, const char *utf8, size_t n, const struct html_sheets *sheets)
 {
 	struct html_tree t;
 	struct html *h;
 	size_t hidden;
 
 	html_tree_parse(&t, utf8, n, 1);
-	h = html_new(w, &t);
+	h = html_new(w, sheets, &t);
 	walk(h, NULL, t.root);
 	hidden = h->hidden;
 	html_free(h);
@@ -231,7 +244,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 	size_t shown, kept = 0;
 
 	html_tree_parse(&t, p, n, n > 5 && !memcmp(p, "<?xml", 5));
-	h = html_new(&w, &t);
+	h = html_new(&w, NULL, &t);
 	walk(h, NULL, t.root);
 	writer_heading_end(&w);
 	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) { /* the page is mostly links */

@@ -34,9 +34,11 @@ struct html_look {
 	unsigned char gone, invisible, no_size, block, no_marker;
 };
 struct html_rules;
-struct html_rules *html_rules_new(void);
+struct html_rules *html_rules_new(const struct html_sheets *);
 /* Add the rules of a style sheet. media: value of the style element's attribute, or NULL. */
 void html_rules_add(struct html_rules *, const char *css, size_t n, const char *media);
+/* Add the rules of the style sheet that a <link> element names, if there is such a sheet. */
+void html_rules_link(struct html_rules *, const GumboNode *link);
 /* Change *look from that of the element's parent to that of the element. */
 void html_rules_look(struct html_rules *, const GumboNode *element, struct html_look *look);
 void html_rules_free(struct html_rules *);

@@ -28,7 +28,7 @@ static const struct element { const char *name; unsigned char is; } elements[] =
 	{"map", SKIP}, {"menu", BLOCK}, {"meta", VOID}, {"nav", NAV}, {"noembed", SKIP}, {"noframes", SKIP}, {"noscript", SKIP},
 	{"object", SKIP}, {"ol", BLOCK}, {"optgroup", SKIP}, {"option", SKIP}, {"p", BLOCK}, {"param", VOID},
 	{"plaintext", BLOCK | PRE}, {"pre", BLOCK | PRE}, {"rp", SKIP}, {"rt", SKIP}, {"script", SKIP}, {"section", BLOCK},
-	{"select", SKIP}, {"source", VOID}, {"style", SKIP}, {"summary", BLOCK | LABEL}, {"svg", SKIP}, {"template", SKIP},
+	{"select", SKIP}, {"source", VOID}, {"style", SKIP}, {"summary", BLOCK | LABEL}, {"template", SKIP},
 	{"textarea", SKIP}, {"th", LABEL}, {"title", SKIP}, {"track", VOID}, {"ul", BLOCK}, {"video", SKIP}, {"wbr", VOID}, {"xmp", BLOCK | PRE},
 };
 /* clang-format on */
@@ -116,9 +116,24 @@ static void begin_list(struct html *h, struct html_frame *f, int ordered, const 
 		h->w->gap = GAP_LINE;
 }
 
-/* Note where <main> or <article> begins. */
+/* 1 if the element names the author, as news sites mark it. */
+static int is_byline(const GumboNode *node)
+{
+	const char *class = html_attr(node, "class");
+
+	return has_word(class, "byline") || has_word(class, "by-line") || has_word(html_attr(node, "rel"), "author") ||
+	       has_word(html_attr(node, "itemprop"), "author");
+}
+
+/* Note where <main>, <article> or a by-line before them begins. */
 static void begin_main(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
 {
+	if (!h->in_by && !h->in_main && !h->n_main && !h->in_article && !h->n_article && h->n_by < HTML_BYLINES &&
+	    is_byline(node)) {
+		writer_row_keep(h->w);
+		h->by[h->n_by].from = h->w->doc->text.n;
+		h->in_by = f->by = 1;
+	}
 	if (!strcmp(name, "main") || has_word(html_attr(node, "role"), "main")) {
 		writer_row_keep(h->w);
 		if (!h->in_main++ && h->n_main < HTML_RANGES)
@@ -240,11 +255,32 @@ static int in_label(const struct html *h)
 	return 0;
 }
 
+/* 1 if an element of a drawing is not shown: a definition, or a part of <switch> other than the first. */
+static int is_not_drawn(const struct html_frame *parent, const GumboNode *node, const char *name)
+{
+	return has_word("defs symbol metadata", name) || (!strcmp(parent->name, "switch") && html_before(node));
+}
+
+/* Begin an element of a drawing, or <svg> itself. Each <text> is a line. */
+static void begin_drawing(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
+{
+	int inside = f > h->frame && f[-1].drawing;
+
+	if (!strcmp(name, "tspan") && (html_attr(node, "x") || html_attr(node, "y")))
+		writer_gap(h->w, GAP_SPACE);
+	if (inside && (!strcmp(name, "text") || !strcmp(name, "foreignobject")))
+		f->is |= LINE;
+	else
+		f->drawing = inside || !strcmp(name, "svg");
+}
+
 /* 1 if the contents of an element are left out. A script with a formula is not left out: its f->is is set here. */
 static int is_left_out(const struct html *h, struct html_frame *f, const GumboNode *node, const char *name)
 {
 	if (!strcmp(name, "button"))
 		return !in_label(h);
+	if (f > h->frame && f[-1].drawing && is_not_drawn(&f[-1], node, name))
+		return 1;
 	if (html_formula_script(node, name)) {
 		f->is = strstr(html_attr(node, "type"), "display") ? LINE : 0;
 		return 0;
@@ -301,6 +337,7 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 		skip_from_here(h, f);
 		return;
 	}
+	begin_drawing(h, f, name, node);
 	if (is_left_out(h, f, node, name)) {
 		skip_from_here(h, f);
 		return;
@@ -316,11 +353,16 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 	html_formula_begin(h, f, name, node);
 }
 
-/* Note where <main> or <article> ends. */
+/* Note where <main>, <article> or a by-line ends. */
 static void end_main(struct html *h, const struct html_frame *f)
 {
 	size_t at = h->w->doc->text.n;
 
+	if (f->by) {
+		writer_row_keep(h->w);
+		h->by[h->n_by++].to = at;
+		h->in_by = 0;
+	}
 	if (f->main) {
 		writer_row_keep(h->w);
 		if (!--h->in_main && h->n_main < HTML_RANGES)

@@ -10,6 +10,7 @@
 enum {
 	HTML_DEPTH = 512, /* most open elements in html.frame; deeper elements do not affect the text */
 	HTML_RANGES = 64, /* most <main> elements, and most <article> elements; further ones are ignored */
+	HTML_BYLINES = 4, /* most elements that name the author before the main text; further ones are ignored */
 	HTML_COLUMNS = 64 /* most columns of a table for which rowspan is handled */
 };
 
@@ -22,17 +23,19 @@ struct html_frame {
 	unsigned nav : 1;   /* its text is counted as navigation */
 	unsigned label : 1; /* a <button> inside it is text */
 	unsigned main : 1;  /* it begins a range of the main text */
+	unsigned by : 1;    /* it begins a range of html.by */
 	unsigned list : 1, ordered : 1, heading : 1;
 	unsigned link_note : 1; /* "[" was written before a note's number inside it; "]" is due */
 	unsigned link : 1;      /* <a> */
 	unsigned raised : 1;    /* <sup> */
 	unsigned quote : 1;     /* a quotation in a mail */
 	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
+	unsigned drawing : 1;   /* SVG, outside of its <text> and <foreignObject> elements: its text is not shown */
 	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
 	const char *separators, *close; /* attributes of <mfenced>; the page's tree owns them */
 	unsigned parts;                 /* child elements that have begun so far */
-	/* part of a formula: what writer_part_begin() returned, and the value that n_main + n_article had then */
+	/* part of a formula: what writer_part_begin() returned, and the value that n_main + n_article + n_by had then */
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */
 	struct html_look look; /* how its text is shown */
@@ -63,6 +66,10 @@ struct html {
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
 	int in_main, in_article; /* open <main> and <article> elements */
+	/* [n_by] ranges of the text that names the author, before <main> and <article>; as above */
+	struct range by[HTML_BYLINES];
+	size_t n_by;
+	int in_by;
 	struct html_rules *rules;
 	struct html_grid grid[WRITER_TABLES]; /* grids of the open tables, by nesting depth */
 };

@@ -32,7 +32,7 @@ static void script_begin(struct html *h, struct html_frame *f, struct html_frame
 		outer->parts = 1;
 	} else if (strcmp(name, "none") != 0) {
 		f->part = 1;
-		f->ranges = h->n_main + h->n_article;
+		f->ranges = h->n_main + h->n_article + h->n_by;
 		f->part_begin = writer_part_begin(h->w, !i ? "" : i % 2 ? "_" : "^");
 	}
 }
@@ -75,7 +75,7 @@ void html_formula_begin(struct html *h, struct html_frame *f, const char *name, 
 		unsigned i = outer->parts++;
 
 		f->part = 1;
-		f->ranges = h->n_main + h->n_article;
+		f->ranges = h->n_main + h->n_article + h->n_by;
 		f->part_begin = writer_part_begin(h->w, i == 1 || i == 2 ? outer->signs[i - 1] : "");
 	} else if (outer && outer->parts++) {
 		between_cells(h, outer->name);
@@ -97,7 +97,7 @@ void html_formula_end(struct html *h, const struct html_frame *f)
 {
 	/* Write no brackets if a range of the main text began or ended inside this part, because they would move the
 	 * range's offsets. */
-	if (f->part && f->ranges == h->n_main + h->n_article)
+	if (f->part && f->ranges == h->n_main + h->n_article + h->n_by)
 		writer_part_end(h->w, f->part_begin);
 	if (f->signs[0] && f->parts > 1 && !strcmp(f->name, "mroot"))
 		writer_text(h->w, ")", 1);

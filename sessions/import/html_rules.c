@@ -1,4 +1,4 @@
-/* sessions/import/html_rules.c - finds what an HTML page's own style sheets and style attributes hide.
+/* sessions/import/html_rules.c - finds what an HTML page's style sheets and style attributes hide.
  *
  * A small cascade: of all declarations of a property that match an element, the one with the greatest weight is used.
  * The weight depends first on !important, then on the style attribute, then on the selector's specificity, then on the
@@ -27,7 +27,8 @@ struct rule {
 };
 
 struct html_rules {
-	char **sheet; /* [n_sheet] texts of the style sheets, into which `compounds` points */
+	const struct html_sheets *sheets; /* finds linked style sheets; NULL = none is read */
+	char **sheet;                     /* [n_sheet] texts of the style sheets, into which `compounds` points */
 	size_t n_sheet, cap_sheet;
 	struct rule *rule;
 	size_t n, cap;
@@ -107,10 +108,11 @@ static void read_rules(struct html_rules *r, const char *p, const char *end, enu
 	}
 }
 
-struct html_rules *html_rules_new(void)
+struct html_rules *html_rules_new(const struct html_sheets *sheets)
 {
 	struct html_rules *r = xcalloc(1, sizeof *r);
 
+	r->sheets = sheets;
 	for (size_t i = 0; i < CSS_BUCKETS; i++)
 		r->bucket[i] = -1;
 	return r;
@@ -129,6 +131,17 @@ void html_rules_add(struct html_rules *r, const char *css, size_t n, const char 
 	GROW(r->sheet, r->n_sheet, r->cap_sheet);
 	r->sheet[r->n_sheet++] = text.p;
 	read_rules(r, text.p, text.p + text.n, is, 0);
+}
+
+void html_rules_link(struct html_rules *r, const GumboNode *link)
+{
+	const char *rel = html_attr(link, "rel"), *href = html_attr(link, "href"), *css;
+	size_t n;
+
+	/* An alternate style sheet is used only if the reader chooses it. */
+	if (r->sheets && href && html_has_word(rel, "stylesheet", 10) && !html_has_word(rel, "alternate", 9) &&
+	    (css = r->sheets->find(r->sheets->ud, href, &n)))
+		html_rules_add(r, css, n, html_attr(link, "media"));
 }
 
 void html_rules_free(struct html_rules *r)

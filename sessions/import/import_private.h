@@ -214,9 +214,15 @@ int heading_title(const char *line, size_t n);
  * Each converts bytes to text with marks, page count and notices, in a zeroed document. -1: e->msg lacks the
  * beginning of the sentence, "document 'NAME'", which the parent adds ("is encrypted"). */
 
-/* Write XHTML or MathML that is a part of a document, such as an EPUB chapter. Returns the number of hidden characters
- * left out. */
-size_t html_convert(struct writer *, const char *utf8, size_t n);
+/* Finds style sheets that a page names by <link>. find: returns the n bytes of the sheet href, which stay valid until
+ * the page is converted; NULL: it is missing. */
+struct html_sheets {
+	const char *(*find)(void *ud, const char *href, size_t *n);
+	void *ud;
+};
+/* Write XHTML or MathML that is a part of a document, such as an EPUB chapter. sheets: NULL = linked style sheets are
+ * not applied. Returns the number of hidden characters left out. */
+size_t html_convert(struct writer *, const char *utf8, size_t n, const struct html_sheets *sheets);
 int html_import(const char *p, size_t n, struct doc *, struct err *);
 int epub_import(const char *p, size_t n, struct doc *, struct err *);
 int docx_import(const char *p, size_t n, struct doc *, struct err *);
@@ -235,6 +241,8 @@ int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
 /* Input: see pdf_feed(). Page marks have the level PAGE_EMPTY or PAGE_UNREADABLE where a page has no readable text, so
  * that the parent has the page recognised; the document may have no text at all. */
 int pdf_import(const char *p, size_t n, struct doc *, struct err *);
+/* Append the language that the catalog of a PDF names, as "de-AT", cut to 15 bytes. In pdf_language.c. */
+void pdf_language(const char *p, size_t n, struct str *out);
 
 /* ---- zip.c ---- */
 
@@ -397,10 +405,10 @@ int jail_enter(enum jail_kind, const char *path, const char *data, struct jail_l
 
 /* ---- jailed.c ---- */
 
-/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name, helper_model_type or
- * helper_program_type. argv[3] for a model: its path. argv[3] and the following for a program: its path, a
+/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name; helper_language_type, to find the
+ * language of a PDF; helper_model_type or helper_program_type. argv[3] for a model: its path. argv[3] and the following for a program: its path, a
  * folder that it may read (or ""), its arguments. For a PDF the process parses what pdftohtml and pdftotext printed. */
-extern const char helper_argument[], helper_model_type[], helper_program_type[];
+extern const char helper_argument[], helper_language_type[], helper_model_type[], helper_program_type[];
 /* Exit status of the jailed process if jail_enter() failed. No program that it executes exits with it. */
 enum { EXIT_NO_JAIL = 125 };
 

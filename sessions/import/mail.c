@@ -139,7 +139,7 @@ static void write_text(struct mail *m, const struct mime *part, const char *type
 	if (html) {
 		writer_gap(m->w, GAP_BLOCK);
 		m->w->quoting = 1;
-		html_convert(m->w, str_text(&text), text.n);
+		html_convert(m->w, str_text(&text), text.n, NULL);
 		m->w->quoting = 0;
 		writer_gap(m->w, GAP_BLOCK);
 	} else {

@@ -72,7 +72,7 @@ static void add_html(const struct str *html, struct str *out)
 	struct doc d = { 0 };
 	struct writer w = { .doc = &d };
 
-	html_convert(&w, str_text(html), html->n);
+	html_convert(&w, str_text(html), html->n, NULL);
 	writer_end(&w);
 	str_add(out, str_text(&d.text), d.text.n);
 	doc_free(&d);

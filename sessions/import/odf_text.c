@@ -287,7 +287,7 @@ void odf_object(struct odf *x, const struct xml_attr *href)
 	z = zip_find(&x->zip, path.p);
 	if (z && memmem(z->p, MIN(z->n, 4096), "MathML", 6) && is_utf8(z->p, z->n)) {
 		begin_paragraph(x);
-		x->hidden += html_convert(x->w, z->p, z->n);
+		x->hidden += html_convert(x->w, z->p, z->n, NULL);
 		x->w->gap = x->w->gap > GAP_SPACE ? x->w->gap : GAP_NONE;
 	}
 	str_free(&path);

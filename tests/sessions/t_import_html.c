@@ -93,8 +93,7 @@ TEST(what_is_not_shown)
 {
 	becomes("<title>t</title><style>p{}</style><p>a<script>var x = '<p>no</p>';</script>b<noscript>turn it on</noscript></p>",
 	        "ab");
-	becomes("a<!-- no --><select><option>no</select><button>no</button><textarea>no</textarea><svg><text>no</text></svg>b",
-	        "ab");
+	becomes("a<!-- no --><select><option>no</select><button>no</button><textarea>no</textarea>b", "ab");
 	becomes("<p>a</p><template><p>no</p></template><iframe>no</iframe><object>no</object><p>b", "a\n\nb");
 	becomes("<ruby>\xe6\xbc\xa2<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "\xe6\xbc\xa2");
 	becomes("<nav>Home | About</nav><p>text of the page</p><div role=navigation>more</div>", "text of the page");
@@ -132,6 +131,18 @@ static void noted(const char *html, const char *want, const char *note)
 	CHECK_STR(str_text(&d.text), want);
 	CHECK_MSG(d.notices.n && strstr(d.notices.p, note), "note \"%s\" lacks \"%s\"", str_text(&d.notices), note);
 	doc_free(&d);
+}
+
+TEST(text_of_drawings)
+{
+	becomes("<p>a<svg><title>no</title><desc>no</desc><g>no<text x=1>Tank <tspan>A</tspan></text><text><tspan x=1>two</tspan><tspan y=2>lines</tspan></text></g></svg>b",
+	        "a\nTank A\ntwo lines\nb");
+	becomes("<svg><defs><text>no</text></defs><metadata><text>no</text></metadata>"
+	        "<switch><foreignObject><div>shown</div><p>once</p></foreignObject><text>no</text></switch></svg>",
+	        "shown\n\nonce");
+	becomes("<p>plus<svg><title>no</title><path d='M0 0'/></svg>sign", "plussign");
+	noted("<svg><style>.h{display:none}</style><text class=h>no</text><text>the rest</text></svg>", "the rest",
+	      "2 hidden characters were left out");
 }
 
 /* As in browsers: names of HTML 5 characters need no semicolon, numbers from 128 to 159 mean Windows-1252, and
@@ -375,6 +386,16 @@ TEST(main_text)
 	snprintf(html, sizeof html, "<h1>Site</h1><article><h1>T</h1><p>%s</p></article>", text);
 	page(html, &d);
 	CHECK(!strncmp(d.text.p, "T\n\nxxx", 6));
+	doc_free(&d);
+	/* So does the author's name between title and main text. */
+	snprintf(
+		html, sizeof html,
+		"<p class=byline>no</p><h1>Title</h1><p class='x byline'>By <a>Ann</a></p><p>ad</p><a rel=author>Bo</a>"
+		"<article><p>%s</p><p class=byline>last</p></article><p class=byline>no",
+		text);
+	page(html, &d);
+	CHECK(!strncmp(d.text.p, "Title\n\nBy Ann\n\nBo\n\nxxx", 22) && strstr(d.text.p, "x\n\nlast"));
+	CHECK(!strstr(d.text.p, "no") && !strstr(d.text.p, "ad"));
 	doc_free(&d);
 	/* Several articles are a list, so none of them is the main text. A short <main> is not the main text either. */
 	snprintf(html, sizeof html, "<p>a</p><article>%s</article><article>%s</article>", text, text);

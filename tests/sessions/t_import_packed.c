@@ -139,6 +139,46 @@ TEST(svg_pages)
 	        SVG("<text><tspan x='0'>one</tspan><tspan x='0'>two</tspan></text>"), "one two");
 }
 
+/* Check the text and notices of a book whose chapter OPS/text/a.html has this head and body, and whose style sheet
+ * OPS/css/a b.css hides the class "h". */
+static void styled(const char *link, const char *want, const char *notes)
+{
+	struct str page = { 0 }, file;
+	struct err e = { 0 };
+	struct doc d = { 0 };
+
+	str_addf(&page, "<html><head>%s</head><body><p>a<i class='h'>no</i>b</p></body></html>", link);
+	struct part parts[] = {
+		{ "META-INF/container.xml", CONTAINER },
+		{ "OPS/p.opf",
+		  "<package><manifest><item id='a' href='text/a.html' media-type='application/xhtml+xml'/></manifest><spine>" TWO },
+		{ "OPS/text/a.html", page.p },
+		{ "OPS/css/a b.css", ".h { display: none }" }
+	};
+	file = archive(parts, LEN(parts), 0);
+	CHECK_MSG(!doc_decode("b.epub", file.p, file.n, &d, &e), "%s", e.msg);
+	CHECK_STR(str_text(&d.text), want);
+	CHECK_STR(str_text(&d.notices), notes);
+	doc_free(&d);
+	str_free(&page);
+	str_free(&file);
+}
+
+TEST(style_sheets_of_a_book)
+{
+	static const char hidden[] = "2 hidden characters were left out\n";
+
+	styled("<link rel='stylesheet' href='../css/a%20b.css'/>", "ab", hidden);
+	styled("<link rel='STYLESHEET' href='/OPS/css/a b.css' media='screen'/>", "ab", hidden);
+	styled("<link rel='stylesheet' href='../css/a b.css' media='print'/>", "anob", "");
+	styled("<link rel='alternate stylesheet' href='../css/a b.css'/>", "anob", "");
+	styled("<link rel='next' href='../css/a b.css'/>", "anob", "");
+	styled("<link rel='stylesheet' href='../../../css/a b.css'/><link rel='stylesheet'/>", "anob", "");
+	styled("<link rel='stylesheet' href='http://example.org/a.css'/><link rel='stylesheet' href='b.css'/>", "anob",
+	       "");
+	styled("<link rel='stylesheet' href='../css/a b.css'/><style>.h{display:inline}</style>", "anob", "");
+}
+
 /* ---- DOCX ---- */
 
 #define W(body)        "<w:document xmlns:w='w' xmlns:r='r'><w:body>" body "</w:body></w:document>"
