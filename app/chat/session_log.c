@@ -199,7 +199,14 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
  * the user, and returns 0 with r->store NULL. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
-	if (!store_open(&r->store, &(struct store_options){ .notice = notice }, e))
+	struct str folder = { 0 };
+	int rc;
+
+	if (recognition_folder(&folder))
+		str_free(&folder);
+	rc = store_open(&r->store, &(struct store_options){ .notice = notice, .recognised = folder.p }, e);
+	str_free(&folder);
+	if (!rc)
 		return 0;
 	if (o->session || o->go_on)
 		return -1;

@@ -304,6 +304,8 @@ typedef void recognition_fn(int32_t page, int32_t pages, double left, void *ud);
 /* Let the import recognise scanned pages and pictures as the options say, and call progress (may be NULL) before each
  * page. Call it before each import: the options may have changed. In recognition.c. */
 void recognition_begin(const struct options *, recognition_fn *progress, void *ud);
+/* Append the path of the folder that keeps recognised pages. -1: it is unknown or cannot be made. */
+int recognition_folder(struct str *out);
 /* Append "recognising page 3 of 22, 40 s left". left: seconds, < 0 = unknown. */
 void recognition_text(int32_t page, int32_t pages, double left, struct str *out);
 /* Return the index of the document that was imported from file `path`, or SIZE_MAX. */

@@ -6,14 +6,18 @@
 
 #include "app/conversation/conversation.h"
 
+int recognition_folder(struct str *out)
+{
+	return user_path(out, DIR_CACHE, "recognised", NULL) || make_parents(out->p) ? -1 : 0;
+}
+
 void recognition_begin(const struct options *o, recognition_fn *progress, void *ud)
 {
 	static char kept[PATH_MAX]; /* static, because the import keeps a pointer to it */
 	struct str folder = { 0 };
 
 	*kept = 0;
-	if (!o->private_talk && !user_path(&folder, DIR_CACHE, "recognised", NULL) && !make_parents(folder.p) &&
-	    folder.n < sizeof kept)
+	if (!o->private_talk && !recognition_folder(&folder) && folder.n < sizeof kept)
 		snprintf(kept, sizeof kept, "%s", folder.p);
 	str_free(&folder);
 	doc_recognise_by(&(struct doc_recognition){

@@ -1,5 +1,6 @@
 /* app/tools/stored.c - opens the databases for the commands about stored sessions and documents. */
 #include "app/tools/tools.h"
+#include "app/conversation/conversation.h"
 
 #include "sessions/store/store.h"
 #include "sessions/snap/snap.h"
@@ -17,10 +18,15 @@ int stored_run(const struct options *o, int reads, stored_fn *run)
 {
 	struct store *store = NULL;
 	struct snaps *snaps = NULL;
-	struct str notice = { 0 };
+	struct str notice = { 0 }, folder = { 0 };
 	struct err e = { 0 };
-	int rc = store_open(&store, &(struct store_options){ .read_only = reads, .notice = &notice }, &e);
+	int rc;
 
+	if (recognition_folder(&folder))
+		str_free(&folder);
+	rc = store_open(&store,
+	                &(struct store_options){ .read_only = reads, .notice = &notice, .recognised = folder.p }, &e);
+	str_free(&folder);
 	if (!rc && !reads)
 		rc = snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, &notice, &e);
 	say_lines(&notice);

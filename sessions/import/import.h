@@ -112,6 +112,8 @@ struct doc_recognition {
 };
 /* Set how all later imports of this process recognise text. NULL: the defaults, all 0. */
 void doc_recognise_by(const struct doc_recognition *);
+/* Delete from the folder that keeps recognised pages those of all documents but hash[n], the SHA-256 of their files. */
+void doc_recognised_prune(const char *folder, const uint8_t (*hash)[32], size_t n);
 /* Append the name of the program that recognises text, and its languages. -1 if none is installed; *e says what to
  * install. */
 int doc_recogniser(struct str *out, struct err *e);

@@ -1,6 +1,6 @@
 /* sessions/import/ocr_kept.c - keeps the text of recognised pages (ocr.h), so that no page is recognised twice.
  *
- * The folder has one file for each document and way of recognising it, named by a hash of both. A page is appended to
+ * The folder has one file for each document and way of recognising it, named by hashes of both. A page is appended to
  * the file as soon as it is recognised: "PAGE BYTES\n", its text, "\n". A record that a crash has cut off is
  * overwritten by the next page. When the folder exceeds FOLDER_MAX, the files that were changed first are deleted. */
 #include "sessions/import/ocr.h"
@@ -53,7 +53,14 @@ static void read_pages(struct ocr_kept *k)
 		k->pages.p[at] = 0;
 }
 
-void ocr_kept_open(struct ocr_kept *k, const char *folder, const uint8_t key[32])
+/* Append the first 16 bytes of a hash in hexadecimal. */
+static void add_half(struct str *out, const uint8_t hash[32])
+{
+	for (int i = 0; i < 16; i++)
+		str_addf(out, "%02x", hash[i]);
+}
+
+void ocr_kept_open(struct ocr_kept *k, const char *folder, const uint8_t document[32], const uint8_t way[32])
 {
 	struct str path = { 0 };
 
@@ -62,8 +69,8 @@ void ocr_kept_open(struct ocr_kept *k, const char *folder, const uint8_t key[32]
 		return;
 	k->folder = xstrndup(folder, strlen(folder));
 	str_addf(&path, "%s/", folder);
-	for (int i = 0; i < 32; i++)
-		str_addf(&path, "%02x", key[i]);
+	add_half(&path, document);
+	add_half(&path, way);
 	k->path = path.p;
 	read_pages(k);
 }
@@ -81,6 +88,42 @@ int ocr_kept_get(const struct ocr_kept *k, int32_t page, struct str *out)
 	return 0;
 }
 
+/* 1 if the entry of a folder is a file with recognised pages. */
+static int is_kept(DIR *dir, const char *name, struct stat *st)
+{
+	return strlen(name) == 64 && !fstatat(dirfd(dir), name, st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st->st_mode);
+}
+
+/* 1 if the name of a file begins as ocr_kept_open() writes one of n hashes. */
+static int is_of_document(const char *name, const uint8_t (*hash)[32], size_t n)
+{
+	unsigned byte;
+	uint8_t half[16];
+
+	for (int i = 0; i < 16; i++) {
+		if (sscanf(name + 2 * i, "%2x", &byte) != 1)
+			return 0;
+		half[i] = (uint8_t)byte;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!memcmp(hash[i], half, sizeof half))
+			return 1;
+	return 0;
+}
+
+void doc_recognised_prune(const char *folder, const uint8_t (*hash)[32], size_t n)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	struct stat st;
+
+	while (dir && (entry = readdir(dir)))
+		if (is_kept(dir, entry->d_name, &st) && !is_of_document(entry->d_name, hash, n))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+}
+
 /* Delete the files that were changed first, until the folder is small enough. */
 static void folder_shrink(const char *folder)
 {
@@ -95,13 +138,12 @@ static void folder_shrink(const char *folder)
 		rewinddir(dir);
 		while ((entry = readdir(dir))) {
 			struct stat st;
-			if (strlen(entry->d_name) != 64 ||
-			    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+			if (!is_kept(dir, entry->d_name, &st))
 				continue;
 			all += st.st_size;
 			if (!*oldest || st.st_mtime < least) {
 				least = st.st_mtime;
-				snprintf(oldest, sizeof oldest, "%s", entry->d_name);
+				snprintf(oldest, sizeof oldest, "%.64s", entry->d_name);
 			}
 		}
 		if (all <= FOLDER_MAX || unlinkat(dirfd(dir), oldest, 0))

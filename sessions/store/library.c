@@ -149,6 +149,29 @@ int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *
 	return rc;
 }
 
+void library_forget_recognised(struct store *s)
+{
+	uint8_t(*hash)[32] = NULL;
+	size_t n = 0, cap = 0, bytes;
+	sqlite3_stmt *st;
+	struct err none;
+	int rc = 1;
+
+	if (!s->recognised ||
+	    !(st = db_query(&s->db, &none, "SELECT DISTINCT file FROM document WHERE length(file)=32", "")))
+		return;
+	while (rc > 0 && (rc = db_step(&s->db, st, &none)) > 0) {
+		const char *file = db_bytes(st, 0, 1, &bytes);
+
+		GROW(hash, n, cap);
+		memcpy(hash[n++], file, MIN(bytes, 32));
+	}
+	if (!rc)
+		doc_recognised_prune(s->recognised, (const uint8_t(*)[32])hash, n);
+	db_put(&s->db, st);
+	free(hash);
+}
+
 /* Remove quotes of text `id` from the stats (JSON) of messages.  A question's stats quote the passages that were sent
  * with it; an answer's stats quote the sentences that it rests on. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)

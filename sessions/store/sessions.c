@@ -231,6 +231,7 @@ void store_erase_traces(struct store *s)
 {
 	char vacuum[60];
 
+	library_forget_recognised(s);
 	if (db_gate_enter(s->db.gate, s->dir, NULL))
 		return;
 	store_drop_copies(s);

@@ -436,6 +436,7 @@ int store_open(struct store **out, const struct store_options *o, struct err *e)
 	s->lock = s->writers = -1;
 	s->read_only = o->read_only;
 	s->vfs = o->vfs ? xstrndup(o->vfs, strlen(o->vfs)) : NULL;
+	s->recognised = o->recognised ? xstrndup(o->recognised, strlen(o->recognised)) : NULL;
 	s->dir = dir_name(o->dir, e);
 	if (!s->dir || (there = dir_prepare(s, e)) < 0)
 		goto fail;
@@ -462,6 +463,7 @@ void store_close(struct store *s)
 		str_free(&s->row[i]);
 	free(s->dir);
 	free(s->vfs);
+	free(s->recognised);
 	free(s);
 }
 

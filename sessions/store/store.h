@@ -19,6 +19,9 @@ struct store_options {
 	const char *dir;    /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
 	const char *vfs;    /* SQLite's VFS, for tests; NULL = the default */
 	struct str *notice; /* notices for the user are appended, one sentence a line; NULL = none */
+	/* folder of recognised pages (import.h): those of documents that no session has any more are deleted when a
+	 * session or a document is deleted; NULL = none */
+	const char *recognised;
 	/* 1: take no lock and write nothing. Commits of other processes are seen at once. If there is no store
 	 * yet, it counts as empty, even if another process creates it later. */
 	int read_only;

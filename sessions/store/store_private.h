@@ -25,9 +25,10 @@
 #define LOG_COPY          CHAT_FILE "-wal.damaged"
 
 struct store {
-	struct db db; /* chat.db */
-	char *dir;    /* no slash at the end */
-	char *vfs;    /* NULL = the default */
+	struct db db;     /* chat.db */
+	char *dir;        /* no slash at the end */
+	char *vfs;        /* NULL = the default */
+	char *recognised; /* as in struct store_options */
 	int read_only;
 	int lock;  /* fd of file `lock` (locks.c); -1 = read only */
 	int alone; /* 1: no other process had the store open when this process opened it */
@@ -71,6 +72,8 @@ static inline int store_writable(const struct store *s, struct err *e)
 /* Call after a deletion.  Empties SQLite's write-ahead log and deletes old copies of the database, because both still
  * contain the deleted bytes.  Returns free pages to the file system. */
 void store_erase_traces(struct store *);
+/* Delete the recognised pages of documents that no session has. Errors are ignored. In library.c. */
+void library_forget_recognised(struct store *);
 /* Delete copies beside chat.db: those made before a migration, and copies of a damaged log. */
 void store_drop_copies(struct store *);
 

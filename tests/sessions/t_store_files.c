@@ -648,6 +648,45 @@ TEST(an_index_of_an_older_format_is_made_anew)
 	}
 }
 
+static void kept_make(const struct place *p, char digit, char path[500])
+{
+	FILE *f;
+
+	snprintf(path, 500, "%s/ab%062d", p->dir, digit - '0');
+	path[strlen(path) - 33] = digit;
+	f = fopen(path, "w");
+	CHECK(f && !fclose(f));
+}
+
+/* When a session is deleted, the recognised pages stay of the documents that another session has. */
+TEST(recognised_pages_go_with_the_last_document)
+{
+	struct doc_origin origin[2] = { { .path = (char[]){ "/a" }, .hash = { 0xab, [15] = 1 } },
+		                        { .path = (char[]){ "/b" }, .hash = { 0xab, [15] = 2 } } };
+	struct stored_document a = { .name = "a", .text = "a", .n_text = 1, .origin = &origin[0] },
+			       b = { .name = "b", .text = "b", .n_text = 1, .origin = &origin[1] };
+	char path[3][500];
+	struct place p;
+	struct store *s = place_make(&p);
+	int64_t one, two, x;
+
+	store_close(s);
+	OK(store_open(&p.store, &(struct store_options){ .dir = p.dir, .recognised = p.dir }, e));
+	s = p.store;
+	one = begin(s, NULL);
+	two = begin(s, NULL);
+	OK(session_add_document(s, one, &a, &x, e));
+	OK(session_add_document(s, one, &b, &x, e));
+	OK(session_add_document(s, two, &b, &x, e));
+	for (int i = 0; i < 3; i++)
+		kept_make(&p, (char)('1' + i), path[i]);
+	OK(session_delete(s, one, e));
+	CHECK(access(path[0], F_OK) && !access(path[1], F_OK) && access(path[2], F_OK));
+	OK(library_remove(s, 2, e));
+	CHECK(access(path[1], F_OK));
+	place_remove(&p);
+}
+
 TEST(marks_and_files_are_kept_with_documents)
 {
 	struct place p;
