@@ -350,7 +350,7 @@ $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term
 $(BUILD)/fuzz_sessions: $(filter-out %/main.o %/sessions_import.o,$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail %ocr,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto -lutf8proc) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail %ocr,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto -lutf8proc -lz) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
 
 # ---- installation ----
 

@@ -18,8 +18,8 @@
 
 #include "engine/engine.h"
 
-const char helper_argument[] = "--parse-document-in-jail", helper_model_type[] = "model",
-	   helper_program_type[] = "program";
+const char helper_argument[] = "--parse-document-in-jail", helper_language_type[] = "language",
+	   helper_model_type[] = "model", helper_program_type[] = "program";
 
 static int send_all(const void *bytes, size_t n)
 {
@@ -139,6 +139,19 @@ static int convert(enum doc_type type)
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
+/* Find the language of a PDF, and send it as the text of a document. */
+static int send_language(void)
+{
+	struct doc d = { .type = DOC_PDF };
+	size_t n = 0;
+	char *p = take_document(&n);
+
+	if (!p)
+		return 1;
+	pdf_language(p, n, &d.text);
+	return send_doc(&d);
+}
+
 /* Read a model file. The parent only learns whether the file is good: it reports errors from its own later
  * reading. */
 static int read_model(const char *path)
@@ -213,6 +226,8 @@ int doc_helper(int argc, char **argv)
 		rc = execute(argv + 3);
 	} else if (model) {
 		rc = read_model(argv[3]);
+	} else if (!strcmp(argv[2], helper_language_type)) {
+		rc = send_language();
 	} else if (type < 0) {
 		struct str s = { 0 };
 		str_adds(&s, "no_new_privs, limits, ");

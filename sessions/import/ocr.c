@@ -64,14 +64,13 @@ static void hash_file_state(EVP_MD_CTX *md, const char *path)
 	str_free(&s);
 }
 
-/* Hash what the recognised text depends on: the document, the program, the languages and their data. -1: no hash. */
-static int key_of(const struct ocr *o, const char *p, size_t n, uint8_t key[32])
+/* Hash how a document is recognised: the program, the languages and their data. -1: no hash. */
+static int way_hash(const struct ocr *o, uint8_t hash[32])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
 	int ok = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
 
 	if (ok) {
-		EVP_DigestUpdate(md, p, n);
 		EVP_DigestUpdate(md, o->languages, strlen(o->languages) + 1);
 		hash_file_state(md, o->tesseract);
 		for (const char *name = o->languages; *name;) {
@@ -82,22 +81,41 @@ static int key_of(const struct ocr *o, const char *p, size_t n, uint8_t key[32])
 			str_free(&path);
 			name += k + (name[k] == '+');
 		}
-		ok = EVP_DigestFinal_ex(md, key, NULL) == 1;
+		ok = EVP_DigestFinal_ex(md, hash, NULL) == 1;
 	}
 	EVP_MD_CTX_free(md);
 	return ok ? 0 : -1;
 }
 
+/* Find the language that a PDF names, as "de-AT", in a jailed child; "" if it names none. */
+static void find_language(const char *p, size_t n, char out[16])
+{
+	struct child c = { .pid = -1 };
+	struct doc d = { 0 };
+	struct err e;
+	size_t k = 0;
+
+	if (!child_start_on(&c, helper_language_type, NULL, p, n)) {
+		child_listen(&c, NULL, CHILD_SECONDS);
+		if (!child_document(&c, "", 0, &d, &e))
+			for (; k < d.text.n && k < 15 && (byte_is_letter(d.text.p[k]) || d.text.p[k] == '-'); k++)
+				out[k] = d.text.p[k];
+	}
+	out[k] = 0;
+	doc_free(&d);
+	child_free(&c);
+}
+
 int ocr_open(struct ocr *o, const char *p, size_t n, int is_pdf, int32_t pages, struct str *note, struct err *e)
 {
 	char language[16] = "";
-	uint8_t key[32];
+	uint8_t document[32], way[32];
 
 	*o = (struct ocr){ .file = -1, .pages = pages };
 	o->tesseract = program_find("tesseract");
 	o->pdftoppm = is_pdf ? program_find("pdftoppm") : NULL;
 	if (is_pdf)
-		ocr_pdf_language(p, n, language);
+		find_language(p, n, language);
 	if (!o->tesseract)
 		not_installed(e);
 	else if (is_pdf && !o->pdftoppm)
@@ -106,7 +124,9 @@ int ocr_open(struct ocr *o, const char *p, size_t n, int is_pdf, int32_t pages, 
 		err_set(e, ERR_DOCUMENT, "install tesseract-ocr-eng: tesseract has no data for any language");
 	else if (!ocr_languages(o->folder, settings.languages, language, o->languages, note, e)) {
 		if ((o->file = child_file(p, n)) >= 0) {
-			ocr_kept_open(&o->kept, key_of(o, p, n, key) ? NULL : settings.kept, key);
+			int keep = EVP_Digest(p, n, document, NULL, EVP_sha256(), NULL) == 1 && !way_hash(o, way);
+
+			ocr_kept_open(&o->kept, keep ? settings.kept : NULL, document, way);
 			return 0;
 		}
 		err_set(e, ERR_DOCUMENT, "there is no memory to recognise them");

@@ -22,8 +22,6 @@ char *ocr_data_folder(void);
 int ocr_languages(const char *folder, const char *said, const char *document, char out[OCR_LANGUAGES_MAX],
                   struct str *note, struct err *e);
 void ocr_languages_installed(const char *folder, struct str *out); /* append their names, with blanks between them */
-/* Find the language that the catalog of a PDF names, as "de-AT", if the catalog is not compressed; "" if not. */
-void ocr_pdf_language(const char *p, size_t n, char out[16]);
 
 /* ---- ocr_kept.c: recognised pages, kept in a file for each document and way of recognising it ---- */
 
@@ -31,8 +29,9 @@ struct ocr_kept {
 	char *folder, *path; /* NULL: nothing is kept */
 	struct str pages;    /* content of the file: records of pages */
 };
-/* Read the pages that are kept under this key. folder may be NULL. */
-void ocr_kept_open(struct ocr_kept *, const char *folder, const uint8_t key[32]);
+/* Read the pages that are kept. document: SHA-256 of its bytes; way: hash of how they are recognised. folder may be
+ * NULL. */
+void ocr_kept_open(struct ocr_kept *, const char *folder, const uint8_t document[32], const uint8_t way[32]);
 /* 1 = the page is kept, and its text is appended to *out. */
 int ocr_kept_get(const struct ocr_kept *, int32_t page, struct str *out);
 /* Append a page to the file at once. Errors are ignored. */

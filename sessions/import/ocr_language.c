@@ -158,22 +158,3 @@ int ocr_languages(const char *folder, const char *said, const char *document, ch
 	str_free(&all);
 	return n ? 0 : err_set(e, ERR_DOCUMENT, "install tesseract-ocr-eng: tesseract has no data for any language");
 }
-
-void ocr_pdf_language(const char *p, size_t n, char out[16])
-{
-	const char *end = p + n;
-	size_t k = 0;
-
-	*out = 0;
-	while (p < end && (p = memmem(p, (size_t)(end - p), "/Lang", 5)) && end - p > 8) {
-		p += 5;
-		while (p < end && byte_is_blank(*p))
-			p++;
-		if (p == end || *p++ != '(')
-			continue;
-		while (p < end && k < 15 && (byte_is_letter(*p) || *p == '-'))
-			out[k++] = *p++;
-		out[k] = 0;
-		return;
-	}
-}

@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* The copy has exactly this size, so that a sanitizer detects a read past its end. */
-	char *p = size > 1 ? malloc(size - 1) : NULL, language[16], names[OCR_LANGUAGES_MAX];
-	struct str note = { 0 };
+	char *p = size > 1 ? malloc(size - 1) : NULL, names[OCR_LANGUAGES_MAX];
+	struct str note = { 0 }, language = { 0 };
 	struct err e = { 0 };
 	size_t n = size - 1;
 
@@ -83,9 +83,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else if (data[0] % 5 == 3) {
 		margins(p, n);
 	} else {
-		ocr_pdf_language(p, n, language);
-		must(strlen(language) < sizeof language);
-		ocr_languages("/nowhere", NULL, language, names, &note, &e);
+		pdf_language(p, n, &language);
+		must(language.n < 16);
+		ocr_languages("/nowhere", NULL, str_text(&language), names, &note, &e);
+		str_free(&language);
 		str_free(&note);
 	}
 	free(p);

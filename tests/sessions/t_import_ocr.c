@@ -4,16 +4,18 @@
  * The programs are this one, started under another name. A document is "%PDF-1.4" and a line for each page: "text
  * WORDS", "glyphs", or "scan WORDS" for a page without text, on which tesseract reads the words. Words may also say
  * what tesseract does instead: "hang", "crash", "fail", "endless", "open FILE". */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static char dir[] = "/tmp/weir-ocr-XXXXXX";
 
@@ -334,6 +336,28 @@ TEST(a_page_is_recognised_once)
 	CHECK_STR(str_text(&seen), "1/3 2/3 3/3 ");
 }
 
+TEST(pages_of_deleted_documents_are_forgotten)
+{
+	static const char one[] = "%PDF-1.4\nscan one\n", two[] = "%PDF-1.4\nscan two\n";
+	uint8_t hash[1][32];
+
+	begin(NULL, 1);
+	imported("one.pdf", one, sizeof one - 1);
+	imported("two.pdf", two, sizeof two - 1);
+	CHECK(EVP_Digest(one, sizeof one - 1, hash[0], NULL, EVP_sha256(), NULL) == 1);
+	doc_recognised_prune("kept", (const uint8_t(*)[32])hash, 1);
+	begin(NULL, 1);
+	imported("one.pdf", one, sizeof one - 1);
+	CHECK_STR(str_text(&seen), "");
+	imported("two.pdf", two, sizeof two - 1);
+	CHECK_STR(str_text(&seen), "1/1 ");
+	doc_recognised_prune("kept", NULL, 0);
+	doc_recognised_prune("no such folder", NULL, 0);
+	begin(NULL, 1);
+	imported("one.pdf", one, sizeof one - 1);
+	CHECK_STR(str_text(&seen), "1/1 ");
+}
+
 /* A page is recognised again if a crash has cut off its record in the file of kept pages. */
 TEST(kept_pages_that_are_damaged)
 {
@@ -389,6 +413,32 @@ TEST(languages)
 	                                   "tesseract-ocr-chi-sim: tesseract has no data for the language 'chi_sim'\n");
 	begin("../secret", 0);
 	CHECK(strstr(pdf("scan y\n"), "'../secret' names no languages as tesseract does"));
+}
+
+/* Check the language of a PDF with these objects in a compressed object stream. cut: bytes left out at its end. */
+static void packed_language(const char *objects, size_t cut, const char *want)
+{
+	Bytef packed[400];
+	uLongf n = sizeof packed;
+	struct str pdf = { 0 }, language = { 0 };
+
+	CHECK_INT(compress(packed, &n, (const Bytef *)objects, strlen(objects)), Z_OK);
+	str_adds(&pdf,
+	         "%PDF-1.5\n1 0 obj <</Type/ObjStm/N 2>>stream\r\nx\nendstream\n2 0 obj <</Type /ObjStm>>\nstream\r\n");
+	str_add(&pdf, (const char *)packed, n - cut);
+	pdf_language(pdf.p, pdf.n, &language);
+	CHECK_STR(str_text(&language), want);
+	str_free(&pdf);
+	str_free(&language);
+}
+
+TEST(language_of_a_compressed_catalog)
+{
+	packed_language("3 0 4 9 <</Pages 4 0 R/Lang (de-AT)/Type/Catalog>> <</S /P>>", 0, "de-AT");
+	packed_language("<</Type /Catalog /Lang(x-a-very-long-name-of-it)>>", 0, "x-a-very-long-n");
+	packed_language("<</Type /Catalog /Lang(en)>>                      ", 5, "en");
+	packed_language("<</S /Span /Lang (en)>>", 0, "");
+	packed_language("<</Type /Catalog /Lang", 0, "");
 }
 
 /* ---- pictures ---- */
