@@ -88,9 +88,10 @@ static int set_limits(enum jail_kind kind)
 static const char *const folders[] = {
 	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL
 };
-static const char *const tables[] = { "/usr/share/poppler", "/usr/local/share/poppler",
-	                              "/usr/share/fonts",   "/usr/share/fontconfig",
-	                              "/etc/fonts",         NULL };
+static const char *const tables[] = { "/usr/share/poppler",    "/usr/local/share/poppler",
+	                              "/usr/share/fonts",      "/usr/local/share/fonts",
+	                              "/usr/share/fontconfig", "/etc/fonts",
+	                              "/var/cache/fontconfig", NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
 /* Set out to the path to allow: the model file, or its folder if "-of-" in the name shows a model that is split into
@@ -344,6 +345,15 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 	return 0;
 }
 
+/* Calls that ask about paths. fontconfig needs them to find fonts. */
+static const int of_paths[] = {
+	SCMP_SYS(stat),      SCMP_SYS(lstat),      SCMP_SYS(newfstatat), SCMP_SYS(statx),      SCMP_SYS(access),
+	SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink),   SCMP_SYS(readlinkat), SCMP_SYS(statfs),
+};
+
+/* Calls with which fontconfig tries to write its cache. They fail with EACCES. */
+static const int of_caches[] = { SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(unlink), SCMP_SYS(unlinkat) };
+
 /* Allow newfstatat() and statx() with AT_EMPTY_PATH, which ask about an open file. seccomp cannot check that the path
  * is empty, so these calls can also ask about other files, unless the jail has its own root directory. */
 static int add_stat(scmp_filter_ctx f)
@@ -372,7 +382,27 @@ static int add_fcntl(scmp_filter_ctx f)
 	return rc;
 }
 
-static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
+/* What a program may do beyond a parser: open files for reading, and in a root of its own ask about paths, because all
+ * that it sees there it may read. */
+static int add_program(scmp_filter_ctx f, int root)
+{
+	const unsigned long writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
+	uint32_t no = SCMP_ACT_ERRNO(EACCES);
+	int rc;
+
+	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 0);
+	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 0);
+	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
+	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
+	rc |= add_fcntl(f);
+	rc |= add_all(f, SCMP_ACT_ALLOW, of_a_program, LEN(of_a_program));
+	rc |= add_all(f, no, of_caches, LEN(of_caches));
+	if (root)
+		rc |= add_all(f, SCMP_ACT_ALLOW, of_paths, LEN(of_paths));
+	return rc;
+}
+
+static int add_rules(scmp_filter_ctx f, enum jail_kind kind, int root)
 {
 	const unsigned long writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
@@ -384,16 +414,9 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	/* Allow reading limits, but not setting them. */
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0));
+	if (kind == JAIL_EXEC)
+		return rc || add_program(f, root) || (!root && add_stat(f)) ? -1 : 0;
 	rc |= add_stat(f);
-	if (kind == JAIL_EXEC) {
-		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 0);
-		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 0);
-		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
-		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
-		rc |= add_fcntl(f);
-		rc |= add_all(f, SCMP_ACT_ALLOW, of_a_program, LEN(of_a_program));
-		return rc ? -1 : 0;
-	}
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	/* Opening a file for reading fails with EACCES, which libraries tolerate. Opening for writing ends the
@@ -405,7 +428,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	return rc ? -1 : 0;
 }
 
-static int set_seccomp(enum jail_kind kind)
+static int set_seccomp(enum jail_kind kind, int root)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc;
@@ -414,7 +437,7 @@ static int set_seccomp(enum jail_kind kind)
 		return -1;
 	rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	/* seccomp keeps the first rule for a call: add the allowing rules before the refusing ones. */
-	rc = rc || add_rules(f, kind);
+	rc = rc || add_rules(f, kind, root);
 	if (!rc)
 		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, LEN(refused));
 	if (!rc) {
@@ -437,7 +460,7 @@ int jail_enter(enum jail_kind kind, const char *path, const char *data, struct j
 		return jail_failed(e, "Landlock");
 	if (set_limits(kind))
 		return jail_failed(e, "limits");
-	if (set_seccomp(kind))
+	if (set_seccomp(kind, level->root))
 		return jail_failed(e, "seccomp");
 	return 0;
 }
