@@ -104,9 +104,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		int (*import)(const char *, size_t, struct doc *, struct err *);
 		enum doc_type type;
 	} by[] = {
-		{ pdf_import, DOC_PDF },   { pdf_import, DOC_PDF },   { rtf_import, DOC_RTF },
-		{ odf_import, DOC_ODF },   { docx_import, DOC_DOCX }, { epub_import, DOC_EPUB },
-		{ gzip_import, DOC_GZIP },
+		{ pdf_import, DOC_PDF },   { pdf_import, DOC_PDF },           { rtf_import, DOC_RTF },
+		{ odf_import, DOC_ODF },   { docx_import, DOC_DOCX },         { epub_import, DOC_EPUB },
+		{ gzip_import, DOC_GZIP }, { html_import, DOC_HTML },         { mail_import, DOC_MAIL },
+		{ xlsx_import, DOC_XLSX }, { pptx_import, DOC_PPTX },         { fb2_import, DOC_FB2 },
+		{ feed_import, DOC_FEED }, { notebook_import, DOC_NOTEBOOK }, { subtitles_import, DOC_SUBTITLES },
 	};
 	enum { BY = LEN(by) };
 	int how = size ? data[0] % (BY + 3) : 0;
