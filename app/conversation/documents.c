@@ -105,12 +105,16 @@ static int follows_many(const struct conversation *conv, const struct document *
  * same `at` (number of messages at that time). Only sizes matter, so that a resumed session gets the same result. */
 static int is_one_of_many(const struct conversation *conv, struct document *d)
 {
-	size_t ctx = conversation_context_size(conv), tokens = 0;
+	size_t ctx, tokens = 0;
 
-	for (size_t i = 0; i < conv->n_doc && !follows_many(conv, d); i++)
+	d->many = follows_many(conv, d);
+	if (d->many)
+		return 1;
+	ctx = conversation_context_size(conv);
+	for (size_t i = 0; i < conv->n_doc; i++)
 		if (conv->doc[i].at == d->at && conv->doc[i].n_body / BYTES_PER_TOKEN <= ctx)
 			tokens += conv->doc[i].n_body / BYTES_PER_TOKEN;
-	d->many = follows_many(conv, d) || tokens > CONTEXTS_OF_MANY * ctx;
+	d->many = tokens > CONTEXTS_OF_MANY * ctx;
 	return d->many;
 }
 
