@@ -428,7 +428,7 @@ struct query_drift_args {
 	/* f32 [> row][head_dim], not the same tensor as `now`: the means at the last selection. Unused if flag is
 	 * NULL. */
 	const struct tensor *then;
-	double least; /* the largest cosine that counts as drift */
+	double least; /* a cosine of at most `least` counts as drift */
 };
 
 /* ---- the table ---- */

@@ -138,8 +138,8 @@ static void say_tick(struct ui *u)
 void ui_feed(struct ui *u, const char *bytes, size_t n, double now)
 {
 	u->now = now;
-	/* A terminal that does not mark pastes: take many bytes at once for a paste, because nobody types that
-	 * fast. */
+	/* If the terminal does not mark pastes, treat many bytes that arrive together as a paste, because nobody
+	 * types that fast. */
 	if (n >= KEYS_BURST && !u->keys.marks_pastes)
 		untyped_note(bytes, n);
 	keys_feed(&u->keys, bytes, n, now, ui_key, u);

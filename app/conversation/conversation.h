@@ -154,7 +154,7 @@ enum conversation_event_what {
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
 	EVENT_CLEARED,      /* all messages were removed */
-	/* message i, a text read from a stream, continues: the turns about it were removed */
+	/* the turns behind message i were removed; this message, a text read from a stream, is the last one again */
 	EVENT_RETURNED,
 	EVENT_TEXT_GREW,         /* the last message, a text read from a stream, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */

@@ -12,7 +12,7 @@ static int model_reasons(const struct options *o, const struct engine_info *i)
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
 	/* --think auto: the model reasons if its template opens <think> itself (thinks_first). It also reasons if the
-	 * template can turn reasoning off (think_switch), but has no way to ask for it (think_ask). */
+	 * template can turn reasoning off (think_switch), but has no way to ask for reasoning (think_ask). */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 

@@ -2,9 +2,9 @@
  * document, which answers some of them (retrieval.h).
  *
  * A search by words cannot answer "Who wrote it?", which shares no word with a title page. A question is about the
- * whole document if the table below has each of its words for one language, and at least one word names a document or
- * a property of documents. A word that the table lacks asks for a detail: "costs" in "What does it say about
- * costs?". */
+ * whole document if the table below has all words of the question under one language, and at least one of these words
+ * names a document or a property of documents. A word that the table lacks asks for a detail: "costs" in "What does it
+ * say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 

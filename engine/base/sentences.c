@@ -334,7 +334,7 @@ static int is_heading(const struct cutter *c, size_t from, size_t to)
 	return !is_stop(cp) && !is_wide_stop(cp) && cp != ':' && cp != ';' && cp != ',';
 }
 
-/* Add the sentences of the block from .. to to the current passage. End the passage if it is long enough. */
+/* Add the sentences of block [from, to) to the current passage. End the passage if it is long enough. */
 static void take_block(struct cutter *c, size_t from, size_t to)
 {
 	size_t before = c->count;

@@ -104,8 +104,8 @@ int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n,
 void gguf_close(struct gguf *);
 /* Parse header, metadata and tensor directory into the other members of *g (gguf_parse.c). Called by gguf.c only. */
 int gguf_parse_all(struct gguf *, struct err *);
-/* Guess for an error message what p[0..n), which is not GGUF, is: "a zip archive ...". Return NULL if unknown
- * (gguf_foreign.c). */
+/* Guess what the bytes p[0..n) of a file are that is not GGUF, for an error message: "a zip archive ...". Return NULL if
+ * unknown (gguf_foreign.c). */
 const char *gguf_looks_like(const uint8_t *p, uint64_t n);
 /* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the same
  * name, return the index of the second of them in tensor_sorted, which is not 0. */

@@ -97,7 +97,7 @@ struct predictor_epoch {
 	 * epoch */
 	double loss;
 	struct predictor_found found; /* results on the held-out examples */
-	int best;                     /* 1: best net result so far */
+	int best;                     /* 1: found.net is the best one so far */
 };
 typedef int predictor_progress_fn(int32_t done, int32_t total, void *ud); /* return nonzero to stop */
 /* Train for one epoch, then test. The first call does not train: it tests the initial network. */

@@ -11,7 +11,7 @@ struct step_mass {
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
 	int32_t n, most;      /* n: number of selected slots per layer and KV head; most: largest n */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] 1 for tokens of the step whose attention is summed, else 0 */
+	float *weight; /* [weight_cap] 1 for each token of the step if the token's attention is summed, else 0 */
 	int32_t weight_cap;
 	float *buf; /* [cap] mass of one head, on the host */
 };

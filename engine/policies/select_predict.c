@@ -45,7 +45,7 @@ struct predict {
 	int32_t cols;             /* blocks of the whole context */
 	int32_t n;                /* rows in use of each history; 0: there is no history */
 	int32_t start;            /* length of the sequence at the end of the last prefill */
-	/* number of slots for which mass.slots were selected; 0: not yet selected for the next token */
+	/* number of slots of the cache when mass.slots were selected; 0: not yet selected for the next token */
 	int32_t selected_for;
 };
 

@@ -1,4 +1,4 @@
-/* sessions/import/marks_text.c - finds the pages and headings of a text, by the kind of text that it is. */
+/* sessions/import/marks_text.c - finds the pages and headings of a text. How depends on the kind of text. */
 #include "sessions/import/marks.h"
 
 #include <stdio.h>

@@ -49,7 +49,7 @@ struct ocr {
 	int32_t n_late;      /* pages that took too long or printed too much */
 	int32_t failed;      /* the first page that could not be recognised; 0 = none */
 	char why[160];       /* why that page could not be recognised, as a clause */
-	double seconds;      /* seconds spent on pages that were not in the kept file */
+	double seconds;      /* seconds spent on recognising pages; pages recognised by an earlier import take none */
 	int32_t n_timed;
 };
 /* Prepare to recognise pages of a document. is_pdf: 0 = a picture. pages: how many pages will be recognised. *note:

@@ -80,10 +80,10 @@ struct passage_index {
 extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
 /* Forget the rows that are kept for the next search. Call it if the index may have lost them. */
 void passage_rows_forget(struct passage_index *);
-/* Run the statement sql(row number, prepared text) for each sentence of r. The text is prepared by words_fold().
- * x->watch() is called now and then and may cancel; x may be NULL. Returns 0 or -1. */
-int passage_rows_write(const struct passage_index *, struct db *, const char *sql, const char *text,
-                       const struct passage_rows *, struct err *);
+/* Run the statement `sql` for each sentence of `rows`. Its first parameter is the row number, its second one the sentence,
+ * prepared by words_fold(). index->watch() is called now and then and may cancel; index may be NULL. Returns 0 or -1. */
+int passage_rows_write(const struct passage_index *index, struct db *, const char *sql, const char *text,
+                       const struct passage_rows *rows, struct err *);
 /* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */
 int passage_rows_ok(sqlite3_stmt *st);
 /* Copy the sentences of a row that passage_rows_ok() accepts to *out; out->hash stays. The caller frees out->at. */

@@ -1,7 +1,8 @@
 /* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: the messages if the plugin is missing, broken or from
  * another build, and the effect of the device "auto".
  *
- * The plugin contains the emulated device. For wrong plugins, the test runs the compiler. */
+ * The plugin contains the emulated device. The test builds broken plugins and plugins of another build with the compiler.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -52,8 +52,8 @@ struct real {
 		int32_t list[ALL], n; /* the selected set, best first (h2o: the heavy entries, ascending) */
 		int32_t at;           /* number of slots when the set was selected */
 		double sum[ALL];
-		/* Attention of the last ROWS tokens. h2o+: to each entry; row `next` is that of the oldest token.
-		 * predict: to each block; row 0 is that of the oldest token. */
+		/* Attention that each of the last ROWS tokens pays: to entries for h2o+, to blocks for predict. The row of
+		 * the oldest token is row `next` for h2o+, row 0 for predict. */
 		double row[ROWS][ALL];
 		int32_t next;
 	} state[LAYERS_MOST][HEADS_MOST];

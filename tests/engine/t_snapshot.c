@@ -582,8 +582,8 @@ TEST(rows_follow_from_tokens_and_marks)
 		/* The number of pinned tokens matters only for generated tokens. */
 		CHECK(!timeline_pin(l.tl[1], l.pin + (l.pin && i / LIVES % 2 ? 7 : 0), &err));
 		for (int part_of = 0; part_of < 3; part_of++) {
-			/* The stream after the pinned tokens must not overflow the rings, because evicting changes
-			 * later entries. */
+			/* The stream after the pinned tokens must not overflow the rings. An overflow evicts entries,
+			 * and then the entries of later tokens would differ. */
 			int32_t reads =
 				1 + (int32_t)(test_rand() % (l.pin ? part_of ? 8 : 20 : 150)) + (part_of ? 0 : l.pin);
 			int32_t generates = (int32_t)(test_rand() % (l.pin ? 8 : 30));

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_head.c - libFuzzer target: saved heads of every cache policy, edited and sealed again.
+/* tests/fuzz/fuzz_head.c - libFuzzer target: saved heads of every cache policy, edited, with a correct checksum.
  *
  * 	make fuzz
  * 	build/fuzz/fuzz_head

@@ -769,8 +769,8 @@ TEST(underlined_headings_of_plain_text)
 	doc_free(&d);
 }
 
-/* The encoding of each sentence is recognised among those of its language, also if the sentence is cut inside a
- * character. */
+/* The encoding of each sentence is recognised among the encodings of its language, even if the sentence is cut inside
+ * a character. */
 TEST(guessed_encodings)
 {
 	/* clang-format off */

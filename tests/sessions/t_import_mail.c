@@ -1,5 +1,5 @@
-/* tests/sessions/t_import_mail.c - mail: headers, transfer encodings, forms of a text, quotations, attachments,
- * mailboxes. */
+/* tests/sessions/t_import_mail.c - mail: headers, transfer encodings, a text as plain text and as HTML, quotations,
+ * attachments, mailboxes. */
 #include "sessions/import/mime.h"
 #include "tests/lib/test.h"
 

@@ -521,8 +521,8 @@ TEST(flipped_bits)
 	path_of(&b, "", path);
 	bytes = test_read(path, &n);
 	for (int i = 0; i < flips; i++) {
-		/* The first flip changes the version of the file format for writing, so SQLite opens the file
-		 * read-only. Every third flip is in the head of a page, where the structure of the trees is. */
+		/* The first flip is in byte 18, the write version in the head of an SQLite file: SQLite opens such a
+		 * file read-only. Every third flip is in the head of a page, where the structure of the trees is. */
 		size_t at = !i      ? 18
 		            : i % 3 ? (size_t)(test_rand() % n)
 		                    : (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;

@@ -38,7 +38,7 @@ struct sessions_pane {
 	 * fork. Else 0. */
 	int64_t forked;
 	int opened;  /* 1 = the pane was just opened: when the list is posted, choose the current session */
-	int rows;    /* sessions that the list drawn last has room for */
+	int rows;    /* number of sessions that fit in the list as it was last drawn */
 	int item;    /* screen rows of a session: 2 with the snippet of a search, else 1 */
 	int x, y, w; /* where the list was drawn, for the mouse */
 

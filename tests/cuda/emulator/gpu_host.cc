@@ -60,8 +60,9 @@ struct gpu {
 	int n_pieces, cap_pieces;
 	unsigned char *stage;
 	size_t n_stage;
-	struct gpu_step queue, beside;   /* beside: launches of the second stream that have not run */
-	int beside_run, beside_due;      /* counts of launches in `beside`: those that ran; those that may run */
+	struct gpu_step queue, beside; /* beside: launches of the second stream, in order */
+	/* Of the launches in `beside`, the first beside_run have run, and the first beside_due may run. */
+	int beside_run, beside_due;
 	struct action *action;
 	int n_actions, cap_actions;
 	int parts;                 /* parts of the queued step so far */
