@@ -245,7 +245,7 @@ struct attn_probe {
 	 * start from the values in mass. */
 	const struct tensor *from;
 	int32_t mass_row;    /* first row that this call uses, in mass and in from */
-	const float *weight; /* host [n]: weight of each token; a token of weight 0 is not measured */
+	const float *weight; /* [n], in host memory: weight of each token; a token of weight 0 is not measured */
 	enum reduce reduce;  /* how the p of several heads become one number; at most 256 heads */
 	int whole_layer;     /* 1: reduce over all heads of the layer, into one row */
 	/* Spread of attention, f32 [1][> spread_col], or NULL. For every measured token and query head, the smallest
@@ -297,10 +297,10 @@ struct attn_args {
  * and XAttention (2025) select for many queries at once instead. */
 
 /* The estimate of a block is a sum of exp(score), where score = scale * q . k. The key farthest from the block's mean
- * is computed exactly. The n other keys are estimated as n exp(m + v / 2). m and v are the mean and the variance of
- * their scores, if the dimensions of keys are independent and normal. If v / 2 > log n, the largest scores decide the
- * sum, and the estimate is exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981). The first READ_FIRST slots
- * of the sequence are computed exactly. */
+ * is computed exactly. The sum over the n other keys is estimated as n exp(m + v / 2). Here m and v are the mean and
+ * the variance of their scores, computed as if the dimensions of keys were independent and normal. If v / 2 > log n,
+ * the largest scores decide the sum, and the estimate is exp(m + sqrt(2 v log n)) (Derrida's random energy model,
+ * 1981). The first READ_FIRST slots of the sequence are computed exactly. */
 struct read_blocks_args {
 	/* u8 [>= n][n_head * bytes], with the same number of bytes for each head. Bit b % 8 of byte b / 8 is 1 if
 	 * the query reads block b. */
@@ -485,17 +485,17 @@ struct backend_ops {
 
 	/* ---- rows ---- */
 
-	/* Copy n rows of f32: rows src_row .. of src to rows dst_row .. of dst. src and dst have the same cols.
-	 * They may be one tensor if the rows do not overlap. */
+	/* Copy n rows of f32: rows src_row .. src_row + n - 1 of src to rows dst_row .. dst_row + n - 1 of dst. src and
+	 * dst have the same cols. They may be the same tensor if the rows do not overlap. */
 	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
 	             int32_t n);
-	/* Copy column col[i] of src to row i of out, for i < n. f32 out [>= n][>= src->rows]; host col [n], each
-	 * within src. */
+	/* Copy column col[i] of src to row i of out, for i < n. out f32 [>= n][>= src->rows]. col [n] is in host
+	 * memory; each col[i] is a column of src. */
 	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
 	/* ---- transformer: operations use the first n rows (tokens) of their operands, which may have more ---- */
 
-	/* out f32 [n][cols] = rows id[i] of table. host id [n]; an id outside of the table is an error. */
+	/* out f32 [n][cols] = rows id[i] of table. id [n] is in host memory; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
 	/* Compute out = x / rms(x) * w for each group of `group` values of a row. group: all columns, or head_dim for
 	 * a norm per head. w is f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
@@ -507,16 +507,16 @@ struct backend_ops {
 	                  const struct tensor *b, float eps, int32_t n);
 	/* y = a x + b y, f32 of the same cols. x may be y. If b is 0, the old y is not read. */
 	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
-	/* Compute n_m products of the same x f32 [n][cols]. */
+	/* Compute the products m[0] .. m[n_m - 1] of the same x, f32 [n][cols]. */
 	void (*matmul)(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 	/* out f32 [n][gate->rows] = act(x gate^T + gate_bias) * (x up^T + up_bias). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x,
 	                   int32_t n);
-	/* Copy row row[i] of x to row i of out, for i < n. out and x are different tensors, f32 of the same cols.
-	 * host row [n], each within x. */
+	/* Copy row row[i] of x to row i of out, for i < n. out and x are different tensors, f32 of the same cols. row
+	 * [n] is in host memory; each row[i] is a row of x. */
 	void (*take_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
 	/* Add weight[i] * row i of x to row row[i] of out, for i = 0 .. n - 1 in this order. out and x are different
-	 * tensors, f32 of the same cols. host row and weight [n], each row within out. */
+	 * tensors, f32 of the same cols. row and weight [n] are in host memory; each row[i] is a row of out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
 	                 const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);

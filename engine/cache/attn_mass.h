@@ -19,13 +19,13 @@ enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
 
 struct serializer;
 struct mass_point {
-	int32_t t; /* tokens that the sums cover; -1 = unused point */
+	int32_t t; /* number of tokens that the sums cover; -1 = the point is unused */
 	int32_t plane;
 	struct ema ema;
 	float nll; /* the model's surprise (negative log-likelihood) at the last token that the sums cover */
 };
 struct attn_mass {
-	struct backend *be; /* NULL: nothing is summed */
+	struct backend *be; /* NULL: attention mass is not summed */
 	struct rings *rings;
 	struct tensor plane[MASS_PLANES];
 	/* n_plane: number of planes allocated; cap: number of slots that each plane has room for */

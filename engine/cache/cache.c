@@ -396,7 +396,7 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
 		return 0;
 	if (n < r->least && c->kv.held < first)
-		c->kv.held = first; /* a loaded sequence would have no entries before this slot */
+		c->kv.held = first; /* treat entries before this slot as missing, as they are in a loaded sequence */
 	return 1;
 }
 
@@ -419,7 +419,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	/* drop cached copies of entries, because pinning may change which slots keep their entries */
+	/* drop cached copies of entries, because pinning may change which entries are in which slots */
 	kv_rows_clear(&c->kv);
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 

@@ -25,11 +25,11 @@
 enum step_kind {
 	STEP_READ,     /* prefill: tokens of a prompt; the selector does not apply to them */
 	STEP_GENERATE, /* decode: one token; it attends to the KV entries that the selector selects */
-	STEP_VERIFY    /* check several drafted tokens; bit-identical to decoding them one by one */
+	STEP_VERIFY    /* check several drafted tokens; results have the same bits as decoding the tokens one by one */
 };
 struct step {
 	enum step_kind kind;
-	int32_t pos, n; /* tokens before the step; tokens of the step */
+	int32_t pos, n; /* pos: number of tokens before the step; n: number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
 	/* Each drafted token of a VERIFY step selects its own KV entries. So some functions get a struct step with a
 	 * single token of the step (n = 1). tried: number of tokens of the whole step. index: position of this struct's
@@ -81,7 +81,7 @@ struct cache {
 	const struct hparams *model; /* all layers, if some have a recurrent state; else NULL */
 	struct backend *be;
 	enum dtype type;    /* type of the KV planes */
-	int32_t batch, ctx; /* requested: maximum number of tokens of a step; context in tokens */
+	int32_t batch, ctx; /* requested values; batch: maximum number of tokens of a step; ctx: context in tokens */
 	/* 1: cache_take_store() will replace the store (memory of keys and values) before it is used, so no disk
 	 * space is reserved */
 	int takes_store;
@@ -172,8 +172,8 @@ struct retention_ops {
 	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* also called after a failed init() */
-	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened, or if there
-	 * is no selector. */
+	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened; if there is no
+	 * selector, called all the same. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so the function must not change
 	 * anything that is committed. */
@@ -197,8 +197,8 @@ struct retention_ops {
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
-	/* Roll back to the first n tokens. Returns how many tokens remain, at most n. The state is then bit for bit
-	 * as after committing the remaining tokens. */
+	/* Roll back to the first n tokens. Returns how many tokens remain, at most n. After the rollback, the state has
+	 * the same bits as when only the remaining tokens had been committed. */
 	int32_t (*rewind)(struct cache *, int32_t n);
 	/* Pin the first n tokens: never evict them. Returns how many tokens the cache still has, or -1 (ERR_FIT).
 	 * NULL: the policy needs no pinning. */
@@ -275,8 +275,8 @@ static inline int cache_keeps_all(const struct cache *c)
 /* Take over from `other` the KV entries of n tokens and the states of recurrent layers, by exchanging the stores
  * (memory of keys and values). If only one of the stores is on disk, or only one in host memory, entries are copied
  * instead. Both caches must have the same model and entry type, and policies that never evict. Call cache_rewind()
- * before the next step, because the selector has not observed these tokens. Returns 0, or -1 without memory for the
- * copy. */
+ * before the next step, because the selector has not observed these tokens. Returns 0, or -1 if there is no memory for
+ * the copy. */
 int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
@@ -311,7 +311,7 @@ void cache_put(struct cache *, const struct step *, int32_t layer, const struct 
 /* Return the step's queries after RoPE: q itself, or in a VERIFY step a copy of the row of drafted token st->index.
  * frame: index of the buffer for that copy. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
-/* Tell the selector that the keys in the first n slots were written without a step, for example loaded. */
+/* Tell the selector that the keys in the first n slots were not written by a step; for example, they were loaded. */
 void cache_note(struct cache *, int32_t n);
 /* List in part[] which of the first n_slots slots a token reads: selected slots for a decoded token, else all.
  * Returns the number of parts (ranges or lists of slots). */

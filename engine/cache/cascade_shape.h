@@ -17,7 +17,7 @@ struct cascade_params {
 	/* size: number of tokens kept in addition to the sinks (first tokens); with `fill`, 0 stands for as many as fit
 	 * the context */
 	int32_t size, sinks;
-	/* n: number of rings (rings.h); f: ring i accepts one of f^i tokens; stride: maximum number of tokens of a
+	/* n: number of rings (rings.h); f: of f^i tokens, ring i accepts one; stride: maximum number of tokens of a
 	 * step */
 	int32_t n, f, stride;
 	int32_t select;           /* 0: tokens do not compete; the newer of two tokens stays */

@@ -272,7 +272,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return; /* the part reads the planes in host memory */
+		return; /* the part stays as it is and reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = MAX(n_slots, d->end[place]);

@@ -75,7 +75,7 @@ void kv_host_step(struct kv_store *, int32_t generates);
 /* Set *fetched to the bytes fetched per decoded token, and *overlap to the share of selected entries that were on the
  * device already. An unknown value stays unchanged. kv->host must not be NULL. */
 void kv_host_stats(const struct kv_store *, double *fetched, double *overlap);
-/* Read the counters of fetched entries from the device, after waiting for the work queued there. */
+/* Wait for the work that is queued on the device, then read the counters of fetched entries from it. */
 void kv_host_count(struct kv_store *, struct kv_fetched *);
 
 #endif

@@ -14,8 +14,8 @@ struct kv_rows {
 	struct tensor *k, *v; /* [n_full] [heads of the layer * rows][head_dim]: keys and values of the rows */
 	struct tensor list;   /* i32 [heads][rows]: rows that the running attention reads */
 	struct row_map {
-		int32_t *at;   /* [cap] by slot: its row, counted from 1; 0: not cached */
-		int32_t *slot; /* [rows] slot in a row; -1 = none */
+		int32_t *at;   /* [cap] row of each slot, counted from 1; 0: the slot is not cached */
+		int32_t *slot; /* [rows] slot whose entry is in the row; -1 = the row is empty */
 		uint8_t *used; /* [rows] 1: used since `hand` last passed this row */
 		/* [rows] number of the last kv_rows_take() call that used the row; a call does not replace a row that
 		 * it uses itself */

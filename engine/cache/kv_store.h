@@ -132,7 +132,7 @@ void kv_clear(struct kv_store *);
  * has no RoPE, copy x to out. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *,
                int32_t n);
-/* Rotate queries, as kv_rotate() does keys. */
+/* Do for queries what kv_rotate() does for keys. */
 void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x,
                        const struct rope *, int32_t n);
 /* Write k and v, f32 [n][n_kv_head * head_dim], into slots slot0 .. slot0 + n - 1 of a layer with entries of its
@@ -151,7 +151,7 @@ struct kv_call {
 /* Compute the attention of n tokens that read the same parts (ranges or lists of slots). If a list of slots is not
  * selected yet, the slots are selected first. */
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
-/* Compute the attention of n tokens, each with a call of its own; n is at most ATTN_EACH_MOST. */
+/* Compute the attention of n tokens, with a struct kv_call for each token; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Make the selections of the parts now, and set attn_part.selection of these parts to NULL. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
@@ -224,7 +224,7 @@ struct kv_ahead {
 	int io;            /* file descriptor of /proc/self/io, which counts bytes read from disks; -1: not available */
 	uint64_t had;      /* bytes read before this step */
 	int cold;          /* 1: the last step read from the disk */
-	int32_t generates; /* tokens that this step decodes or tries; 0: it prefills */
+	int32_t generates; /* number of tokens that this step decodes or verifies; 0: it is a prefill step */
 	struct kv_list {
 		int32_t *slot, n, room;
 	} * list; /* [n_layer][heads] slots that each layer selected last, ascending */
@@ -272,7 +272,7 @@ void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 void kv_window_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_window_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
-/* 1 if slots slot0 .. slot0 + n - 1 fit kv_window_write(). */
+/* 1 if kv_window_write() has room for slots slot0 .. slot0 + n - 1. */
 int kv_window_fits(const struct kv_store *, int32_t slot0, int32_t n);
 
 #endif

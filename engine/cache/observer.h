@@ -14,7 +14,7 @@ struct qkv;
 struct reading;
 struct step;
 
-/* The attention of one layer; valid during the call. */
+/* The attention of one layer, as argument of attended(); valid during the call. */
 struct attention {
 	struct cache *c;
 	/* the running step; in a VERIFY step, which checks drafted tokens, a step that has only drafted token

@@ -43,7 +43,7 @@ struct recurrent {
 	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); no data for tensors that a layer's state does not
 	 * have */
 	struct tensor *now, *next;
-	int32_t at; /* tokens that `now` covers */
+	int32_t at; /* number of tokens that `now` covers */
 	/* number of tokens that `next` covers, which has the states before the last step; -1: `next` is not valid */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */

@@ -31,7 +31,7 @@ struct rings_event { /* what one rings_insert() did to one token */
 	enum slot_what what;
 	int32_t token, ring;
 	int32_t heads; /* number of heads in which the event happened */
-	double mass;   /* the token's attention mass, summed over these heads */
+	double mass;   /* the token's attention mass, summed over the heads in which the event happened */
 };
 
 struct rings {

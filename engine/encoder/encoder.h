@@ -20,7 +20,7 @@ struct encoder_family {
 	int biases;          /* 1: q, k, v, out and down have biases */
 };
 
-/* Layer norm: f32 [1][n_embd] each. */
+/* Weights and biases of a layer norm, f32 [1][n_embd] each. */
 struct encoder_norm {
 	struct tensor w, b;
 };

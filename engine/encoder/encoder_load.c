@@ -12,7 +12,8 @@
 
 enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096 };
 
-/* nomic-bert: nomic-embed-text. jina-bert-v2: jina-embeddings-v2, whose GELU is computed by the tanh approximation. */
+/* nomic-bert is the family of nomic-embed-text, jina-bert-v2 the family of jina-embeddings-v2. The GELU of jina-bert-v2
+ * is computed by the tanh approximation. */
 static const struct encoder_family families[] = {
 	{ .name = "bert", .place = PLACE_LEARNED, .biases = 1 },
 	{ .name = "nomic-bert", .place = PLACE_ROPE, .gated = 1, .act = ACT_SILU },

@@ -39,14 +39,16 @@ struct forward {
 	struct tensor route;                 /* f32 [batch][largest n_expert]: the router's scores */
 	struct tensor expert_in, expert_out; /* f32 [batch][n_embd]: input and output of one expert, for its tokens */
 	struct tensor expert_sum;            /* f32 [batch][n_embd]: sum over the experts */
-	struct tensor dense_out;             /* f32 [batch][n_embd]: output of a dense feed-forward beside experts */
-	float *score;                        /* [batch][largest n_expert]: `route` on the host */
-	int32_t *chosen;                     /* [batch][largest n_used]: experts of each token */
-	float *share;                        /* [batch][largest n_used]: weights of these experts */
-	int32_t *token;                      /* [batch]: tokens of one expert */
-	float *weight;                       /* [batch]: weights of these tokens */
-	struct tensor lora;                  /* f32 [batch][lora_rank]: result of an adapter's first matrix */
-	struct tensor lora_gate; /* f32 [batch][width]: a feed-forward's gate, if a LoRA adapter changes it */
+	/* f32 [batch][n_embd]: output of the dense feed-forward in layers that have experts, too */
+	struct tensor dense_out;
+	float *score;    /* [batch][largest n_expert]: `route` on the host */
+	int32_t *chosen; /* [batch][largest n_used]: experts of each token */
+	float *share;    /* [batch][largest n_used]: weights of the experts in chosen[] */
+	int32_t *token;  /* [batch]: tokens for which one expert was chosen */
+	float *weight;   /* [batch]: weight of this expert for each of these tokens */
+	/* f32 [batch][lora_rank]: product with the first matrix of a LoRA adapter */
+	struct tensor lora;
+	struct tensor lora_gate; /* f32 [batch][width]: the gate of a feed-forward, if a LoRA adapter changes it */
 	struct tensor head_in;   /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
 	/* row 0 of x has the values of this token of the last step; tokens are counted from 0 */

@@ -40,8 +40,8 @@ static void experts_choose(float *score, const float *bias, const struct ffn_spe
 		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
-/* Write the indices of the tokens (of n) for which expert e was chosen to token[], and the weights of the expert for
- * these tokens to weight[]. Return the number of these tokens. */
+/* Find those of the n tokens for which expert e was chosen. Write their indices to token[], and the expert's weight for
+ * each of them to weight[]. Return how many tokens were found. */
 static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
 {
 	int32_t found = 0;

@@ -168,9 +168,10 @@ static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4]
 }
 
 /* Return scale i and minimum i of Q4_K and Q5_K. 8 scales and 8 minima of 6 bits are stored in 12 bytes:
- * - i < 4: the scale is the low six bits of byte i, the minimum those of byte i + 4.
- * - i >= 4: byte i + 4 has the low four bits of both, the scale's in its low nibble, the minimum's in its high
- *   nibble. Their top two bits are the top of byte i - 4 (scale) and of byte i (minimum). */
+ * - i < 4: the scale is the low six bits of byte i, the minimum the low six bits of byte i + 4.
+ * - i >= 4: byte i + 4 has the low four bits of the scale in its low nibble and those of the minimum in its high
+ *   nibble. The top two bits of the scale are the top two bits of byte i - 4; those of the minimum are the top two bits
+ *   of byte i. */
 static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 {
 	if (i < 4) {

@@ -7,7 +7,7 @@
 #include "kernels/cpu/select.h"
 
 enum {
-	SMALL_ATTN = 64 << 10,  /* multiply-adds up to which one thread is faster than two */
+	SMALL_ATTN = 64 << 10,  /* up to this many multiply-adds, one thread is faster than two */
 	STATE_BYTES = 64 << 20, /* maximum bytes of partial states */
 };
 

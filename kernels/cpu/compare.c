@@ -7,7 +7,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/select.h"
 
-enum { SMALL_BOUNDS = 16 << 10 }; /* values up to which one thread is faster than two */
+enum { SMALL_BOUNDS = 16 << 10 }; /* up to this many values, one thread is faster than two */
 
 struct bounds_job {
 	const struct select_fns *fns;

@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/select.h"
 
-/* One KV head of a call. */
+/* The data of a call for one KV head. */
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;

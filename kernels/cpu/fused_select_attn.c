@@ -10,7 +10,7 @@
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
-/* multiply-adds up to which one thread is faster than two */
+/* up to this many multiply-adds, one thread is faster than two */
 enum { SMALL_SELECTION = 128 << 10 };
 
 /* A task. SCAN: scores of a chunk of keys. SPAN: attention of one token over one span of slots. SPANS: attention of
@@ -18,7 +18,7 @@ enum { SMALL_SELECTION = 128 << 10 };
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
 	enum fused_kind kind;
-	int32_t token, tokens, head; /* FUSED_SPANS: tokens `token` .. `token` + `tokens` - 1 */
+	int32_t token, tokens, head; /* FUSED_SPANS: the task computes tokens `token` .. `token` + `tokens` - 1 */
 	int32_t at;                  /* index of the scan's chunk, or of the span */
 };
 
@@ -54,8 +54,8 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if n > 1 and all jobs read the same parts (ranges or lists of slots), except for the length of the last part.
- * Parts without a list can then be computed for all jobs together. */
+/* 1 if n > 1 and all jobs have the same parts, except that lists may have other slots, and that the last part, if it is
+ * a range, may be longer in later jobs. Parts that are ranges can then be computed for all jobs together. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {

@@ -54,7 +54,7 @@ static void lines_pack(float *out, const float *x, size_t line, size_t step, int
 	}
 }
 
-/* Compute one tile of C, of which rows x cols elements exist. */
+/* Compute one tile of C. Only rows x cols elements of the tile are inside C. */
 static void tile_multiply(const struct cpu_fns *f, const float *a, const float *b, int32_t depth, float *c,
                           size_t c_row, int32_t rows, int32_t cols, float alpha, int accumulate)
 {

@@ -7,7 +7,7 @@
 #include "kernels/cpu/select.h"
 #include "kernels/common/quant.h"
 
-enum { SMALL_SKETCH = 16 << 10 }; /* values up to which one thread is faster than two */
+enum { SMALL_SKETCH = 16 << 10 }; /* up to this many values, one thread is faster than two */
 
 /* ---- one key ---- */
 

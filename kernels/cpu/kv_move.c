@@ -8,7 +8,7 @@
 #include "kernels/common/quant.h"
 
 enum {
-	SMALL_MOVE = 256 << 10, /* bytes of entries up to which one thread is faster than two */
+	SMALL_MOVE = 256 << 10, /* up to this many bytes of entries, one thread is faster than two */
 	MOVE_TASK = 64,         /* moves of a task */
 };
 

@@ -101,8 +101,8 @@ INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
 
-	/* Beyond these limits the result does not change. vec_min and vec_max keep a NaN only in the second argument,
-	 * so x is the second. */
+	/* Outside of these limits, exp(x) is 0 or infinity anyway. vec_min and vec_max return a NaN if it is the second
+	 * argument, so x is the second argument. */
 	x = vec_max(vec_splat(-110.0f), vec_min(vec_splat(110.0f), x));
 	n = vec_round(x * 1.44269504088896341f);
 	r = vec_fma(n, vec_splat(-0.693145751953125f), x);

@@ -1,5 +1,5 @@
-/* kernels/cpu/matmul.c - matmul and matmul_glu: quantises the input, cuts outputs into tiles, adds bias and
- * residual. */
+/* kernels/cpu/matmul.c - matmul and matmul_glu: quantises the input, divides the outputs into tiles, adds the bias and
+ * the old output. */
 #include <math.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ struct product_job {
 	struct part part[MAX_PARTS];
 };
 
-/* Return n columns of a from c0 on as a struct of their own, because leaf functions start at column 0. */
+/* Return columns c0 .. c0 + n - 1 of a as a separate struct, because leaf functions start at column 0. */
 static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 {
 	struct act v = *a;
@@ -108,7 +108,7 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 struct task {
 	const struct product_job *job;
 	struct act x;     /* the task's columns */
-	struct cols cols; /* the task's columns, prepared; n = 0: not yet */
+	struct cols cols; /* the task's columns, prepared; n = 0: they are not prepared yet */
 	int32_t c0;
 	char *scratch;
 	float *tile;

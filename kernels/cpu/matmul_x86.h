@@ -46,7 +46,7 @@ enum { TILE = 12, SIGNED = 0, WORDS = 0 };
 #define byte_load(p)       _mm512_loadu_si512(p)
 #define or_masked(a, b, m) _mm512_ternarylogic_epi32(a, b, m, 0xf8) /* a | (b & m) */
 #else
-/* TILE is 6 because there are 16 registers. */
+/* TILE is 6 because AVX2 has only 16 registers. */
 enum { TILE = 6, SIGNED = 1, WORDS = 1 };
 #define WIDTHS(X)          X(1) X(2) X(4) X(6)
 #define BYTE_LANES(p)      _mm_loadl_epi64((const void *)(p))
@@ -168,7 +168,7 @@ static uint64_t multiply(int32_t rounds)
 {
 	__m512i sum[TILE], w = byte_splat(3);
 
-	/* Unrolled, so that the sums are in registers: otherwise stores would be measured. */
+	/* The loop is unrolled so that the sums stay in registers; otherwise the speed of stores would be measured. */
 	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
 		UNROLL for (int c = 0; c < TILE; c++)
@@ -255,7 +255,7 @@ static uint64_t multiply(int32_t rounds)
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i sum[TILE], w = byte_splat(3);
 
-	/* Unrolled, so that the sums are in registers: otherwise stores would be measured. */
+	/* The loop is unrolled so that the sums stay in registers; otherwise the speed of stores would be measured. */
 	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
 		UNROLL for (int c = 0; c < TILE; c++)

@@ -47,8 +47,8 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 		for (int j = 0; j < 32; j++)
 			w[j] = (uint8_t)((const struct block_q8_0 *)block)->qs[j] ^ sign_bit;
 		return;
-	/* Four values at a time. A shift of a whole word moves bits into the neighbouring byte; the mask removes
-	 * them. */
+	/* Write four values at a time. A shift of a whole word moves bits into the neighbouring byte; the mask removes
+	 * these bits. */
 	case DT_Q4_K:
 		qs = ((const struct block_q4_k *)block)->qs + 32 * (i / 2);
 		for (int j = 0; j < 32; j += 4)

@@ -18,7 +18,7 @@ typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
 /* These are macros, because the calling convention for vectors of this size depends on the instruction set. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
-/* the order of additions is that of sum_of() in key_sketch.c */
+/* the additions have the same order as in sum_of() in key_sketch.c */
 #define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))
 
 /* Hadamard transform of x[dim], one key per lane. */

@@ -227,7 +227,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
 #endif
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-	/* Task 0 is the caller's. */
+	/* The next task is 1, because the caller itself runs task 0. */
 	atomic_store(&p->ticket, (uint64_t)n_tasks << 32 | 1);
 	if (atomic_load(&p->sleepers) > 0) {
 		pthread_mutex_lock(&p->lock);

@@ -16,7 +16,7 @@
 
 enum {
 	RANGE = 1024,           /* columns of a task */
-	SMALL_PROBE = 24 << 10, /* scores up to which one thread is faster than two */
+	SMALL_PROBE = 24 << 10, /* up to this many scores, one thread is faster than two */
 	STEPS = 64,
 	OCTAVES = 32, /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
@@ -27,7 +27,7 @@ struct probe_job {
 	const struct attn_probe *p;
 	int32_t heads;  /* heads that are reduced to one row */
 	int32_t ranges; /* number of ranges of columns that get mass */
-	int32_t first;  /* index of the first column that gets mass among the kept scores */
+	int32_t first;  /* index, among the kept scores, of the first column that gets mass */
 	/* 1: the sums start from the probe's `from`, because this is the call's first tile (group of tokens) */
 	int carry;
 	float *spread; /* [tokens][n_head] */

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* SMALL_CONV: number of values up to which one thread is faster than two */
+/* SMALL_CONV: up to this many values, one thread is faster than two */
 enum { COLUMNS_A_TASK = 256, SMALL_CONV = 16 << 10 };
 
 /* ---- short convolutions ---- */

@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/common/quant.h"
 
-enum { SMALL_ROWS = 32 << 10 }; /* values up to which one thread is faster than two */
+enum { SMALL_ROWS = 32 << 10 }; /* up to this many values, one thread is faster than two */
 
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
 {

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/select.h"
 
-enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
+enum { SMALL_SCAN = 128 << 10 }; /* up to this many multiply-adds, one thread is faster than two */
 
 /* Return the largest |q[i] * scale| as the bits of a float. fours 1: return instead the largest sum of four such
  * magnitudes that are multiplied with one byte of a two-bit key sketch. NaN and infinity give at least the bits of
@@ -192,7 +192,8 @@ struct queries {
 	uint8_t *table;
 };
 
-/* Set the array pointers of a job and its queries into memory from `base` on. Return the number of bytes. */
+/* Let the array pointers of a job and of its queries point into the memory that begins at `base`. Return the number of
+ * bytes that the arrays take. */
 static size_t scan_layout(struct scan_job *j, struct queries *q, const struct scan_args *a, char *base)
 {
 	struct scratch s = { base, 0 };
@@ -246,8 +247,8 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 }
 
 /* Scale a query for a scan of rows. pages = 1: a row is the bounds of a page, minima and then maxima. Negative query
- * values are placed at the minima, positive ones at the maxima, so that the dot product is an upper bound for the
- * page's keys. */
+ * values are placed at the minima and positive query values at the maxima, so that the dot product is an upper bound
+ * for the products with the page's keys. */
 static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
 {
 	for (int32_t i = 0; i < dim; i++) {

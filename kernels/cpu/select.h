@@ -29,8 +29,8 @@ enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximu
  * that its two codes can give. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
-/* The scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share it; k0 and ld are multiples of
- * 16. */
+/* Arguments of a scan: it computes the scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share
+ * this KV head. k0 and ld are multiples of 16. */
 struct scan_tile {
 	const void *keys; /* the first block of this KV head in a key sketch, or the key in its slot 0 */
 	enum dtype type;  /* element type of the plane */
@@ -53,7 +53,7 @@ struct scan_tile {
 	const float *unit; /* for a key sketch, [n_q]: factor that turns a dot product with codes into a score */
 	float *score; /* output, [n_q][ld], column = key number; columns up to the next multiple of 16 may be written */
 	size_t ld;
-	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
+	float *max; /* output, [n_q]: the largest of these scores; NaN is ignored */
 };
 
 /* One query and the columns whose attention is estimated (struct read_blocks_args). Each of the first READ_FIRST
@@ -107,9 +107,9 @@ struct select_fns {
 	void (*exps)(float *out, const float *s, int32_t n, float max);
 	/* out[b] = sum of the SAMPLE_BLOCK floats of x that begin at SAMPLE_BLOCK * b */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
-	/* Reduce the log probabilities x[r] = s[r * ld + i] * mult[r] - lse[r] of heads r < n_q to one: out[i] =
-	 * their maximum, or the log of the mean of exp(x[r]). The call may read n values of each row of s, rounded up
-	 * to 16. */
+	/* For each i < n, reduce the log probabilities x[r] = s[r * ld + i] * mult[r] - lse[r] of heads r < n_q to one
+	 * number: out[i] = the maximum of x[r], or the log of the mean of exp(x[r]). The call may read n values of each
+	 * row of s, rounded up to 16. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q,
 	               int32_t n, enum reduce);
 
@@ -119,8 +119,9 @@ struct select_fns {
 	/* Max pooling: out[i] = max of x over i - half .. i + half, within 0 .. n - 1. NaN counts as -inf. tmp: n
 	 * + 2 half + 16 floats. */
 	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
-	/* List the indices of i0 .. i1 - 1 with x >= least, ascending, and their values. Return their number; *top
-	 * = the largest value. NaN counts as -inf. Both lists need room for i1 - i0 + 16. */
+	/* List in slot[] the indices i of i0 .. i1 - 1 with x[i] >= least, in ascending order, and in value[] their
+	 * x[i]. Return the number of indices; *top = the largest value. NaN counts as -inf. Both lists need room for i1
+	 * - i0 + 16 elements. */
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
 	/* Return the number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);

@@ -48,7 +48,7 @@ struct block {
 	const size_t *off;   /* offsets of the block's rows */
 	float *const *score; /* kept scores of the run's queries, or NULL */
 	int32_t kb, n;
-	int32_t low; /* keys at the block's start that the run's queries do not see */
+	int32_t low; /* number of keys at the block's start that the run's queries do not see */
 };
 
 static size_t attn_scratch(int32_t head_dim, int32_t n_q)
@@ -168,8 +168,8 @@ struct queries64 {
 	vec8 held[HELD + 1][8];
 };
 
-/* Multiply one key with nr queries, for head_dim 64. Up to HELD queries stay in registers. The chains of sums are
- * those of row_chains(). */
+/* Multiply one key with nr queries, for head_dim 64. Up to HELD queries stay in registers. The result has the same
+ * chains (partial sums) as that of row_chains(). */
 INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();
@@ -553,7 +553,8 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
 		if (b->low >= b->n || !attn_reads(t, r, k)) {
-			/* the query reads none of these keys: its window begins later, or it does not read the block */
+			/* the query reads none of these keys, because its window begins later or because it does not
+			 * read the block */
 			r++;
 			continue;
 		}

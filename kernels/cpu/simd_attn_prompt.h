@@ -473,7 +473,7 @@ INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prom
 	}
 }
 
-/* Merge the block's maxima and sums into the softmax states of the run's queries. */
+/* Merge the maxima and sums of a block into the softmax states of the run's queries. */
 static void weights_merge(const struct prompt *u, struct prompt_run *run)
 {
 	struct attn_state *st = u->t->st + run->r0;

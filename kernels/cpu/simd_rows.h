@@ -26,8 +26,8 @@ INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 	return bytes32_of(lo, 1);
 }
 
-/* Quantise a row; the bits are those of the C code. Magnitudes are compared as integers, where infinity and NaN are the
- * largest. A block with infinity or NaN gets the scale NaN and values of zero. */
+/* Quantise a row, with the same bits as c_quantize() in c.c. Magnitudes are compared as integers, where infinity and
+ * NaN are the largest. A block with infinity or NaN gets the scale NaN and values of zero. */
 static void quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -108,8 +108,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* `near` is the mean as summed in floats, which has a rounding error. The mean of x - near is this error, so near and
- * the error are subtracted from x. */
+/* `near` is the mean of x, summed in floats, which has a rounding error. The mean of x - near is this error. So both
+ * `near` and the error are subtracted from x. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -161,7 +161,7 @@ static void gelu(float *x, int32_t n)
 	}
 }
 
-/* Update one vector of columns of the state from column c on, or four vectors if `four`. */
+/* Update one vector of columns of the state, beginning at column c; if `four` is 1, update four vectors. */
 INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 {
 	enum { FOUR = 4 };

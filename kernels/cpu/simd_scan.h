@@ -67,7 +67,8 @@ INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 /* Values for query heads r0 .. r0 + nr - 1 that are the same for all panels (16 keys side by side) of a tile. */
 struct scan_heads {
 	size_t panel_bytes, stride;
-	int32_t dim, groups, last; /* dim and groups of a key; units of its last group */
+	/* dim: values of a key; groups: groups of a key; last: units of a key's last group */
+	int32_t dim, groups, last;
 	const int8_t *hi, *lo;
 	const int32_t *sum, *size;
 	const uint8_t *table;
@@ -197,7 +198,7 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k,
                        int32_t k1, vec max[HEADS])
 {
-	/* If no panel follows, compute the same panel twice; both results are stored at the same place. */
+	/* If there is no next panel, compute the same panel twice; both results are stored at the same place. */
 	const int more = LANES > 4 && k + SKETCH_PANEL < k1;
 	const uint8_t *other = panel + (more ? h->panel_bytes : 0),
 		      *other_scales = scales + (more ? 2 * SKETCH_PANEL : 0);
@@ -286,7 +287,7 @@ INLINE float mean_score(const float *q, const float *mean, int32_t dim, float un
 /* Compute the scores of a tile's panels (16 keys side by side) for query heads r0 .. r0 + nr - 1, block by block. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
-	const int np = wide && nr > 2 ? 1 : PANELS; /* as many panels as there are registers for */
+	const int np = wide && nr > 2 ? 1 : PANELS; /* as many panels as the registers have room for */
 	int32_t groups = sketch_groups(t->dim);
 	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride,
 	       width = ((size_t)t->dim + 15) & ~(size_t)15;

@@ -114,8 +114,8 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	/* With this order of arguments, the maximum of NaN and -inf is -inf. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
-	/* Each step doubles the window w: tmp[i] is the maximum of w values from i on. The result combines two
-	 * overlapping windows. */
+	/* Each step doubles the window w: tmp[i] is the maximum of w values, beginning at value i. The result combines
+	 * two overlapping windows. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
 		for (int32_t i = 0; i < len - w; i += LANES)
 			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
@@ -256,7 +256,7 @@ static void block_query(const struct block_query *b)
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Invariant: the blocks of all levels up to `high` have enough weight, those of all levels up to `low` have too
+	/* Invariant: the blocks of levels 0 .. high together have enough weight, those of levels 0 .. low have too
 	 * little. If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;

@@ -11,11 +11,11 @@
 #include "kernels/cpu/select.h"
 
 enum {
-	SMALL_TOPK = 64 << 10, /* scores up to which one thread is faster than two */
+	SMALL_TOPK = 64 << 10, /* up to this many scores, one thread is faster than two */
 	SAMPLE = 512,
 	/* SAMPLE: number of scores in a sample. SAMPLE_FROM: minimum number of scores for which a sample is taken. */
 	SAMPLE_FROM = 4 * SAMPLE,
-	SHORT_RUN = 24, /* entries up to which insertion sort is faster */
+	SHORT_RUN = 24, /* up to this many entries, insertion sort is faster than radix sort */
 };
 
 struct order {
@@ -66,7 +66,7 @@ static float score_of(float x)
 	return x > -INFINITY ? x : -INFINITY;
 }
 
-/* Map floats to integers in the same order, and back. */
+/* rank_of() maps floats to integers with the same order; of_rank() maps these back. */
 static int32_t rank_of(float x)
 {
 	int32_t i;
@@ -92,7 +92,7 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t reach = n, above = 0; /* number of values >= lo, number of values >= hi */
+	int32_t reach = n, above = 0; /* reach: number of values >= lo; above: number of values >= hi */
 
 	*ties = 0;
 	if (n <= want + slack)
@@ -279,7 +279,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value, least; /* least: the score from which on a slot is always taken */
+	float top = -INFINITY, *p = m->value, least; /* least: a slot with this score or a higher one is always taken */
 	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)

@@ -30,7 +30,7 @@ float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32
 
 /* ---- memory ---- */
 
-/* Set the error "cannot get ... of GPU memory" and return -1. n: bytes wanted. */
+/* Set the error "cannot get ... of GPU memory", and return -1. n: number of bytes that could not be allocated. */
 static int no_memory(struct cuda *c, const char *what, uint64_t n)
 {
 	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free",

@@ -55,8 +55,8 @@ static inline struct cuda *cuda_of(struct backend *be)
 {
 	return (struct cuda *)be;
 }
-/* Check that an operand is f32 with at least n rows and exactly cols columns (any number if cols is 0). Return its
- * data, or NULL with the error set. op: the operation's name, for the error. */
+/* Check that an operand is f32 with at least n rows and, unless cols is 0, exactly cols columns. Return its data, or
+ * NULL with the error set. op: the operation's name, for the error. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
 /* Grow a buffer to at least n bytes. Its contents are lost. Growing waits for the device. Return 0, or -1 with the
  * error set. */

@@ -37,7 +37,8 @@ struct attn_job {
 
 typedef void start_fn(const struct attn_plan *);
 
-/* Return the first of the three kernels that can compute the call. *shape = how this kernel divides the work. */
+/* Return the first of the three kernels that can compute the call. Set *shape to the way in which this kernel divides
+ * the work. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
 	*shape = attn_decode_shape(p);
@@ -207,8 +208,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Compute attention of tokens t0 .. t1 - 1. seen: where to store their scores for a probe, or NULL. Return 0, or -1
- * with the error set. */
+/* Compute attention of tokens t0 .. t1 - 1. seen: where the tokens' scores are stored for a probe, or NULL. Return 0,
+ * or -1 with the error set. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;

@@ -295,7 +295,7 @@ template <int DIM> static __device__ __forceinline__ void decode_rescale(float (
 			acc[n][b] *= w;
 }
 
-/* Grid: spans, KV heads, tiles of queries. */
+/* Kernel. The x, y and z sizes of its grid are the numbers of spans, KV heads and tiles of queries. */
 template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
 {
 	typedef decode_of<P, DIM> D;
@@ -345,8 +345,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);
 			most = decode_mask(x, m, c, a, p, kv, i, r, place, scale);
-			/* Keep this loop inline. As a function it makes the kernel for head_dim 256 spill more
-			 * registers (nvcc 13, sm_90). */
+			/* Keep this loop inline. In a function of its own it would make the kernel for head_dim 256
+			 * spill more registers (nvcc 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;
 			w = power2(m - base);
 			l *= w;

@@ -10,7 +10,8 @@
  * One launch. Memory traffic: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
 
-/* PIECE: dimensions in shared memory at a time. PITCH: floats of a row there, padded against bank conflicts. */
+/* PIECE: number of dimensions that are in shared memory at a time. PITCH: floats of a row in shared memory, padded
+ * against bank conflicts. */
 enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
 
 template <int TYPE> static __device__ inline float plane_value(const uint8_t *row, int32_t d)
@@ -132,7 +133,7 @@ static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2],
 		__syncthreads();
 		load_rows<TYPE>(rows, a, a.v, s, kv, i0, i1, d0 + piece * PIECE);
 		__syncthreads();
-		/* Skip hidden rows. Multiplying them by 0 is not enough: 0 times NaN is NaN. */
+		/* Skip hidden rows. It is not enough to multiply them by 0, because 0 times NaN is NaN. */
 		for (int32_t r = 0; r < TILE_ROWS; r++) {
 			float2 v = *(const float2 *)&rows[r][2 * lane];
 

@@ -31,7 +31,7 @@ template <int DIM> struct tile_of {
 
 struct prefill_args {
 	struct attn_launch a;
-	int32_t exact;   /* 1: also multiply the rounding errors of queries and probabilities */
+	int32_t exact;   /* 1: also add products with the rounding errors of queries and probabilities */
 	int32_t buffers; /* tiles in shared memory, 1 or 2 */
 };
 
@@ -164,7 +164,7 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
  *     r = 1   query g + 8
  * Query r sees rows low[r] .. seen[r] - 1. c[n][b] is the score of query r = b / 2 with row i + 8 n + 2 t + b % 2. */
 
-/* Scale the scores, and cap them if the model does. */
+/* Scale the scores; if the model has a softcap, cap them. */
 template <int BLOCKS>
 static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], const struct attn_launch &a,
                                                      const float (&scale)[2])
@@ -216,8 +216,8 @@ static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::
 #pragma unroll
 		for (int b = 0; b < 4; b++)
 			c[n][b] *= LOG2_E;
-	/* Only three kinds of tiles have rows hidden from a query: those with the call's own tokens, those in which a
-	 * window begins, and the last tile. */
+	/* Only three kinds of tiles have rows that a query does not see: tiles with the call's own tokens, tiles in
+	 * which a window begins, and the last tile. */
 	if (i + T::ROWS > min(i1, all) || i < high)
 #pragma unroll
 		for (int n = 0; n < BLOCKS; n++)

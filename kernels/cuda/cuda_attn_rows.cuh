@@ -34,7 +34,7 @@ template <class F> struct plain {
 		return __ldg((const uint32_t *)(row + 2 * d));
 	}
 };
-/* Rows in shared memory, in f16 or bf16 */
+/* Reads rows of f16 or bf16 in shared memory. */
 template <class F> struct shared_rows {
 	typedef F format;
 	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
@@ -110,7 +110,7 @@ template <class F> static __device__ inline int odd(uint32_t w)
 {
 	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
 }
-/* Set those of the word's two values that are infinity or NaN to 0. */
+/* Of the word's two values, set each one that is infinity or NaN to 0. */
 template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 {
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
@@ -128,7 +128,7 @@ template <int DIM> struct v_words {
 	uint32_t w[COUNT];
 };
 
-/* Load lane g's values of a row of V; row: its address. */
+/* Load lane g's values of a row of V. row: address of the row. */
 template <class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v, const uint8_t *row, int32_t g)
 {
 	typedef v_words<DIM> V;
@@ -170,7 +170,7 @@ template <int DIM> struct k_words {
 	uint32_t w[DIM / 8];
 };
 
-/* Load lane t's values of a row of K; row: its address. */
+/* Load lane t's values of a row of K. row: address of the row. */
 template <class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k, const uint8_t *row, int32_t t)
 {
 #pragma unroll

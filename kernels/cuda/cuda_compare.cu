@@ -133,7 +133,7 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 
 enum { DRIFT_THREADS = 256 };
 
-/* now: receives the mean of the query heads; then: an earlier mean; flag, cosine: results; least: the threshold. */
+/* now: output, the mean of the query heads; then: an earlier mean; flag, cosine: outputs; least: the threshold. */
 struct drift_job {
 	float *now;
 	const float *q, *then;

@@ -154,7 +154,7 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		int plane = i / n; /* index over the arrays of all tokens */
+		int plane = i / n; /* index of the array, counted over all tokens */
 
 		((uint4 *)out)[i] =
 			__ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));
@@ -323,7 +323,7 @@ template <int T> static __device__ __forceinline__ void float_values(const uint4
 	}
 }
 
-/* Add the products of two rows of floats with x to acc. Reads are started AHEAD chunks before their use. */
+/* Add the products of two rows of floats with x to acc. Each chunk is loaded AHEAD chunks before its use. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
                                               float (&acc)[ROWS][N])
@@ -517,8 +517,8 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* With many rows, a thread block computes several groups of rows, because quantising x takes each block time.
-	 * At least four blocks per multiprocessor remain, so that the work is balanced. */
+	/* With many rows, a thread block computes several groups of rows, because each block takes time to quantise x.
+	 * There are still at least four blocks per multiprocessor, so that the work is balanced. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];

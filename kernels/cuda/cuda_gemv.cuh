@@ -22,7 +22,7 @@ struct gemv_args {
 	const float *x;      /* [n][cols] */
 	const uint8_t *acts; /* x, quantised by acts_quantise(); only if n > 1 and some weight is quantised */
 	int32_t n_parts, n, cols;
-	int32_t tile; /* columns of x in shared memory at a time */
+	int32_t tile; /* number of columns of x that are in shared memory at a time */
 	int32_t glu;  /* 1: part[0] is gate, part[1] is up; part[0].out = act(gate) * up */
 	int32_t act;  /* enum activation */
 };
@@ -30,8 +30,8 @@ struct gemv_args {
 /* Compute products of a->n <= GEMV_TOKENS tokens. Return 0, or -1 with the error set. */
 int cuda_gemv(struct cuda *, struct gemv_args *a);
 
-/* Return x / (1 + exp(-x)) for ACT_SILU. For ACT_GELU return the tanh approximation, as x / (1 + exp(-2u)) like
- * cpu/simd_rows.h. */
+/* Return x / (1 + exp(-x)) for ACT_SILU. For ACT_GELU return the tanh approximation, computed as x / (1 + exp(-2u)), as
+ * in cpu/simd_rows.h. */
 static __device__ __forceinline__ float activate(int32_t act, float x)
 {
 	return x / (1.0f + expf(act == ACT_GELU ? -x * (1.5957691216057308f + 0.07135481282553243f * (x * x)) : -x));

@@ -300,12 +300,12 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* A group of up to NORM_HEAD values is normed by a warp of head_rows. Larger groups, and groups with different weights,
- * are normed by norm_rows, each by a block of up to NORM_THREADS threads. */
+/* Groups of up to NORM_HEAD values are normalised by head_rows, with a warp for each group. Larger groups, and groups
+ * with different weights, are normalised by norm_rows, with a block of up to NORM_THREADS threads for each group. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
-/* group: number of values that are normed together. wide 1: four values are read at a time. apart: number of groups
- * after which the weights repeat. */
+/* group: number of values that are normalised together. wide 1: four values are read at a time. apart: number of groups
+ * with different weights; then the weights repeat. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;
@@ -313,7 +313,7 @@ struct norm_args {
 	float eps;
 };
 
-/* One thread block per group. */
+/* Normalise groups of values, with a thread block for each group. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -428,7 +428,8 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 			continue;
 		if (out == x) {
 			if (j->turns)
-				continue; /* earlier rotations of this job also read x */
+				/* x cannot be overwritten, because earlier rotations of this job also read it */
+				continue;
 			to.in_place = 1;
 			to.normed = NULL; /* the rotation overwrites the normed head */
 		}

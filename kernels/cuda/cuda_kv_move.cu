@@ -55,7 +55,7 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 }
 
 struct row_move {
-	int32_t from, to, shift; /* slots; row of the table of RoPE shifts, -1 = none */
+	int32_t from, to, shift; /* from, to: slots; shift: row of the table of RoPE shifts, -1 = none */
 };
 
 /* Return move i; from = -1 if there is nothing to move, or if a slot is outside of the plane or the shift outside of
@@ -72,7 +72,7 @@ static __device__ inline struct row_move move_of(const struct move_view &a, int3
 	return m;
 }
 
-/* Copy an entry by the lanes of a warp. */
+/* Copy an entry of n bytes. Called by all lanes of a warp. */
 static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t n)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -97,7 +97,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* Copy a key and rotate it, by the lanes of a warp. shift: cosine and sine of each pair of dimensions. */
+/* Copy a key and rotate it. Called by all lanes of a warp. shift: cosine and sine of each pair of dimensions. */
 static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
@@ -198,7 +198,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-/* 1 if the plane of call `a` can be added to the queued launch b. */
+/* 1 if the plane of call `a` can be added to the queued launch `b`. */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols ||

@@ -82,8 +82,8 @@ static __device__ inline void copies_end(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Wait until all groups of this thread are complete, except the last LEFT. Other threads see the copied bytes after a
- * barrier. */
+/* Wait until all groups of this thread except the last LEFT groups are complete. Other threads see the copied bytes
+ * after a barrier. */
 template <int LEFT> static __device__ inline void copies_wait(void)
 {
 	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
@@ -91,7 +91,7 @@ template <int LEFT> static __device__ inline void copies_wait(void)
 
 #else
 
-/* The product in plain C++: the lanes exchange their operands by host_lanes(). */
+/* The product in plain C++. The lanes exchange their operands through host_lanes(). */
 template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
 	uint32_t(*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;

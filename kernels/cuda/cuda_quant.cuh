@@ -47,7 +47,7 @@ struct weight_rows {
 	int32_t rows, cols, type;
 };
 
-/* Set *out to the address and layout of weight t. Return 0, or -1 with the error set if t is no weight.
+/* Set *out to the address and layout of weight t. Return 0, or -1 with the error set if t is not a weight.
  * (cuda_weights.cu) */
 int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
 /* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled; NULL = not

@@ -22,7 +22,7 @@ static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t
 	             : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
-/* A thread computes one column of token i; the threads for i = n write the next state. */
+/* A thread computes one column of one token i; the threads with i = n write the next state. */
 __global__ void short_conv_kernel(struct conv_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernor
 		left += d;
 		squares += d * d;
 	}
-	/* left: the rounding error of the mean, which is removed from the variance */
+	/* left: the rounding error of the mean; its square is subtracted from the variance */
 	left = block_sum(left, part) / (float)a.cols;
 	squares = block_sum(squares, part) / (float)a.cols - left * left;
 	scale = __fdiv_rn(1.0f, __fsqrt_rn(squares + a.eps));
@@ -223,7 +223,7 @@ __global__ void take_rows_kernel(struct rows_args a)
 		a.out[i * a.cols + c] = a.x[a.row[i] * a.cols + c];
 }
 
-/* One thread per column adds all rows in order, because several rows may have the same target. */
+/* Each thread adds all rows of one column in order, because several rows may have the same target. */
 __global__ void add_rows_kernel(struct rows_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

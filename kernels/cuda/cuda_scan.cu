@@ -19,7 +19,7 @@ enum {
 	SCAN_THREADS = 256,
 	SCAN_WARPS = SCAN_THREADS / WARP,
 	SCAN_HEADS = 8,  /* maximum number of query heads that a block computes */
-	FINISH_EACH = 4, /* keys of a thread in the second launch */
+	FINISH_EACH = 4, /* number of keys that a thread computes in the second launch */
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
@@ -46,7 +46,7 @@ static __device__ inline void softmax_join(struct softmax *a, float max, float s
 	a->max = top;
 }
 
-/* Merge the softmax of the lane at this xor-distance into *a. */
+/* Merge into *a the softmax of the lane whose number is this lane's number xor `distance`. */
 static __device__ inline void softmax_shuffle(struct softmax *a, int distance, float mult)
 {
 	float max = __shfl_xor_sync(FULL_WARP, a->max, distance), sum = __shfl_xor_sync(FULL_WARP, a->sum, distance);
@@ -182,8 +182,8 @@ static __device__ inline float mean_score(const float *q, const float *mean, int
 }
 
 /* Compute the scores of two panels of 16 keys with eight queries. In lane 4 g + t, s[p][0] and s[p][1] are the scores
- * of key g of panel p with queries 2t and 2t + 1; s[p][2] and s[p][3] are those of key g + 8. other: byte offset of
- * the second panel. base: scores of the block's mean. Both panels are loaded before either is used. */
+ * of key g of panel p with queries 2t and 2t + 1; s[p][2] and s[p][3] are the same scores of key g + 8. other: byte
+ * offset of the second panel. base: scores of the block's mean. Both panels are loaded before either is used. */
 template <int BITS>
 static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
                                            const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
@@ -214,7 +214,8 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* The 64 values of a group may be multiplied in any order, if it is that of query_place(). */
+			/* The 64 values of a group may be multiplied in any order. This loop and query_place() must use
+			 * the same order. */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
@@ -253,7 +254,7 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* the members of struct sketch_memory, in order */
+	/* the sizes of the members of struct sketch_memory, in this order */
 	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) +
 	       planes * SCAN_HEADS * groups * SKETCH_GROUP + (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) +
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
@@ -545,7 +546,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(st
 		for (int i = 0; i < HAVE; i++)
 			soft.sum += scan_exp(acc[i] - top, 1);
 	}
-	/* If several lanes have the same score, only one of them counts it. */
+	/* If several lanes have the same score, only one lane counts it. */
 	if (at % SAME != 0)
 		soft.sum = 0;
 	for (int d = 1; d < SHARE; d *= 2)

@@ -46,8 +46,8 @@ struct scan_scores {
 	struct cuda_predicate when;
 };
 
-/* Arguments of a scan's first launch. bits: 2, 4 or 8 = it scans a key sketch; 16 = rows of a plane or, if `pages` is 1,
- * page bounds. zero [n_kv_head][n_zero]: words to clear, or NULL. */
+/* Arguments of a scan's first launch. bits: 2, 4 or 8 = the launch scans a key sketch; 16 = it scans rows of a plane
+ * or, if `pages` is 1, page bounds. zero [n_kv_head][n_zero]: words to clear, or NULL. */
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
@@ -185,8 +185,8 @@ static __device__ inline float row_value(const uint8_t *row, int32_t type, int32
 	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
 }
 
-/* Read values i .. i + 7 of a row; i and the row's length are multiples of 8. Rows are aligned to 16 bytes (Q8_0:
- * to 2 bytes). */
+/* Read values i .. i + 7 of a row; i and the row's length are multiples of 8. Rows are aligned to 16 bytes, rows of
+ * Q8_0 to 2 bytes. */
 template <int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
 {
 	if (TYPE == DT_F32) {

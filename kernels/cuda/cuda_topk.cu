@@ -60,8 +60,8 @@ static __device__ __forceinline__ void small_orders(uint32_t *order, const struc
 	}
 }
 
-/* Max-pool the scores: replace each order value by the largest one in its window. Called by all threads of a block;
- * ends with a barrier. */
+/* Max-pool the scores: replace each order value by the largest order value in its window. Called by all threads of a
+ * block; ends with a barrier. */
 static __device__ __forceinline__ void small_pool(uint32_t *order, const struct topk_launch &a)
 {
 	constexpr int PER = SMALL / SMALL_THREADS;

@@ -57,8 +57,8 @@ static __device__ inline uint32_t order_of(float x)
 	return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Return the bin of an order value. A higher score has the same bin or a higher one. Most scores are logarithms of
- * probabilities and lie between -32 and 0, so most bins divide this range evenly. */
+/* Return the bin of an order value. Of two scores, the higher one has the same bin or a higher bin. Most scores are
+ * logarithms of probabilities and lie between -32 and 0, so most bins divide this range evenly. */
 static __device__ inline uint32_t bin_of(uint32_t order)
 {
 	float x;
@@ -277,7 +277,8 @@ static __device__ inline struct least select_least(EACH each, const float *score
 			value |= found[0] << shift;
 			mask |= 255u << shift;
 			need = found[1];
-			settled = found[1] == found[2]; /* all candidates with these leading bytes are selected */
+			/* the selection is known: all candidates with these leading bytes are selected */
+			settled = found[1] == found[2];
 		}
 		if (field == 0)
 			t.order = value;

@@ -73,7 +73,8 @@ struct topk_order_args {
 };
 enum { ORDER_THREADS = 256 };
 
-/* For each selected slot, count the slots that rank before it. This number is its position in the output. */
+/* For each selected slot, count the selected slots that rank before it. This number is the position of the slot in the
+ * output. */
 static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_order_args args)
 {
 	SHARED(uint32_t, order, [ORDER_THREADS]);
@@ -102,8 +103,8 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 			raw[thread] = order_of(score[r]);
 		}
 		__syncthreads();
-		/* Of slots with equal scores the higher slot number ranks first. That is the later index, because the
-		 * slots ascend. */
+		/* Of slots with equal scores, the slot with the higher number ranks first. This slot has the later
+		 * index, because the slots are in ascending order. */
 		for (int32_t j = 0; j < n; j++)
 			better += order[j] > own ||
 			          (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)));

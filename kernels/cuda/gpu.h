@@ -61,8 +61,8 @@ struct gpu_launch {
 /* Queue a launch. args: the kernel's struct of n bytes, which is copied. */
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
 /* Give access to the last launch, so that an operation can be merged into it. If the last call queued a launch of fn
- * that is not submitted yet, return a pointer to its n bytes of arguments, and a pointer to its grid's x in *grid_x.
- * Both may be changed until the next call. Otherwise return NULL. */
+ * that is not submitted yet, return the address of the launch's n bytes of arguments, and set *grid_x to the address of
+ * the x size of its grid. Both may be changed until the next call. Otherwise return NULL. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* Queue a launch in a second stream, so that copies run while kernels compute.
@@ -70,7 +70,7 @@ void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
  * - Later calls, also gpu_read() and gpu_sync(), do not wait for the launch; gpu_join() does.
  * - args must not point to staged bytes.
  * - writes [n_writes]: an address in each allocation that the launch writes, or that it reads and that must not change
- *   meanwhile. Until gpu_join() no other call may use these allocations; the emulator checks this. */
+ *   until gpu_join(). Until gpu_join() no other call may use these allocations; the emulator checks this. */
 void gpu_enqueue_beside(struct gpu *, const struct gpu_launch *, const void *args, size_t n, const void *const *writes,
                         int n_writes);
 /* Make later calls wait for all launches of the second stream. */

@@ -63,7 +63,7 @@ void gpu_replay_drop(void *);
 
 /* ---- errors ---- */
 
-/* Record an error as a sentence, unless an earlier one is not yet reported. */
+/* Record an error as a sentence, unless an earlier error is not yet reported. */
 static inline void gpu_fail(struct gpu *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 {

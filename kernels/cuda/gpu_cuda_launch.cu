@@ -89,8 +89,8 @@ static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, 
 	return p;
 }
 
-/* Build a graph that runs the step's kernels one after another. Return NULL if CUDA refuses; the caller then launches
- * the kernels singly. */
+/* Build a graph that runs the step's kernels one after another. Return NULL if CUDA refuses to build it; the caller
+ * then launches each kernel separately. */
 static struct replay *replay_build(struct gpu *g, const struct gpu_step *s)
 {
 	struct replay *r = (struct replay *)calloc(1, sizeof *r);

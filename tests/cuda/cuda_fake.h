@@ -25,7 +25,7 @@ extern struct fake_cuda fake_cuda;
 void fake_cuda_good(void);
 /* Return the number of allocations, streams, graphs and handles that were not freed. */
 int fake_cuda_held(void);
-int fake_cuda_device(void); /* the device selected last */
+int fake_cuda_device(void); /* return the number of the device that was selected last */
 
 #ifdef __cplusplus
 }

@@ -102,7 +102,7 @@ extern "C" int wrong_run(enum wrong w, float *sum, char err[160])
 enum { CHECKS = 24 };
 struct language_args { uint64_t *out; };
 
-/* Thread t of a warp checks what each operation gives. */
+/* Each lane of a warp writes its result of each operation to the output. */
 __global__ void language_kernel(struct language_args a)
 {
 	unsigned lane = threadIdx.x, x = lane * 2654435761u;

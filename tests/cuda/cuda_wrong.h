@@ -36,8 +36,8 @@ enum wrong {
  * err. */
 int wrong_run(enum wrong, float *sum, char err[160]);
 
-/* Compare the results of each operation of the kernel language with plain code. Returns 0, or the source line of the
- * first difference. */
+/* Compare the results of each operation of the kernel language with results of plain code. Returns 0, or the source
+ * line of the first difference. */
 int language_check(void);
 
 /* A queue of launches that add up numbers. queue_launch() queues kernel number `kind` with argument `arg`. */

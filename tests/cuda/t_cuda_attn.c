@@ -18,7 +18,7 @@
 #include "tests/lib/attn_ref.h"
 #include "tests/cuda/cuda_test.h"
 
-/* Weak, because these functions are missing if a GPU is tested. */
+/* These functions are weak, because they are missing if a GPU is tested. */
 void gpu_host_order(unsigned) __attribute__((weak));
 void gpu_host_stats(struct gpu_host_counts *) __attribute__((weak));
 
@@ -482,7 +482,7 @@ TEST(probe_matches_double)
 	}
 }
 
-/* With equal scores, the number of rows that hold a share of the mass is known exactly. */
+/* If all scores are equal, the number of rows whose attention sums to a given share is known exactly. */
 TEST(need_of_even_attention)
 {
 	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0, .window = 0 };

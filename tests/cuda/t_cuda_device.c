@@ -165,7 +165,7 @@ TEST(device_waits_once)
 	finish(be);
 }
 
-/* The device runs parts of a step while the host still collects its launches, before a wait. */
+/* The device already runs parts of a step while the host still collects launches of this step. */
 TEST(device_begins_early)
 {
 	struct backend *be = open_cuda();

@@ -327,7 +327,7 @@ TEST(many_rows)
 	finish(be);
 }
 
-/* Weights that are converted in several pieces. */
+/* Products with weights that are converted to f16 in several pieces. */
 TEST(pieces_of_a_weight)
 {
 	size_t whole;
@@ -432,7 +432,7 @@ TEST(groups_with_bias_and_sum)
 	finish(be);
 }
 
-/* A group with more products than one launch takes. */
+/* A call with more products than one launch takes. */
 TEST(many_products_of_one_input)
 {
 	struct backend *be = open_cuda();
@@ -552,7 +552,7 @@ TEST(gated_unit)
 
 /* ---- range ---- */
 
-/* Activations above and below the range of f16, with tokens of different magnitude side by side. */
+/* Activations that are too large or too small for f16, with tokens of different magnitude in one call. */
 TEST(large_and_tiny_activations)
 {
 	static const float scale[] = { 1, 1e8f, 1e-9f, 3e4f, 1e-25f, 1e25f, 70000, 6e-8f, 1, 1e-30f };

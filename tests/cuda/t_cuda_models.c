@@ -587,7 +587,8 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 		extend(a, id, PROMPT, 0);
 		extend(b, id, PROMPT, 0);
 		for (int round = 0; round < 4; round++) {
-			const int32_t *draft = id + DRAFT * round; /* tokens of the prompt, at another position */
+			/* the drafted tokens are tokens of the prompt, at another position */
+			const int32_t *draft = id + DRAFT * round;
 			const float *logits = NULL;
 			int32_t got = timeline_verify(a, draft, DRAFT, &logits, &err), n = MIN(got, keep[round]);
 
@@ -624,7 +625,8 @@ TEST(cuda_drafted_tokens_leave_no_trace)
 	          drafts_leave_no_trace(tiny_open(&tiny_families[0], 1, TRAINED, 10000), DRAFT_POLICIES));
 }
 
-/* A model whose layers differ in heads, widths and inputs; some layers use the KV entries of others. */
+/* The same test for a model whose layers differ in heads, widths and inputs, and in which some layers use the KV
+ * entries of other layers. */
 TEST(cuda_drafted_tokens_where_layers_differ)
 {
 	test_note("%d tokens tried", drafts_leave_no_trace(open_on("cuda", "gemma4"), 2));

@@ -831,7 +831,8 @@ TEST(cuda_query_drift)
 				for (int32_t h = 0; h < heads; h++)
 					mean += (double)q[(heads + h) * dim + d];
 				mean = (float)(mean / heads);
-				/* The old query: in the same direction, opposite, zero, or with a NaN. */
+				/* The old query has the same direction, the opposite direction, is zero, or has a
+				 * NaN. */
 				then[2 * dim + d] = kind == 1   ? (float)mean * 3
 				                    : kind == 2 ? (float)-mean
 				                    : kind == 3 ? 0

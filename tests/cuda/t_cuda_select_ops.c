@@ -534,7 +534,7 @@ TEST(a_sample_stands_for_the_rest)
 	finish(be);
 }
 
-/* More slots than one thread block can process. */
+/* The top k of more slots than one thread block can process. */
 TEST(topk_of_many_slots)
 {
 	struct backend *be = open_cuda();
@@ -934,7 +934,7 @@ TEST(bad_operands_are_refused)
 	finish(be);
 }
 
-/* NaN in keys and queries: the result has valid slots; no crash, no endless loop. */
+/* With NaN in keys and queries, the operations end without a crash, and the selected slots are valid. */
 TEST(numbers_that_are_none)
 {
 	for (int where = 0; where < 5; where++)

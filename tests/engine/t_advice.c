@@ -9,7 +9,8 @@
 
 static char path[64];
 
-/* Open a model of tests/ with these keys added. base: 1 = without a chat template. */
+/* Open a copy of model file `rel` to which the keys of m are added. base: 0 = with the chat template "chatml", 1 =
+ * without a chat template. */
 static struct engine *opened(const char *rel, struct mk *m, int base)
 {
 	struct engine *e = NULL;

@@ -339,7 +339,7 @@ static float weight(const char *name, size_t i)
 
 struct recipe {
 	struct arch arch;
-	int whole_norms;       /* the norms of Q and K span all heads */
+	int whole_norms;       /* 1 = the norms of Q and K are over all heads together */
 	int32_t width[LAYERS]; /* width of the feed-forward network; 0 = FF */
 	double key[4];         /* values of the keys toy_keys[]; 0 = the key is left out */
 	float q_times;         /* factor on the weights of Q; 0 = 1 */
@@ -384,7 +384,7 @@ static void put_stacked(struct mk *m, const char *name, int32_t n_expert, int32_
 	free(v);
 }
 
-/* Add several matrices as one tensor. */
+/* Add several matrices, one below the other, as one tensor. */
 static void put_fused(struct mk *m, int32_t layer, const char *name, const char *const part[3], const int32_t rows[3])
 {
 	size_t n = 0, all = (size_t)(rows[0] + rows[1] + rows[2]) * WIDTH;
@@ -485,8 +485,8 @@ static void build(const struct recipe *r, struct str *out)
 	mk_finish(&m, out);
 }
 
-/* specs() of the toy family: multipliers from keys, as in Granite, and widths and norms that differ from layer to
- * layer. */
+/* specs() of the toy family. It reads multipliers from keys, as in Granite, and sets widths and norms that differ from
+ * layer to layer. */
 static const struct recipe *reading;
 static int toy_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -1029,7 +1029,7 @@ TEST(files_are_refused_with_what_they_lack)
 	r.extra = "blk.0.post_attention_norm.weight";
 	REFUSED(&r, "file 'toy'|byte|'blk.0.post_attention_norm.weight' is not part of a toy model of 2 layers");
 	r.extra = NULL;
-	/* A tensor of an unused layer, then one of no layer. */
+	/* With an additional unused layer, the file has layers 0 to 2: a tensor of layer 3 is refused. */
 	r.unused = 1;
 	r.extra = "blk.3.nextn.eh_proj.weight";
 	REFUSED(&r, "'blk.3.nextn.eh_proj.weight' is not part of a toy model of 2 layers");
@@ -1041,7 +1041,7 @@ TEST(files_are_refused_with_what_they_lack)
 	REFUSED(&r, "'blk.0.attn_q.weight' is not part of a toy model");
 	r.extra = NULL;
 	r.arch.required = MATRICES | BEFORE;
-	/* A key that is read by the family's specs(). */
+	/* A key with a bad value; the family's specs() reads it. */
 	r.key[1] = -0.5;
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
 	r.key[1] = 0;

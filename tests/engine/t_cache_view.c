@@ -542,7 +542,7 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 			n += heads_of(&v, l, i);
 		CHECK_INT(n, 2 * 16);
 	}
-	/* After unpinning, the prefix is short and read whole. */
+	/* After the tokens are no longer pinned, the prefix is short, and all of it is read. */
 	CHECK_MSG(timeline_pin(tl, 0, &err) == 0, "%s", err.msg);
 	check_view(tl, 256, &v, "auto, unpinned");
 	CHECK(v.watched_pinned == VIEW_NONE && v.pinned == 4);
@@ -703,7 +703,7 @@ TEST(what_sets_recover)
 	          (double)v.recovered, (double)at_24);
 	timeline_close(tl);
 
-	/* A larger set recovers more mass; all entries recover all mass. */
+	/* A larger set of selected entries recovers more attention mass; the set of all entries recovers all mass. */
 	tl = read_kv("recycled:k=150,stride=4,scan=k", 200);
 	for (int step = 1; step <= 12; step++, generate(tl, 1))
 		timeline_view(tl, 256, &v);
@@ -796,7 +796,7 @@ TEST(how_much_is_read)
 	          (double)r.spread);
 	timeline_close(tl);
 
-	/* A larger set gets more of the attention; without a sample, the sampled share is 0. */
+	/* A larger set of selected entries gets more of the attention; without a sample, the sampled share is 0. */
 	tl = read_kv("sift:k=100", 200);
 	timeline_attention_read_measure(tl);
 	generate(tl, 1);
@@ -1212,7 +1212,7 @@ TEST(a_view_changes_nothing)
 	test_note("%d views of %d policies", views, EVERY);
 }
 
-/* Generate up to the last token of the context; the next one fails. */
+/* Generate up to the last token of the context; generating the next token fails. */
 TEST(the_end_of_the_context)
 {
 	static const char *const kv[] = { "full", "sift:k=12", "h2o:k=10", "quest:k=32" };

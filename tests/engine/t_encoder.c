@@ -687,7 +687,7 @@ TEST(weights_of_any_type_are_loaded_or_refused)
 {
 	static const struct {
 		const char *file, *tensor;
-		size_t at; /* bytes from the name to the type */
+		size_t at; /* number of bytes from the end of the tensor's name to its type */
 	} list[] = {
 		{ BERT, "token_types.weight", 20 },
 		{ BERT, "token_embd.weight", 20 },

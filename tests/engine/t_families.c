@@ -112,7 +112,7 @@ static int read_prompt(struct timeline *tl)
 	return -1;
 }
 
-/* Append token `i` as if generated. */
+/* Decode the token for index i, as if it had been sampled. */
 static int step(struct timeline *tl, int32_t i)
 {
 	struct err err = { 0 };

@@ -113,7 +113,7 @@ TEST(parts_are_one_model)
 		CHECK_MSG(!answer(part_name(i, PARTS), parts, &e), "%s", e.msg);
 		CHECK(!memcmp(whole, parts, sizeof whole));
 	}
-	/* Parts that do not fit together. */
+	/* Parts that do not belong together. */
 	write_part(g, 1, 2, PARTS, 0);
 	refused(part_name(0, PARTS), "this says that it is part 3 of 3, and must be part 2 of 3");
 	write_part(g, 1, 1, PARTS, 1);

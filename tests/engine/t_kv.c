@@ -138,7 +138,7 @@ static void identity_is(const char *text, const char *wanted)
 	str_free(&is);
 }
 
-/* These identities must not change, because snapshots of all earlier versions are found by them. */
+/* These identities must not change, because they are used to find snapshots of all earlier versions. */
 TEST(snapshots_of_older_versions_are_found)
 {
 	identity_is("sift", "sift:k=512,bits=2,every=1,split=0,dense=0,sample=0,pool=7");
@@ -255,7 +255,7 @@ TEST(what_is_read_follows_the_policy)
 	engine_close(e);
 }
 
-/* Generate 40 tokens after a short prompt, and return the seconds of the policy's own work. */
+/* Generate 40 tokens after a short prompt. Return the seconds that were spent in the policy. */
 static double measured(struct timeline *tl, int32_t *id)
 {
 	struct sampling greedy = sampling_default;

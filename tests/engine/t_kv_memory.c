@@ -57,7 +57,8 @@ static struct engine *open_deep(int family, int layers)
 	return tiny_open(&tiny_families[family], 2, TRAINED, 10000);
 }
 
-static float share = 1; /* value of --read-share: share of attention that each token of a prompt reads */
+/* value of --read-share: each token of a prompt reads the entries that get this share of its attention */
+static float share = 1;
 
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, uint64_t memory)
 {
@@ -411,7 +412,7 @@ TEST(what_the_disk_refuses_is_one_sentence)
 	refused(e, memory, 4096, ERR_FAIL, "cannot make the directory '/dev/null/weir'");
 	unsetenv("XDG_CACHE_HOME");
 	setenv("XDG_CACHE_HOME", dir, 1);
-	tl = open_kv(e, "sift:k=64", 4096, memory); /* after the failures a cache can still be opened */
+	tl = open_kv(e, "sift:k=64", 4096, memory); /* even after these failures, a cache can be opened */
 	timeline_close(tl);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
@@ -547,7 +548,7 @@ TEST(a_model_file_cut_while_in_use_fails_the_step)
 	timeline_close(tl);
 	timeline_close(other);
 	engine_close(e);
-	/* A model that is opened afterwards works. */
+	/* A model that is opened after the failure works. */
 	e = open_deep(0, DEEP);
 	tl = open_kv(e, "full", 512, 0);
 	CHECK(timeline_sync(tl, id, 64, NULL, NULL, &err) >= 0);

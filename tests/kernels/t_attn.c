@@ -423,7 +423,7 @@ TEST(probe_matches_double)
 	}
 }
 
-/* With equal scores, the number of rows that hold a share of the mass is known exactly. */
+/* If all scores are equal, the number of rows whose attention sums to a given share is known exactly. */
 TEST(need_of_even_attention)
 {
 	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0, .window = 0 };

@@ -780,7 +780,8 @@ TEST(activations_match_double)
 		f->glu(act, g, u, N);
 		CHECK_MSG(test_nmse(g, ref, N) < 1e-12, "%s: %g", levels[l % N_LEVELS], test_nmse(g, ref, N));
 		for (int i = 0; i < N; i++)
-			/* GELU's exponent grows with the cube of x, and so does its rounding error. */
+			/* The exponent in GELU grows with the cube of x, and the rounding error grows with the
+			 * exponent. */
 			if (fabsf(g[i] - ref[i]) > (act == ACT_SILU ? 1e-6f : 1e-5f) * fabsf(ref[i]) + 1e-30f) {
 				test_fail(__FILE__, __LINE__, "%s: %g, expected %g", levels[l % N_LEVELS], g[i],
 				          ref[i]);

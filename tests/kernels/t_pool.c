@@ -52,7 +52,7 @@ TEST(pool_runs_every_task_once)
 					wrong += atomic_load(&s.hits[i]) != (i < tasks[t]) ||
 					         s.plain[i] != (i < tasks[t]);
 				CHECK_MSG(!wrong && !s.bad, "%d threads, %d tasks", threads[k], tasks[t]);
-				/* Let the workers fall asleep now and then. */
+				/* Sometimes wait until the workers have fallen asleep. */
 				if (round % 100 == 99)
 					nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);
 			}

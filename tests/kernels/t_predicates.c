@@ -60,7 +60,7 @@ TEST(parts_are_read_when_their_condition_holds)
 			{ .q = &q, .slot0 = 10, .n_slots = 20, .when = { &flag, is, 0 } },
 			{ .q = &q, .slot0 = 60, .n_slots = 40 },
 		}, one[2] = { part[is], part[2] };
-		/* The probe skips the slots of the conditional parts, whether they are read or not. */
+		/* The probe skips the slots of the parts with predicates, whether these parts are read or not. */
 		struct attn_probe probe = { .mass = &mass, .weight = &weight, .reduce = REDUCE_MAX, .skip = 28 };
 		struct attn_args a = { .out = &out,
 			               .k = &k,

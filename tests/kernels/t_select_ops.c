@@ -222,8 +222,8 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 
 						be->ops->key_scan(be, &a);
 						got = unguarded(be, &out);
-						/* A score may be wrong by the rounding of the query, and its
-						 * normalisation by the same amount. */
+						/* A score may have an error from rounding the query, and the
+						 * normalisation of the scores may add an error of the same size. */
 						for (size_t i = 0; i < n_out; i++)
 							bad += !(fabs(got[i] - want[how][i]) <=
 							         2 * slack[how][i / (size_t)s->n] + 1.5e-3 +
@@ -657,8 +657,8 @@ TEST(topk_agrees_with_sorting)
 			}
 }
 
-/* Attention over the top k and the weighted sample estimates attention over all slots without bias: see
- * sample_holds(). */
+/* Attention over the top k and the weighted sample is an unbiased estimate of attention over all slots; sample_holds()
+ * checks this. */
 TEST(a_sample_stands_for_the_rest)
 {
 	static const int32_t sizes[] = { 2, 3, 63, 64, 65, 129, 700, 2048, 5001 };
@@ -882,7 +882,7 @@ TEST(bad_operands_are_refused)
 	struct tensor plane = tensor_new(be, DT_F16, 32, 8, NULL), turn = tensor_new(be, DT_F32, 2, 8, NULL);
 
 	refuses_bad_operands(be);
-	/* Moves to or from slots outside the plane. */
+	/* Moves to or from slots outside of the plane must be refused. */
 	for (int i = 0; i < 6; i++) {
 		struct tensor move = tensor_new(be, DT_I32, 2, 3, NULL);
 
@@ -903,7 +903,7 @@ TEST(bad_operands_are_refused)
 	be->ops->close(be);
 }
 
-/* NaN in keys and queries: the result has valid slots; no crash, no endless loop. */
+/* With NaN in keys and queries, the operations end without a crash, and the selected slots are valid. */
 TEST(numbers_that_are_none)
 {
 	for (int l = 0; l < N_LEVELS; l++)

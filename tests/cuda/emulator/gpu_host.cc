@@ -38,12 +38,13 @@ struct piece { unsigned char *p; size_t size; int host, beside; };
 
 /* One entry of the queue. Kernels, gpu_forget() and small writes are launches of a step; for gpu_forget() and small
  * writes, a function stands in place of a kernel. Every other entry ends a step. */
-/* DO_BESIDE: only launches of the second stream */
+/* DO_BESIDE: the entry has only launches of the second stream */
 enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT, DO_BESIDE, DO_JOIN };
 struct action {
 	enum action_kind kind;
-	int first, n, part;        /* DO_STEP: first launch and number of launches in the queue; part of the step */
-	int beside;                /* number of launches of the second stream that may run from here on */
+	/* DO_STEP: first: the entry's first launch in `queue`; n: number of its launches; part: part of the step */
+	int first, n, part;
+	int beside;                /* number of launches of the second stream that may run when this entry is reached */
 	unsigned char *p, *bytes;
 	size_t size;
 	const void *w, *x;

@@ -369,7 +369,8 @@ static inline unsigned __brev(unsigned x)
 		y |= (x >> i & 1u) << (31 - i);
 	return y;
 }
-/* Byte i of the result is byte (s >> 4 i) & 7 of b:a, or, if bit 3 of that nibble is set, the byte's sign. */
+/* Byte i of the result is byte (s >> 4 i) & 7 of the eight bytes of a and b. If bit 3 of this nibble of s is set, it is
+ * the sign of that byte instead, repeated in all bits. */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s)
 {
 	uint64_t v = (uint64_t)b << 32 | a;
@@ -404,7 +405,7 @@ static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 		c += (a >> i & 255u) * (b >> i & 255u);
 	return c;
 }
-/* An operation on the bytes of two words, byte by byte. */
+/* Define an operation on two words that computes each byte of the result from the same byte of both words. */
 #define HOST_BYTES(name, T, expression)                                                                                \
 	static inline unsigned name(unsigned a, unsigned b)                                                            \
 	{                                                                                                              \
