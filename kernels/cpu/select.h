@@ -120,8 +120,8 @@ struct select_fns {
 	 * + 2 half + 16 floats. */
 	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
 	/* List in slot[] the indices i of i0 .. i1 - 1 with x[i] >= least, in ascending order, and in value[] their
-	 * x[i]. Return the number of indices; *top = the largest value. NaN counts as -inf. Both lists need room for i1
-	 * - i0 + 16 elements. */
+	 * x[i]. Return the number of indices; *top = the largest value. NaN counts as -inf. Both lists need room for 16
+	 * elements more than there are indices. */
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
 	/* Return the number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # kernels/cuda/arch.sh NVCC [ARCH ...] - prints the flags for the devices that nvcc compiles for.
 #
-# Without ARCH: every device from compute capability 8.0 on that nvcc knows and the kernels support, and PTX of the newest, which a driver
+# Without ARCH: flags for every compute capability from 8.0 on that nvcc and the kernels support, and for PTX of the newest one, which a driver
 # translates for later devices.  ARCH narrows the list: sm_90, or native for the device of this machine.
 set -eu
 nvcc=$1

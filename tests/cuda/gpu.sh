@@ -3,7 +3,7 @@
 # unit tests on it, whole models, compute-sanitizer, speed.  The table at the end also goes to tests/cuda/gpu-results.md and, with all logs in
 # few files, to $OUT if that is set.
 #
-#   tests/cuda/gpu.sh [SECONDS]     time for all steps (570); steps that do not fit are left out and named
+#   tests/cuda/gpu.sh [SECONDS]     SECONDS: time for all steps (570); steps for which there is no time are left out, and the table names them
 #   GPU_STEPS="build tests sanitizer speed"   GPU_TYPES="F16 Q8_0 Q4_K"   GPU_DIR=/tmp   BUILD=build/gpu
 #   GPU_PLUGIN=FILE   another plugin: the emulated one, to try this script without a GPU
 #
@@ -11,7 +11,7 @@
 # kit of some 80 MB (25 MB as tar.xz) with these libraries and the models for tests:
 #
 #   GPU_STEPS=kit GPU_ARCH=sm_90 tests/cuda/gpu.sh                            here: into $GPU_KIT (build/gpu-kit)
-#   GPU_STEPS=tests BUILD=build/gpu-kit tests/cuda/gpu.sh                     on the GPU machine; then sanitizer, speed: one each ten minutes
+#   GPU_STEPS=tests BUILD=build/gpu-kit tests/cuda/gpu.sh                     on the GPU machine; then GPU_STEPS=sanitizer and GPU_STEPS=speed: up to ten minutes each
 #
 # Models for speed are made on the spot with random weights (tests/measure/mkmodel.c): an 8B Llama's shape in f16 takes 16 GB of $GPU_DIR, or of
 # memory if there is room.  Deep caches are filled with random rows (weir bench --fill random).
@@ -33,7 +33,7 @@ unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_DEVICE
 bad=0
 
 left() { echo $((limit - ($(date +%s) - start))); }
-# within SECONDS COMMAND...: run for at most SECONDS, and not beyond the total time.
+# within SECONDS COMMAND...: run the command for at most SECONDS, and at most until the total time is used up.
 within() {
   most=$1
   shift
@@ -45,7 +45,7 @@ within() {
 keep() { [ -z "${OUT:-}" ] || { echo "==== $3"; cat "$2"; } >>"$OUT/$1"; }
 row() { printf '%s\n' "$*" | tee -a "$table"; }
 wants() { case " $steps " in *" $1 "*) return 0 ;; esac; return 1; }
-# room SECONDS WHAT: true if there is time for it; else the table says that it was left out.
+# room SECONDS WHAT: true if SECONDS are left; if not, the table says that WHAT was left out.
 room() { [ "$(left)" -ge "$1" ] && return 0; row "left out for want of time: $2"; return 1; }
 failed() { bad=$((bad + 1)); row "FAILED: $*"; }
 
@@ -123,8 +123,8 @@ parity() {
 }
 
 # Tests that compare results run on the device. t_cuda_device (with a fake runtime) and t_cuda_host (with the emulated
-# device) run as everywhere. In the others, checks that only the emulated device can make (launches, guards) count as
-# skipped.
+# device) run without the GPU. In all other suites, checks that only the emulated device can make (launches, guards)
+# count as skipped.
 if wants tests; then
   for f in tests/cuda/t_cuda_*.c; do
     name=$(basename "$f" .c)
@@ -219,8 +219,8 @@ if wants speed; then
     "$build/mkmodel" llama-3.1-8b "$type" "$scratch/8b.gguf" || { failed "no model of $type could be made"; rm -f "$scratch/8b.gguf"; continue; }
     figures "$scratch/8b.gguf" "8B-$type" --kv full --kv refresh:k=1/8,qc=10 --kv sift:k=4096 --prefill 512 --depth 0,8192,32768,131072 \
       --decode 32 --reps 3
-    # KV entries in the machine's memory, 8 GiB at the last depth: fetched ahead, fetched when selected, and all on the
-    # device.
+    # KV entries, 8 GiB at the last depth, in three ways: in the memory of the machine and prefetched, in the memory of
+    # the machine and fetched when selected, all on the device.
     [ "$type" != F16 ] || for depth in 16384 65536; do
       room 90 "entries in the machine's memory at depth $depth" || continue
       within 150 "$build/tests/measure/kv_host" "$scratch/8b.gguf" $depth 64 '' sift:k=1024 >"$scratch/kv_host" 2>"$scratch/err" ||

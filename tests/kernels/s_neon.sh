@@ -1,8 +1,8 @@
 #!/bin/sh
 # tests/kernels/s_neon.sh - the kernels for 64-bit ARM, cross-compiled and emulated: their results, not their speed.
 #
-# By default it runs fewer rounds of the most demanding tests of each kernel, in a build that compiles quickly; with
-# WEIR_SOAK all tests of kernels/, and of engine/ with its models, optimised like the program.
+# By default the script runs the most demanding tests of each kernel, with fewer rounds, in a build that compiles
+# quickly. With WEIR_SOAK it runs all tests of kernels/ and the tests of engine/ on models, in an optimised build.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/count.sh
@@ -42,14 +42,14 @@ build_all() {
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j2 CC=$cc AR=aarch64-linux-gnu-ar CFLAGS= BUILD="$build" LIBRARIES= PKG_CONFIG=false CUDA=0 DEV=1 $optimise \
 		$programs >"$build.log" 2>&1
 }
-# emulated PROGRAM [NAME...]: run the program's tests whose names contain one of these words.
+# emulated PROGRAM [NAME...]: run those tests of the program whose names contain one of the NAMEs.
 emulated() {
 	t=$1
 	shift
 	[ -z "${WEIR_SOAK:-}" ] || set --
-	# Its counts are added to those of this script, and its lines are printed unchanged. The emulator may hang when
-	# a program starts and ends thousands of threads, so a program that reaches its limit runs once more, with a
-	# note.
+	# The program's counts are added to those of this script, and its lines are printed unchanged. The emulator may
+	# hang when a program starts and ends thousands of threads. So a program that reaches its time limit runs once
+	# more, and a note says so.
 	timeout -k 10 $limit $run "$build/tests/$folder/$t" "$@" >"$build.out" 2>&1
 	status=$?
 	if [ $status = 124 ]; then
