@@ -9,7 +9,9 @@
  *   s.
  * - KV entry: the key and the value in one slot.
  * - Group: the n_head / n_kv_head query heads that share a KV head.
- * - Shapes are [rows][cols]. "host": the caller's memory, read before the call returns.
+ * - Host memory: the memory of the CPU. Lists of the caller in host memory (ids, row numbers, weights) are read before
+ *   the call returns.
+ * - Shapes are [rows][cols].
  *
  * Errors: operations return nothing. The first failure sets be->failed and be->err; later operations do nothing until
  * sync() reports the failure and clears it. So a forward pass is straight-line code with one check per step. Every call

@@ -84,8 +84,8 @@ struct rings {
 
 /* Return the bytes of all buffers for the shape `largest`. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
-/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass: tokens
- * compete; with_factor: allocate factor[]. Returns 0 or -1. */
+/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass 1: tokens
+ * compete, so allocate mass[]. with_factor 1: allocate factor[]. Returns 0 or -1. */
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
