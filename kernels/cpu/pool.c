@@ -1,7 +1,7 @@
 /* kernels/cpu/pool.c - worker threads that stay alive between runs.
  *
- * Decoding one token starts about 150 runs of 10-50 microseconds each, so starting one must cost far less than a
- * system call. Workers spin for a short while after their last task before they sleep.
+ * Decoding one token starts about 150 runs of 10-50 microseconds each, so starting a run must cost far less than
+ * a system call. Workers spin for a short while after their last task before they sleep.
  *
  * One 64-bit word, the ticket, decides which thread runs which task. Its upper half is the number of tasks in the
  * current run, its lower half the next task. A thread takes a task by fetch_add of 1 and reads both numbers from the
