@@ -75,7 +75,11 @@ AVX2   := -mavx2 -mfma -mf16c -mbmi2
 # Attention over one query is a loop of a few instructions: where it lies in a cache line is worth 4 % of decoding at depth 7,680.
 AVX512 := $(AVX2) -falign-loops=64 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(BUILD)/kernels/cpu/avx2.o: LEVEL := $(AVX2)
+# A compiler older than AMX leaves it out.
+AMX    := -mamx-tile -mamx-int8 -DWEIR_AMX
+AMX    := $(shell $(CC) $(AMX) -fsyntax-only -x c /dev/null 2>/dev/null && echo $(AMX))
 $(BUILD)/kernels/cpu/avx512.o: LEVEL := $(AVX512)
+$(BUILD)/kernels/cpu/amx.o: LEVEL := $(AVX512) $(AMX)
 endif
 ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/cpu/neon_dot.o: LEVEL := -march=armv8.2-a+dotprod
@@ -88,6 +92,8 @@ $(BUILD)/engine/timeline/sampler.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
 # Tests run once after they are compiled, and what they spend their time in is the libraries; what measures is compiled as the program is.
 $(BUILD)/tests/%.o: OPTIMISE := -Og
 $(BUILD)/tests/measure/%.o $(BUILD)/tests/app/t_lag.o: OPTIMISE :=
+# Millions of emulated instructions.
+$(BUILD)/tests/lib/amx_emulator.o: OPTIMISE := -O3
 
 # ---- files ----
 

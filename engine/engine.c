@@ -343,6 +343,11 @@ const char *engine_cpu_level(void)
 	return backend_cpu_level();
 }
 
+const char *engine_amx(void)
+{
+	return backend_amx();
+}
+
 double engine_bandwidth(int threads, uint64_t bytes)
 {
 	return backend_bandwidth(threads, bytes);

@@ -109,6 +109,8 @@ const char *engine_template_name(size_t i);
 
 /* Return the CPU kernels in use and, in parentheses, all kernels: "avx512 (avx512, avx2, c available)". */
 const char *engine_cpu_level(void);
+/* Tell whether AMX (matrix instructions of x86-64) can be used: "yes", or "no, because ...". NULL on other processors. */
+const char *engine_amx(void);
 /* Measure memory bandwidth: the bytes per second that `threads` threads read. The result is the best of a few passes
  * over `bytes` bytes. */
 double engine_bandwidth(int threads, uint64_t bytes);

@@ -625,7 +625,7 @@ struct backend_options {
 };
 /* Open a backend. name: "cpu"; "cuda", which is in the plugin weir-cuda.so (plugin.c); or "auto": CUDA if it
  * opens, else the CPU. opt NULL = defaults. Return 0, or -1 with one sentence in err. The environment variable
- * WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) limits the CPU's instruction sets to the named one and slower
+ * WEIR_CPU=c|avx2|avx512|amx (on ARM: c|neon|neon-dot) limits the CPU's instruction sets to the named one and slower
  * ones. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
@@ -679,6 +679,8 @@ int backend_gemm(struct backend *, const struct gemm *g, int n_g);
 
 /* Return the instruction set level in use and the available ones: "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
+/* Tell whether the level amx can be used: "yes", or "no, because ...". NULL on other processors than x86-64. */
+const char *backend_amx(void);
 /* Measure memory bandwidth: bytes per second at which `threads` threads (0 = all) read a buffer of `bytes` bytes,
  * best of several passes. Return 0 if memory cannot be allocated. */
 double backend_bandwidth(int threads, uint64_t bytes);

@@ -127,8 +127,9 @@ void signals_init(void)
 	sigaction(SIGBUS, &bus, NULL);
 #ifndef __SANITIZE_ADDRESS__
 	{
-		/* A handler of a stack overflow needs a stack of its own. */
-		static char stack[16384];
+		/* A handler of a stack overflow needs a stack of its own. The system puts the registers there, of which
+		 * AMX alone has 8 KB. */
+		static char stack[32768];
 		stack_t ss = { .ss_sp = stack, .ss_size = sizeof stack };
 		sigaltstack(&ss, NULL);
 		signal_handle(SIGQUIT, on_crash, SA_RESETHAND);

@@ -78,6 +78,10 @@ static void doctor_machine(const struct options *o, struct str *s)
 
 	line_head(s, "cpu");
 	str_addf(s, "%s\n", engine_cpu_level());
+	if (engine_amx()) {
+		line_head(s, "amx");
+		str_addf(s, "%s\n", engine_amx());
+	}
 	line_head(s, "threads");
 	str_addf(s, "%d of %d cores\n", threads, core_count());
 	line_head(s, "bandwidth");
@@ -388,6 +392,8 @@ static int doctor_json(const struct options *o)
 	json_open(&s, NULL, '{');
 	json_string(&s, "version", WEIR_VERSION);
 	json_string(&s, "cpu", engine_cpu_level());
+	if (engine_amx())
+		json_string(&s, "amx", engine_amx());
 	json_int(&s, "threads", threads);
 	json_int(&s, "cores", core_count());
 	json_real(&s, "bandwidth_gbps", engine_bandwidth(threads, 128u << 20) / 1e9, "%.3f");

@@ -27,7 +27,7 @@
 
 enum {
 	COLS_SET = 48,                    /* columns prepared at a time, residual columns not counted */
-	COLS_WIDEST = 12,                 /* maximum number of columns of a tile, at any level */
+	COLS_WIDEST = 16,                 /* maximum number of columns of a tile, at any level */
 	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual columns, padding */
 };
 

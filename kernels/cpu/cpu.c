@@ -102,8 +102,7 @@ int cpu_backend_open(struct backend **out, const struct backend_options *opt, ch
 
 	for (int i = 0; level && *level && strcmp(level, cpu_level_name[i]);)
 		if (++i == CPU_LEVELS) {
-			snprintf(err, 160, "unknown CPU level '%.40s' in WEIR_CPU; use %s, %s or %s", level,
-			         cpu_level_name[0], cpu_level_name[1], cpu_level_name[2]);
+			snprintf(err, 160, "unknown CPU level '%.40s' in WEIR_CPU; use %s", level, cpu_level_names);
 			return -1;
 		}
 	c = calloc(1, sizeof *c);

@@ -2,7 +2,7 @@
  * - cpu.c: opening, errors, the table of operations.
  * - mem.c: memory, weights and their repacking.
  * - rows.c: operations on single rows (embed, norms, rotations, cache writes).
- * - matmul.c: products. cols.c arranges their quantised input.
+ * - matmul.c: products. cols.c arranges their quantised input. amx.c: leaf functions of the level amx.
  * - attn.c: attention. probe.c also measures the attention that each slot gets.
  * - read_blocks.c: selects the blocks of keys that a prompt's queries read.
  * - key_sketch.c, scan.c, topk.c: selection of slots (select.h). fused_select_attn.c: selection and attention in one

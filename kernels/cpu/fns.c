@@ -1,22 +1,39 @@
 /* kernels/cpu/fns.c - detects which CPU levels (instruction sets that have a table of leaf functions) this machine
- * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) hides the
- * levels that are faster than the named level, so that every level can be tested. */
+ * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512|amx (on ARM: c|neon|neon-dot)
+ * hides the levels that are faster than the named level, so that every level can be tested. */
 #include "kernels/cpu/fns.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef __aarch64__
-#define LEVEL_1 "neon"
-#define LEVEL_2 "neon-dot"
+const char *const cpu_level_name[] = { "c", "neon", "neon-dot" };
+const char cpu_level_names[] = "c, neon or neon-dot";
 #else
-#define LEVEL_1 "avx2"
-#define LEVEL_2 "avx512"
+const char *const cpu_level_name[] = { "c", "avx2", "avx512", "amx" };
+const char cpu_level_names[] = "c, avx2, avx512 or amx";
 #endif
-const char *const cpu_level_name[CPU_LEVELS] = { "c", LEVEL_1, LEVEL_2 };
+
+/* Return the level that WEIR_CPU names, else the last level. An unknown name hides no level here; cpu_backend_open()
+ * reports the name as an error. */
+static int level_named(void)
+{
+	const char *env = getenv("WEIR_CPU");
+	int level = CPU_LEVELS - 1;
+
+	for (int i = 0; env && i < level; i++)
+		if (!strcmp(env, cpu_level_name[i]))
+			level = i;
+	return level;
+}
 
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <cpuid.h>
+
+#include "kernels/cpu/amx.h"
+
+enum { LEVEL_AVX512 = 2, LEVEL_AMX = 3 };
 
 /* Use cpuid, because not every compiler accepts "f16c" in __builtin_cpu_supports(). */
 static int has_f16c(void)
@@ -26,7 +43,8 @@ static int has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-static const struct cpu_fns *level_fns(int level)
+/* Return the functions of a level below amx, or NULL if the processor lacks its instructions. */
+static const struct cpu_fns *vector_fns(int level)
 {
 	static const struct cpu_fns *const fns[] = { &cpu_fns_c, &cpu_fns_avx2, &cpu_fns_avx512 };
 
@@ -39,6 +57,40 @@ static const struct cpu_fns *level_fns(int level)
 	                    __builtin_cpu_supports("avx512vnni")))
 		return NULL;
 	return fns[level];
+}
+
+/* Return the functions of the level amx, or NULL with the reason. If WEIR_CPU names a lower level, AMX is neither asked
+ * for nor tried. */
+static const struct cpu_fns *amx_fns(const char **why)
+{
+	static const char *const hidden[] = { "WEIR_CPU=c turns it off", "WEIR_CPU=avx2 turns it off",
+		                              "WEIR_CPU=avx512 turns it off" };
+
+	if (level_named() < LEVEL_AMX)
+		*why = hidden[level_named()];
+	else if (!vector_fns(LEVEL_AVX512))
+		*why = "the processor has no AVX-512, which weir needs beside it";
+	else
+		return cpu_fns_amx(why);
+	return NULL;
+}
+
+static const struct cpu_fns *level_fns(int level)
+{
+	const char *why;
+
+	return level == LEVEL_AMX ? amx_fns(&why) : vector_fns(level);
+}
+
+const char *backend_amx(void)
+{
+	static __thread char text[160];
+	const char *why;
+
+	if (amx_fns(&why))
+		return "yes";
+	snprintf(text, sizeof text, "no, because %s", why);
+	return text;
 }
 #elif defined(__aarch64__) && !defined(WEIR_NO_SIMD)
 #include <sys/auxv.h>
@@ -57,6 +109,13 @@ static const struct cpu_fns *level_fns(int level)
 }
 #endif
 
+#if !defined(__x86_64__) || defined(WEIR_NO_SIMD)
+const char *backend_amx(void)
+{
+	return NULL;
+}
+#endif
+
 static int level_highest(void)
 {
 	int level = CPU_LEVELS - 1;
@@ -66,17 +125,9 @@ static int level_highest(void)
 	return level;
 }
 
-/* Return the level (instruction set) to use. If WEIR_CPU has an unknown name, this function hides no level;
- * cpu_backend_open() reports the name as an error. */
 static int level_in_use(void)
 {
-	const char *env = getenv("WEIR_CPU");
-	int level = level_highest();
-
-	for (int i = 0; env && i < level; i++)
-		if (!strcmp(env, cpu_level_name[i]))
-			level = i;
-	return level;
+	return MIN(level_named(), level_highest());
 }
 
 const struct cpu_fns *cpu_fns_best(void)
@@ -86,13 +137,10 @@ const struct cpu_fns *cpu_fns_best(void)
 
 const char *backend_cpu_level(void)
 {
-	static const char *const text[CPU_LEVELS][CPU_LEVELS] = {
-		/* [highest][chosen] */
-		{ "c (c available)" },
-		{ "c (" LEVEL_1 ", c available)", LEVEL_1 " (" LEVEL_1 ", c available)" },
-		{ "c (" LEVEL_2 ", " LEVEL_1 ", c available)", LEVEL_1 " (" LEVEL_2 ", " LEVEL_1 ", c available)",
-		  LEVEL_2 " (" LEVEL_2 ", " LEVEL_1 ", c available)" },
-	};
+	static __thread char text[64];
+	int n = snprintf(text, sizeof text, "%s (", cpu_level_name[level_in_use()]);
 
-	return text[level_highest()][level_in_use()];
+	for (int l = level_highest(); l >= 0; l--)
+		n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", cpu_level_name[l], l ? ", " : " available)");
+	return text;
 }

@@ -112,10 +112,22 @@ struct delta_tile {
 	float *out;             /* [cols] */
 };
 
+/* Products with packed weights. */
+struct packed_fns {
+	/* For cols_prepare(). format: how a weight type is packed. widths: the numbers of columns that a product can
+	 * take at a time, in ascending order, then 0. */
+	struct pack_format (*format)(enum dtype);
+	const uint8_t *widths;
+	/* Compute out[c * ldo + r], the dot product of row r of the weight with column c of the input, for all
+	 * columns and all rows of n packed panels, which are contiguous. */
+	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
+};
+
 struct select_fns;
 struct cpu_fns {
-	const char *name; /* an entry of cpu_level_name */
-	int32_t panel;    /* rows per panel of packed weights */
+	/* an entry of cpu_level_name; at level amx "avx512, amx", because its results are those of avx512 */
+	const char *name;
+	int32_t panel; /* rows per panel of packed weights */
 
 	/* Return the bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain
 	 * rows. */
@@ -129,13 +141,10 @@ struct cpu_fns {
 	/* Quantise one row of a->x; cols is a multiple of 32. The bits are the same for every instruction set. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* For cols_prepare(). format: how a weight type is packed. widths: the numbers of columns that a product can
-	 * take at a time, in ascending order, then 0. */
-	struct pack_format (*format)(enum dtype);
-	const uint8_t *widths;
-	/* Compute out[c * ldo + r], the dot product of row r of the weight with column c of the input, for all
-	 * columns and all rows of n packed panels, which are contiguous. */
-	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
+	struct packed_fns packed;
+	/* NULL, or the functions for products of at least many_columns columns, with the same results. */
+	const struct packed_fns *many;
+	int32_t many_columns;
 	/* Compute out[c * ldo + r] for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of
 	 * x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
@@ -179,14 +188,19 @@ struct cpu_fns {
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-/* One table for each instruction set: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit
- * ARM. Every processor can run c, but it may lack the instructions of any other table. cpu_fns_best() finds the best
- * table that it can run. */
+/* One table for each instruction set: c for every processor, avx2 and avx512 for x86-64 (and amx: amx.h), neon and
+ * neon_dot for 64-bit ARM. Every processor can run c, but it may lack the instructions of any other table.
+ * cpu_fns_best() finds the best table that it can run. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
-/* Names of the instruction sets of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
- * neon-dot. */
+/* Names of the instruction sets of this kind of processor, the slowest first: c, avx2, avx512, amx; on 64-bit ARM c,
+ * neon, neon-dot. cpu_level_names: the same as part of a sentence, "c, neon or neon-dot". */
+#ifdef __aarch64__
 enum { CPU_LEVELS = 3 };
+#else
+enum { CPU_LEVELS = 4 };
+#endif
 extern const char *const cpu_level_name[CPU_LEVELS];
+extern const char cpu_level_names[];
 /* Return the best table that this processor can run and the environment variable WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 

@@ -114,10 +114,19 @@ struct task {
 	float *tile;
 };
 
+/* Return the functions for products of n columns. */
+static const struct packed_fns *packed_fns_of(const struct cpu *c, int32_t n)
+{
+	const struct cpu_fns *f = c->fns;
+
+	return f->many && n >= f->many_columns ? f->many : &f->packed;
+}
+
 static void weight_times(struct task *t, const struct weight *w, int32_t panel, int32_t n_panels, int32_t n_rows,
                          float *out, int32_t ld)
 {
 	const struct cpu_fns *f = t->job->c->fns;
+	const struct packed_fns *p = packed_fns_of(t->job->c, t->x.n);
 	struct pack_format format;
 
 	if (!w->packed) {
@@ -125,10 +134,10 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 		               &t->x, 0, t->x.n, out, ld);
 		return;
 	}
-	format = f->format(w->type);
+	format = p->format(w->type);
 	if (!t->cols.n || !cols_serve(&t->cols, format))
-		cols_prepare(&t->cols, format, f->widths, &t->x, 0, t->x.n, t->scratch);
-	f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, &t->cols, out, ld);
+		cols_prepare(&t->cols, format, p->widths, &t->x, 0, t->x.n, t->scratch);
+	p->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, &t->cols, out, ld);
 }
 
 /* Store a tile of results [n][ld] in the output rows: add the bias, and the old output if the product accumulates. */
@@ -261,7 +270,7 @@ static void product_run(struct product_job *j)
 	if (cpu_buffer_grow(c, &c->scratch, j->scratch_bytes * (size_t)c->base.threads) < 0)
 		return;
 
-	j->col_tile = MIN(n, COL_TILE);
+	j->col_tile = MIN(n, packed_fns_of(c, n) == c->fns->many ? COLS_SET : COL_TILE);
 	j->col_tiles = ceil_div(n, j->col_tile);
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);

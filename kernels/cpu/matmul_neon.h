@@ -1,4 +1,4 @@
-/* kernels/cpu/matmul_neon.h (private to simd_matmul.h) - panel vectors and integer products on 64-bit ARM. A panel is
+/* kernels/cpu/matmul_neon.h (private to simd_blocks.h) - panel vectors and integer products on 64-bit ARM. A panel is
  * 8 rows of the weight, in two vectors. NEON multiplies signed bytes. So weights of 8 bits and table values are
  * stored as signed bytes; all other stored values are at most 63. */
 #ifndef WEIR_CPU_MATMUL_NEON_H

@@ -1,4 +1,4 @@
-/* kernels/cpu/matmul_x86.h (private to simd_matmul.h) - panel vectors and integer products on x86. A panel is rows of
+/* kernels/cpu/matmul_x86.h (private to simd_blocks.h) - panel vectors and integer products on x86. A panel is rows of
  * the weight side by side: 16 for AVX-512, 8 for AVX2.
  *
  * AVX-512: for each row, vpdpbusd multiplies four unsigned stored values with four signed activations and adds the
@@ -162,9 +162,9 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. The empty asm keeps the
- * compiler from removing the loop: it pretends to use and change the sums. */
-static uint64_t multiply(int32_t rounds)
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication; amx.c has its own. The empty
+ * asm keeps the compiler from removing the loop: it pretends to use and change the sums. */
+static __attribute__((unused)) uint64_t multiply(int32_t rounds)
 {
 	__m512i sum[TILE], w = byte_splat(3);
 

@@ -1,0 +1,422 @@
+/* kernels/cpu/amx.c - the level of AMX: products of packed weights with many columns; all else is that of AVX-512.
+ *
+ * AMX has eight tile registers of up to 16 rows of 64 bytes. One instruction (tdpbssd) multiplies register A, which has a
+ * column (the activations of a token, cols.h) in each row, with register B, which has 16 rows of the weight side by
+ * side, and has the sums of products in register C, [column][row of the weight]. Register B is laid out as a panel of
+ * bytes (pack.h): its row g has values 4 g .. 4 g + 3 of each row of the weight. So both kinds of kernels read the same
+ * weights.
+ *
+ * Blocks of a panel are unpacked to signed bytes, SLAB blocks at a time, and multiplied with all columns of the task.
+ * A sum covers only the values that share a scale: a block of 32, or half of it. Such a sum is exact, and is scaled and
+ * added by the float operations of simd_matmul.h in the same order. So results have the bits of the AVX-512 level.
+ *
+ * Only this file is compiled with -mamx-int8 and the like. Every function but cpu_fns_amx() is static, so the linker
+ * cannot use such code for the baseline program. The instructions are written in assembly, because the intrinsics of
+ * some compilers do not say that a load of a tile register reads memory. */
+#include "kernels/cpu/amx.h"
+
+#if defined(WEIR_AMX) && !defined(WEIR_NO_SIMD)
+#include <pthread.h>
+
+#include "kernels/cpu/cols.h"
+#include "kernels/cpu/simd_blocks.h"
+
+enum {
+	SLAB = 16, /* blocks that are unpacked at a time; a multiple of all pack_format.group */
+	/* AMX is used from this number of columns on. This is computed, not measured. For a block of Q4_0 and a panel, AMX
+	 * stores 9 + 16 vectors, one in a cycle (its unpacked weights and scale; register C). AVX-512 has 14 + 11 n vector
+	 * instructions for n columns, two in a cycle. So AMX takes half of the time from 8 columns on. */
+	LEAST = 8,
+	WIDE = 16,  /* columns of a wide register A */
+	NARROW = 4, /* columns of a narrow register A, which takes fewer cycles */
+	/* Sums are stored in memory to get from register C to vectors: AHEAD steps before they are read, into RING
+	 * places. */
+	AHEAD = 2,
+	RING = 4,
+};
+#define AMX_WIDTHS(X) X(4) X(8) X(12) X(16)
+
+/* Blocks of a panel as a thread multiplies them: 12 KB, and 4 KB of sums. */
+struct slab {
+	int8_t q[SLAB][8][64];                            /* rows of register B */
+	float scale[SLAB][2][PANEL], min[SLAB][2][PANEL]; /* for each half of a block, or [0] for the whole */
+	int32_t sum[RING][WIDE][PANEL];
+} __attribute__((aligned(64)));
+
+/* ---- tile registers ---- */
+
+/* tmm0, tmm1: C wide. tmm2, tmm3: A wide. tmm4, tmm5: B. tmm6: A narrow. tmm7: C narrow. Steps use the first and the
+ * second of two registers in turn. */
+struct tile_config {
+	uint8_t palette, start_row, zero[14];
+	uint16_t bytes[16]; /* bytes of a row of each register */
+	uint8_t rows[16];
+} __attribute__((aligned(64)));
+
+/* Set the shapes of this thread's tile registers, for blocks with `halves` scales. */
+static void tiles_begin(int halves)
+{
+	const uint8_t k = (uint8_t)(32 / halves);
+	const struct tile_config t = {
+		.palette = 1,
+		.bytes = { 64, 64, k, k, 64, 64, k, 64 },
+		.rows = { WIDE, WIDE, WIDE, WIDE, k / 4, k / 4, NARROW, NARROW },
+	};
+
+	__asm__ volatile("ldtilecfg %0" : : "m"(t));
+}
+
+/* Clear the tile registers: the system then saves none of them when it switches threads. */
+static void tiles_end(void)
+{
+	__asm__ volatile("tilerelease");
+}
+
+/* Set register c to the products of registers a and b, loaded from x and w, and store it at sum. One statement, so that
+ * these instructions follow one another: the emulator of the tests takes them at once. */
+#define TILE_SUMS(c, a, b)                                                                                             \
+	__asm__ volatile("tilezero %%" c "\n\t"                                                                        \
+	                 "tileloadd (%0,%3,1), %%" a "\n\t"                                                            \
+	                 "tileloadd (%1,%4,1), %%" b "\n\t"                                                            \
+	                 "tdpbssd %%" b ", %%" a ", %%" c "\n\t"                                                       \
+	                 "tilestored %%" c ", (%2,%4,1)"                                                               \
+	                 :                                                                                             \
+	                 : "r"(x), "r"(w), "r"(sum), "r"((size_t)32), "r"((size_t)64)                                  \
+	                 : "memory")
+
+/* Set sum[c][r] to the sum of products of row r of the weight with column c, for WIDE or NARROW columns. x: the columns,
+ * 32 bytes apart; what follows the last one is read, too, and its sums are of no use. w: rows of register B. odd: the
+ * number of the step is odd. */
+INLINE void sums_start(int wide, int odd, const int8_t *x, const int8_t *w, int32_t (*sum)[PANEL])
+{
+	if (wide && odd)
+		TILE_SUMS("tmm1", "tmm3", "tmm5");
+	else if (wide)
+		TILE_SUMS("tmm0", "tmm2", "tmm4");
+	else if (odd)
+		TILE_SUMS("tmm7", "tmm6", "tmm5");
+	else
+		TILE_SUMS("tmm7", "tmm6", "tmm4");
+}
+
+/* ---- unpacking ---- */
+
+INLINE void block_unpack(enum dtype type, const uint8_t *panel, byte_vec table, int32_t b, struct slab *s, int32_t at)
+{
+	const struct pack_format f = pack_format_of(type);
+	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
+	const uint8_t *head = panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
+	const uint8_t *quants = sub + f.sub * UNIT + (size_t)(b % f.group) * block_bytes;
+	panel_vec dw[2], mw[2];
+	byte_vec v[8];
+
+	UNROLL for (int i = 0; i < pack_block_units(f); i++)
+		line_fetch(quants + SLAB * (size_t)pack_block_units(f) * UNIT + (size_t)i * UNIT);
+	block_scales(type, f, head, sub, b % f.group, dw, mw);
+	UNROLL for (int g = 0; g < 8; g++)
+	{
+		v[g] = block_group(f, quants, g, table);
+		if (f.offset)
+			v[g] = _mm512_sub_epi8(v[g], byte_splat(f.offset));
+	}
+	UNROLL for (int g = 0; g < 8; g++) _mm512_store_si512(s->q[at][g], v[g]);
+	UNROLL for (int h = 0; h < f.halves; h++)
+	{
+		panel_store(s->scale[at][h], dw[h]);
+		if (f.has_min)
+			panel_store(s->min[at][h], mw[h]);
+	}
+}
+
+INLINE void unpack_type(enum dtype type, const uint8_t *panel, int32_t first, int32_t n, struct slab *s)
+{
+	byte_vec table = byte_splat(0);
+
+	if (pack_format_of(type).lookup)
+		table = byte_table(nibble_values(type));
+	ROLLED for (int32_t b = 0; b < n; b++) block_unpack(type, panel, table, first + b, s, b);
+}
+
+/* Unpack n blocks of a panel from block `first` on. */
+static void slab_unpack(enum dtype type, const uint8_t *panel, int32_t first, int32_t n, struct slab *s)
+{
+	switch (type) {
+	case DT_Q4_0: unpack_type(DT_Q4_0, panel, first, n, s); break;
+	case DT_Q4_1: unpack_type(DT_Q4_1, panel, first, n, s); break;
+	case DT_Q5_0: unpack_type(DT_Q5_0, panel, first, n, s); break;
+	case DT_Q5_1: unpack_type(DT_Q5_1, panel, first, n, s); break;
+	case DT_Q8_0: unpack_type(DT_Q8_0, panel, first, n, s); break;
+	case DT_Q2_K: unpack_type(DT_Q2_K, panel, first, n, s); break;
+	case DT_Q3_K: unpack_type(DT_Q3_K, panel, first, n, s); break;
+	case DT_Q4_K: unpack_type(DT_Q4_K, panel, first, n, s); break;
+	case DT_Q5_K: unpack_type(DT_Q5_K, panel, first, n, s); break;
+	case DT_Q6_K: unpack_type(DT_Q6_K, panel, first, n, s); break;
+	case DT_IQ4_NL: unpack_type(DT_IQ4_NL, panel, first, n, s); break;
+	case DT_IQ4_XS: unpack_type(DT_IQ4_XS, panel, first, n, s); break;
+	case DT_MXFP4: unpack_type(DT_MXFP4, panel, first, n, s); break;
+	default: break; /* plain rows: simd_float.h */
+	}
+}
+
+/* ---- products ---- */
+
+/* Columns are arranged without the correction for an offset (cols.h), because the unpacked bytes have none. */
+static struct pack_format amx_format(enum dtype type)
+{
+	struct pack_format f = pack_format_of(type);
+
+	f.offset = 0;
+	return f;
+}
+
+/* Step i is half h of block b of a slab: i = halves * b + h. */
+INLINE void step_start(struct pack_format f, int width, int odd, struct slab *s, int32_t i, int32_t b,
+                       const uint8_t *cols)
+{
+	const int32_t h = f.halves == 2 ? i & 1 : 0;
+
+	sums_start(width > NARROW, odd, (const int8_t *)cols + 16 * h, s->q[b][4 * h], s->sum[i % RING]);
+}
+
+/* Add the scaled sums of step i to acc[c], for `width` columns. The operations are those of block_times() in
+ * simd_matmul.h. */
+INLINE void step_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b, const uint8_t *cols,
+                     panel_vec *acc)
+{
+	const int32_t h = f.halves == 2 ? i & 1 : 0;
+	const struct cols_block k = cols_block_at(f, cols, width);
+	const panel_vec dw = panel_load(s->scale[b][h]), mw = panel_load(s->min[b][h]);
+
+	UNROLL for (int c = 0; c < width; c++)
+	{
+		const panel_int sum = _mm512_load_si512(s->sum[i % RING][c]);
+
+		acc[c] = panel_fma(panel_of_int(sum), panel_mul(dw, panel_splat(k.d[c])), acc[c]);
+		if (f.has_min)
+			acc[c] = panel_fma(mw, panel_splat(((const float *)k.by)[h * width + c]), acc[c]);
+	}
+}
+
+/* Add the product of n blocks with the columns of a tile (cols.h) to out[PANEL * c ..]; set it if these blocks are the
+ * first ones. cols: the tile's columns in these blocks. */
+INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t n, const uint8_t *cols, int first,
+                       float *out)
+{
+	const int32_t steps = n * f.halves;
+	const size_t block = cols_block_bytes(f, width);
+	panel_vec acc[WIDE];
+
+	UNROLL for (int c = 0; c < width; c++) acc[c] = _mm512_maskz_loadu_ps(first ? 0 : 0xffff, out + PANEL * c);
+	UNROLL for (int i = 0; i < AHEAD; i++) if (i < steps)
+		step_start(f, width, i, s, i, i / f.halves, cols + (size_t)(i / f.halves) * block);
+	ROLLED for (int32_t pair = 0; pair < steps; pair += 2) UNROLL for (int odd = 0; odd < 2; odd++)
+	{
+		const int32_t i = pair + odd, next = i + AHEAD, b = i / f.halves, nb = next / f.halves;
+
+		if (next < steps)
+			step_start(f, width, odd, s, next, nb, cols + (size_t)nb * block);
+		if (i < steps)
+			step_add(f, width, s, i, b, cols + (size_t)b * block, acc);
+	}
+	UNROLL for (int c = 0; c < width; c++) panel_store(out + PANEL * c, acc[c]);
+}
+
+/* Add the scaled sums of step i, whose columns are residuals, to lo[PANEL * u->col[c] ..]. */
+INLINE void unit_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b,
+                     const struct cols_unit *u, float *lo)
+{
+	panel_vec acc[WIDE];
+
+	UNROLL for (int c = 0; c < width; c++) acc[c] = panel_load(lo + PANEL * u->col[c]);
+	step_add(f, width, s, i, b, u->p, acc);
+	UNROLL for (int c = 0; c < width; c++) panel_store(lo + PANEL * u->col[c], acc[c]);
+}
+
+INLINE void unit_start(struct pack_format f, struct slab *s, int32_t i, int32_t first, const struct cols_unit *u)
+{
+	const int32_t b = u->block - first;
+
+	if (u->width > NARROW && i % 2)
+		step_start(f, WIDE, 1, s, i, b, u->p);
+	else if (u->width > NARROW)
+		step_start(f, WIDE, 0, s, i, b, u->p);
+	else
+		step_start(f, NARROW, 0, s, i, b, u->p);
+}
+
+/* Multiply the n_units units u, which are residuals in the blocks of a slab that begins with block `first`. */
+INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, const struct cols_unit *u, int32_t n_units,
+                        float *lo)
+{
+	const int32_t steps = n_units * f.halves;
+
+	for (int32_t i = 0; i < AHEAD && i < steps; i++)
+		unit_start(f, s, i, first, u + i / f.halves);
+	for (int32_t i = 0; i < steps; i++) {
+		const struct cols_unit *at = u + i / f.halves;
+		const int32_t b = at->block - first, next = i + AHEAD;
+
+		if (next < steps)
+			unit_start(f, s, next, first, u + next / f.halves);
+		switch (at->width) {
+#define TIMES(n)                                                                                                       \
+	case n: unit_add(f, n, s, i, b, at, lo); break;
+			AMX_WIDTHS(TIMES)
+#undef TIMES
+		}
+	}
+}
+
+/* Add the product of the n blocks of a slab, which begins with block `first`, to the results. *unit: the first unit that
+ * is not yet multiplied. */
+INLINE void slab_times(struct pack_format f, struct slab *s, int32_t first, int32_t n, const struct cols *k,
+                       int32_t *unit, float *result)
+{
+	const struct cols_unit *u = k->unit + *unit;
+	int32_t units = 0;
+
+	for (int32_t t = 0; t < k->n_tiles; t++) {
+		const uint8_t *cols = k->tile[t].p + (size_t)first * cols_block_bytes(f, k->tile[t].width);
+		float *r = result + PANEL * k->tile[t].at;
+
+		switch (k->tile[t].width) {
+#define TIMES(w)                                                                                                       \
+	case w: tile_times(f, w, s, n, cols, !first, r); break;
+			AMX_WIDTHS(TIMES)
+#undef TIMES
+		}
+	}
+	while (*unit + units < k->n_units && u[units].block < first + n)
+		units++;
+	if (units)
+		units_times(f, s, first, u, units, result + PANEL * k->lo_at);
+	*unit += units;
+}
+
+#define SLAB_TIMES(h, m)                                                                                               \
+	static void slab_times_##h##m(struct slab *s, int32_t first, int32_t n, const struct cols *k, int32_t *unit,   \
+	                              float *result)                                                                   \
+	{                                                                                                              \
+		slab_times((struct pack_format){ .halves = h, .has_min = m }, s, first, n, k, unit, result);           \
+	}
+SLAB_TIMES(1, 0)
+SLAB_TIMES(1, 1)
+SLAB_TIMES(2, 0)
+SLAB_TIMES(2, 1)
+
+static void amx_panels(enum dtype type, const void *packed, int32_t n, const struct cols *k, float *out, int32_t ldo)
+{
+	static void (*const times[2][2])(struct slab *, int32_t, int32_t, const struct cols *, int32_t *, float *) = {
+		{ slab_times_10, slab_times_11 },
+		{ slab_times_20, slab_times_21 },
+	};
+	_Alignas(64) float result[COLS_RESULTS * PANEL];
+	const struct pack_format f = amx_format(type);
+	const uint8_t *panel = packed;
+	float *lo = result + PANEL * k->lo_at;
+	struct slab s;
+
+	tiles_begin(f.halves);
+	for (int32_t i = 0; i < n; i++, panel += cpu_pack_bytes(type, PANEL, k->blocks * 32), out += PANEL) {
+		int32_t unit = 0;
+
+		for (int32_t c = 0; c <= k->n && !k->lo_tiled; c++)
+			panel_store(lo + PANEL * c, panel_splat(0));
+		for (int32_t b = 0; b < k->blocks; b += SLAB) {
+			int32_t blocks = MIN(SLAB, k->blocks - b);
+
+			slab_unpack(type, panel, b, blocks, &s);
+			times[f.halves - 1][f.has_min](&s, b, blocks, k, &unit, result);
+		}
+		for (int32_t c = 0; c < k->n; c++)
+			panel_store(out + (size_t)c * (size_t)ldo,
+			            panel_add(panel_load(result + PANEL * c), panel_load(lo + PANEL * c)));
+	}
+	tiles_end();
+}
+
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. */
+static uint64_t amx_multiply(int32_t rounds)
+{
+	tiles_begin(1);
+	for (int32_t i = 0; i < rounds; i++) {
+		__asm__ volatile("tilezero %tmm0\n\ttdpbssd %tmm4, %tmm2, %tmm0");
+		__asm__ volatile("tilezero %tmm1\n\ttdpbssd %tmm5, %tmm3, %tmm1");
+	}
+	tiles_end();
+	return (uint64_t)rounds * 2 * WIDE * PANEL * 32;
+}
+
+/* ---- the check at start ---- */
+
+/* 1 if the sums of one step are those of plain C. x [WIDE][32], w [8][64]. */
+static int sums_right(int halves, int wide, int odd, const int8_t *x, const int8_t *w)
+{
+	int32_t sum[WIDE][PANEL];
+
+	tiles_begin(halves);
+	sums_start(wide, odd, x, w, sum);
+	tiles_end();
+	for (int c = 0; c < (wide ? WIDE : NARROW); c++)
+		for (int r = 0; r < PANEL; r++) {
+			for (int j = 0; j < 32 / halves; j++)
+				sum[c][r] -= x[32 * c + j] * w[j / 4 * 64 + 4 * r + j % 4];
+			if (sum[c][r])
+				return 0;
+		}
+	return 1;
+}
+
+/* Multiply pseudo-random bytes by every register that products use. Return 1 if all sums are right. */
+static int amx_right(void)
+{
+	int8_t x[WIDE * 32], w[8 * 64];
+	uint32_t r = 1;
+
+	for (size_t i = 0; i < sizeof x; i++) {
+		x[i] = (int8_t)((r = r * 1664525 + 1013904223) >> 24);
+		w[i] = (int8_t)((r = r * 1664525 + 1013904223) >> 24);
+	}
+	for (int i = 0; i < 8; i++)
+		if (!sums_right(1 + (i & 1), i >> 1 & 1, i >> 2, x, w))
+			return 0;
+	return 1;
+}
+
+/* ---- the table ---- */
+
+static struct cpu_fns table;
+static const char *reason; /* NULL: the table can be used */
+
+static void table_init(void)
+{
+#define NUMBER(n) n,
+	static const uint8_t widths[] = { AMX_WIDTHS(NUMBER) 0 };
+#undef NUMBER
+	static const struct packed_fns many = { amx_format, widths, amx_panels };
+
+	table = cpu_fns_avx512;
+	table.name = "avx512, amx";
+	table.many = &many;
+	table.many_columns = LEAST;
+	table.multiply = amx_multiply;
+	reason = amx_permit();
+	if (!reason && !amx_right())
+		reason = "its sums were wrong when weir checked them";
+}
+
+const struct cpu_fns *cpu_fns_amx(const char **why)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, table_init);
+	*why = reason;
+	return reason ? NULL : &table;
+}
+#else
+const struct cpu_fns *cpu_fns_amx(const char **why)
+{
+	*why = "the compiler of this build has no AMX";
+	return NULL;
+}
+#endif
