@@ -101,6 +101,7 @@ run -m "$dir/e$(printf '\033')[31m.gguf" -p hi
 if grep -q "$(printf '\033')" "$dir/err"; then bad "a file name cannot colour the error" "$(err | cat -v)"
 else expect "a file name cannot colour the error" 3; fi
 run doctor;                     expect "doctor works without a model" 0 '^gpu '
+[ "$(uname -m)" != x86_64 ] || expect "doctor says whether AMX is used" 0 '^amx  *\(yes\|no, because .*\)$'
 if [ -n "${SANITIZE:-}" ]; then
 	skip "without /proc it knows what memory is free" "a sanitizer needs /proc itself, its settings included"
 elif unshare -m mount -t tmpfs none /proc 2>/dev/null; then

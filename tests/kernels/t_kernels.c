@@ -21,7 +21,7 @@ TEST(open_names_and_levels)
 	CHECK_STR(err, "unknown device 'abacus'; there are 'auto', 'cpu', 'cuda'");
 	setenv("WEIR_CPU", "mmx", 1);
 	CHECK(backend_open(&be, "cpu", NULL, err) < 0);
-	CHECK_STR(err, strcmp(levels[1], "neon") ? "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2 or avx512"
+	CHECK_STR(err, strcmp(levels[1], "neon") ? "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2, avx512 or amx"
 	                                         : "unknown CPU level 'mmx' in WEIR_CPU; use c, neon or neon-dot");
 	setenv("WEIR_CPU", "c", 1);
 	CHECK(!strncmp(backend_cpu_level(), "c (", 3));
