@@ -335,7 +335,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			/* p->plane has no valid index yet, and must not keep a plane from being free */
+			/* the point has no plane yet, so its old index must not keep a plane from being free */
 			p->plane = f->now;
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;

@@ -40,7 +40,7 @@ struct attn_mass {
 	float *swap;        /* [heads][slots] buffer for copies between host and backend */
 	struct tensor few;  /* f32 [MASS_FEW][heads]: sums that rings_insert() compares, read from the backend */
 	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums between slots */
-	int32_t *list;      /* `move` on the host */
+	int32_t *list;      /* copy of `move` on the host */
 };
 
 /* Return the bytes of memory for rings of at most `slots` slots. */

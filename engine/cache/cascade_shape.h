@@ -37,7 +37,8 @@ int32_t cascade_chunk(const struct cache *);
 /* Return the sizes. `pinned`, the number of pinned tokens, is used only with `fill`; the sinks are then the pinned
  * tokens. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
-/* Return the slots of the store per KV head: for all tokens that the cache keeps and for new tokens. */
+/* Return the number of slots per KV head that the store needs for all tokens that the cache keeps and for new
+ * tokens. */
 int32_t cascade_cap(const struct cache *);
 /* Return how many tokens the cache keeps: sinks and ring slots, without the slots for new tokens. */
 int32_t cascade_holds(const struct cache *);

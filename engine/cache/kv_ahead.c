@@ -178,7 +178,7 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_pa
 		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
 }
 
-/* Return how many slots are in both lists, which must be ascending. */
+/* Return how many slots are in both lists. Both lists must be in ascending order. */
 static int32_t in_both(const struct kv_list *a, const struct kv_list *b)
 {
 	int32_t n = 0;

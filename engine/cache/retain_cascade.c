@@ -70,7 +70,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (cascade_check(c, &s, err))
 		return -1;
 	if (p->stride > c->chunk)
-		p->stride = c->chunk; /* so that texts with the settings show the stride in effect */
+		p->stride = c->chunk; /* so that the settings, written as text, show the stride that is used */
 	c->wants_nll = cascade_surprised(c);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
@@ -153,8 +153,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* Drafted tokens can begin before probe_from, the first token whose attention is summed. Give tokens before it
-	 * the weight 0, so that the sums equal those of tokens decoded one by one. */
+	/* Drafted tokens can begin before probe_from, the first token whose attention is summed. Give tokens before
+	 * probe_from the weight 0, so that the sums equal those of tokens decoded one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)

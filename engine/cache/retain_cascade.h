@@ -29,7 +29,7 @@ struct cascade {
 	float *nll_seen;
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * cascade_moves()]: moves of KV entries */
 	struct rope shift;  /* rotations of the keys that move */
-	int32_t *list;      /* `move` on the host */
+	int32_t *list;      /* copy of `move` on the host */
 	int lost;           /* 1: a move of entries was not completed, so the KV cache does not match the rings */
 	/* [cap_event] buffer for the arguments of cache.evictions_fn */
 	struct slot_event *event;

@@ -129,7 +129,7 @@ static int32_t slot_of(const struct rings *r, int32_t i, int64_t number)
 	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - first_number(r, i)) % r->s.w);
 }
 
-/* Return the ring of a slot. Staged slots count as ring 0. */
+/* Return the ring that a slot belongs to. Staged slots count as ring 0. */
 static int32_t ring_of(const struct rings *r, int32_t slot)
 {
 	return slot >= r->size ? 0 : r->s.n - 1 - slot / r->s.w;
@@ -301,7 +301,7 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* 1: every ring accepts the token, because it is among the first `size` + 1 behind the sinks */
+	/* 1: every ring accepts the token, because it is one of the first `size` + 1 tokens after the sinks */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {

@@ -38,10 +38,10 @@ struct rings {
 	struct rings_shape s;
 	int32_t heads, size, n_slots; /* size: n * w; n_slots: size + stage */
 	int32_t period[RINGS_MOST];   /* ring i accepts one in period[i] = f^i tokens */
-	int32_t t;                    /* tokens inserted, sinks included */
+	int32_t t;                    /* number of tokens inserted so far, sinks included */
 	/* number that ring i gives to its next entry; entries are numbered in the order of arrival */
 	int64_t next[RINGS_MOST];
-	int32_t cnt[RINGS_MOST]; /* slots that ring i has filled, at most w */
+	int32_t cnt[RINGS_MOST]; /* number of slots that ring i has filled, at most w */
 	int32_t *id;             /* [n_slots][heads] token in each slot */
 	/* [n_slots] number of the entry in a slot: the position by which its key is rotated */
 	int64_t *number;
@@ -53,7 +53,8 @@ struct rings {
 	 * cover tokens `oldest` .. t - 1. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
-	/* evicted: tokens that no head holds; evicted_in_part: tokens that only some heads hold */
+	/* evicted: number of tokens that no head holds any more; evicted_in_part: number of tokens that only some heads
+	 * hold */
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* no head holds a token before this one, except the sinks */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]

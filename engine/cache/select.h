@@ -155,7 +155,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every);
  * picks_commit() makes it the layer's set. */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
-	/* at: number of slots from which the set was selected, 0: no set; k: number of slots in the set */
+	/* at: number of slots from which the set was selected; 0: there is no set. k: number of slots in the set */
 	int32_t at, k;
 };
 struct picks {

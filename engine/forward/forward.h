@@ -13,7 +13,7 @@ struct forward {
 	/* batch: maximum number of tokens of a step; head_rows: maximum number of rows of logits computed at once */
 	int32_t batch, head_rows;
 	struct tensor x; /* f32 [batch][n_embd]: residual stream */
-	/* f32 [batch][n_embd]: x after a norm; output of attention or feed-forward before its norm */
+	/* f32 [batch][n_embd]: holds x after a norm, later the output of attention or feed-forward before its norm */
 	struct tensor norm;
 	/* f32 [batch][heads * head_dim]. Memory is allocated for the widest layer; cols is the number of columns of the
 	 * current layer. */
@@ -41,7 +41,7 @@ struct forward {
 	struct tensor expert_sum;            /* f32 [batch][n_embd]: sum over the experts */
 	/* f32 [batch][n_embd]: output of the dense feed-forward in layers that have experts, too */
 	struct tensor dense_out;
-	float *score;    /* [batch][largest n_expert]: `route` on the host */
+	float *score;    /* [batch][largest n_expert]: copy of `route` on the host */
 	int32_t *chosen; /* [batch][largest n_used]: experts of each token */
 	float *share;    /* [batch][largest n_used]: weights of the experts in chosen[] */
 	int32_t *token;  /* [batch]: tokens for which one expert was chosen */

@@ -68,8 +68,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Set m->q to the queries of one tile (some tokens) and KV head. Query r sees slots m->from[r] .. m->limit[r] - 1 of
- * the part: set m->from and m->limit. Return the number of queries. */
+/* Set m->q to the queries of one tile (some tokens) and KV head. Set m->from and m->limit, so that query r sees slots
+ * m->from[r] .. m->limit[r] - 1 of the part. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;

@@ -70,8 +70,8 @@ int32_t attn_part_spans(const struct attn_part *);
 int attn_split(struct attn_job *, int32_t n);
 /* Compute one span (range of slots), as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);
-/* Compute one span (range of slots) of one KV head for n jobs of one token each. All jobs read the slots of this span
- * from its first one on; a later job may read more of them. */
+/* Compute one span (range of slots) of one KV head for n jobs of one token each. Each job reads the first slots of the
+ * span; a later job may read more slots of the span than an earlier one. */
 void attn_tokens_span(const struct attn_job *, int32_t n, int32_t head, int32_t span, int worker);
 /* Run n <= ATTN_EACH_MOST jobs of one token each, together with their selections of slots, in one run of the pool.
  * Return 0, or -1 when cancelled or out of memory. */

@@ -91,8 +91,8 @@ void cpu_mem_free(struct cpu *c, void *p);
  * the error and return NULL. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Return the leaf functions that compute in host memory: those of a CPU backend, or for a device's backend those of
- * the best instruction set. */
+/* Return the leaf functions for work in host memory: those of the backend if it is a CPU backend, else those of the
+ * best instruction set. */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
 /* 1 if the predicate holds, or has no flag. */
@@ -120,7 +120,7 @@ struct row_job {
 	struct act *act;
 };
 
-/* Run a row-wise job: on the calling thread if it is small, else in tasks of a few rows. */
+/* Run a job on rows: a small job on the calling thread, any other job in tasks of a few rows. */
 void cpu_run_rows(struct row_job *j, pool_fn *fn);
 #define FOR_TASK_ROWS(i, j, task)                                                                                      \
 	for (int32_t i = (task) * (j)->per_task, end_ = MIN(i + (j)->per_task, (j)->n); i < end_; i++)

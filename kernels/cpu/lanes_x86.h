@@ -325,8 +325,9 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* Write the numbers (at) and values (v) of the lanes selected by m to row and value; return how many. They are
- * compressed in a register first, because a compressing store is slow on some processors. */
+/* For each lane selected by m, append its number (in `at`) to row[] and its value (in `v`) to value[]. Return how many
+ * lanes are selected. The lanes are compressed in a register first, because a compressing store is slow on some
+ * processors. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
@@ -342,8 +343,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n;
 }
 
-/* Write those elements of row whose lane is selected by m to out; return how many. No element of out after them is
- * written. */
+/* Copy to `out` the elements of `row` whose lanes are selected by m, without gaps. Return how many were copied. No
+ * element of `out` after these is written. */
 INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 {
 	int32_t n = __builtin_popcount(m);
@@ -481,8 +482,8 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #undef LANE
 };
 
-/* Write the numbers (at) and values (v) of the lanes selected by m to row and value; return how many. There are no
- * branches, because they would be unpredictable. */
+/* For each lane selected by m, append its number (in `at`) to row[] and its value (in `v`) to value[]. Return how many
+ * lanes are selected. There are no branches, because the processor could not predict them. */
 #define PICKS           1
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {

@@ -62,7 +62,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct part { /* one product, or gate and up of matmul_glu */
+struct part { /* a product, or the products with gate and up of matmul_glu */
 	struct weight w, up;
 	float *out;
 	const float *bias, *up_bias;

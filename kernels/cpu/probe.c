@@ -114,8 +114,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 	return (float)count_high;
 }
 
-/* Compute the spread of one (token, head). The scores are overwritten with probabilities, so this must run after
- * mass_task(). */
+/* Compute the spread for one token and query head. The scores are overwritten with probabilities, so this must run
+ * after mass_task(). */
 static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -137,7 +137,7 @@ static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
 		pool_run(pj->j->c->pool, fn, pj, n);
 }
 
-/* Add mass and spread of a measured tile. */
+/* Add the attention mass and the spread of a tile of measured tokens to the outputs of the probe. */
 static void probe_tile(const struct attn_job *j, float *spread, int first)
 {
 	const struct attn_probe *p = j->a->probe;

@@ -15,9 +15,9 @@ enum { TOKENS = 8 }; /* tokens of a task */
 struct blocks_job {
 	struct cpu *c;
 	const struct read_blocks_args *a;
-	int32_t n, group, chunks; /* tokens; query heads per KV head; tasks per KV head */
+	int32_t n, group, chunks; /* n: tokens; group: query heads per KV head; chunks: tasks per KV head */
 	int32_t blocks;           /* number of blocks before the block of the last token */
-	size_t ld, bytes;         /* columns; bytes of a query's bits */
+	size_t ld, bytes;         /* ld: columns; bytes: bytes of a query's bit set */
 	float *moments, *logs;    /* [n_kv_head][3 * head_dim][ld], [ld] (struct block_query) */
 	size_t part;              /* floats of a thread's scratch */
 };

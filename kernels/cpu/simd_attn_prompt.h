@@ -516,7 +516,7 @@ static void run_weights(const struct prompt *u, int32_t k0, struct prompt_run *r
 
 /* ---- blocks ---- */
 
-/* Set up a group of up to N_RUN queries from r0 on, for a block of n keys from k0 on. */
+/* Set up a run of up to N_RUN queries, beginning at query r0, for a block of n keys that begins at key k0. */
 static void run_begin(const struct attn_tile *t, int32_t r0, int32_t k0, int32_t n, struct prompt_run *run)
 {
 	run->r0 = r0;
@@ -550,7 +550,7 @@ static void prompt_runs(const struct prompt *u, int32_t first, int32_t k0, int32
 	values[before->nr - 1](u, before);
 }
 
-/* Place the arrays of gathered queries in memory from p on. */
+/* Place the arrays for gathered queries in the memory that begins at p. */
 static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 {
 	size_t n = (size_t)u->t->n_q;

@@ -51,11 +51,11 @@ struct attn_launch {
 	int64_t stride;                       /* floats of one row of scores */
 	int64_t row_bytes;                    /* bytes of a slot in a plane */
 	int32_t cap, head_dim, n_head, group; /* cap: slots of a plane; group: query heads of a KV head */
-	int32_t queries, n;                   /* queries of a KV head; tokens */
+	int32_t queries, n;                   /* queries: queries of a KV head; n: tokens */
 	int32_t tiles;                        /* number of tiles of queries times number of chunks of head_dim */
 	int32_t dims;                         /* dimensions of a chunk */
 	int32_t col0, cols;  /* first column and number of columns of this launch (columns as numbered for spans) */
-	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
+	int32_t span, spans; /* span: columns of a span, a multiple of `step`; spans: number of spans */
 	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
 	 * tile, over all launches of the call */
 	int32_t partial0, partials;

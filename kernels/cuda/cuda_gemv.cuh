@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* maximum number of products, and of tokens, in one launch */
+enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* maximum numbers of products and of tokens in one launch */
 
 /* One product. cuda_gemv() sets `first` and `per`. */
 struct gemv_part {

@@ -39,11 +39,11 @@ struct head_job {
 	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
 	void *plane;           /* plane of the KV cache to which the job writes the head, or NULL */
-	int32_t heads, block0; /* heads per token; number of the job's first block */
+	int32_t heads, block0; /* heads: heads per token; block0: number of the job's first block */
 	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; a write to the
 	 * KV cache then stores the rotated head */
 	int32_t turns, in_place;
-	int32_t type, cap, slot0; /* type, slots and first slot of the plane */
+	int32_t type, cap, slot0; /* type: of the plane; cap: slots of the plane; slot0: slot of the first token */
 	float eps;
 };
 struct head_args {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(WARP *HEAD_WARPS) head_rows(struct head_args a
 
 			out[p] = u;
 			out[q] = v;
-			if (j.in_place) { /* only this lane reads the pair */
+			if (j.in_place) { /* no other lane reads this pair, so it may be overwritten */
 				row[p] = u;
 				row[q] = v;
 			}

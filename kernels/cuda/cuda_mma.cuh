@@ -77,7 +77,7 @@ static __device__ inline void copy16(void *shared, const void *from, int there)
 	             : "memory");
 }
 
-/* End a group: the copies of this thread since the last copies_end(). */
+/* End a group of copies. The group has all copies that this thread has started since its last copies_end(). */
 static __device__ inline void copies_end(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");

@@ -28,10 +28,10 @@ struct mass_args {
 	float *out;
 	/* own: first column of the call's own tokens; with `from`, the sums of these columns start at 0 */
 	int64_t stride, ld, own;
-	int32_t cols, skip; /* number of columns that get mass; number of columns before them */
+	int32_t cols, skip; /* cols: number of columns that get mass; skip: number of columns before them */
 	int32_t n;          /* number of tokens; the last token does not see the last `hidden` columns */
 	int32_t hidden;
-	int32_t n_head, heads; /* query heads; heads that are reduced to one number */
+	int32_t n_head, heads; /* n_head: query heads; heads: number of heads that are reduced to one number */
 	int32_t reduce;        /* enum reduce */
 	float one;             /* weight of a single token, if `weight` is NULL */
 };
@@ -159,7 +159,7 @@ static __device__ inline int32_t columns_holding(const uint32_t *count, const un
 	return more < (double)count[b] ? n + (int32_t)more : n + (int32_t)count[b];
 }
 
-/* Find the spread of one (token, head). The last block to finish adds the total of all blocks to the output. */
+/* Find the spread for one token and query head. The last block to finish adds the total of all blocks to the output. */
 static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_args a)
 {
 	SHARED(uint32_t, count, [BINS]);

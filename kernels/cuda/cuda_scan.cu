@@ -182,8 +182,9 @@ static __device__ inline float mean_score(const float *q, const float *mean, int
 }
 
 /* Compute the scores of two panels of 16 keys with eight queries. In lane 4 g + t, s[p][0] and s[p][1] are the scores
- * of key g of panel p with queries 2t and 2t + 1; s[p][2] and s[p][3] are the same scores of key g + 8. other: byte
- * offset of the second panel. base: scores of the block's mean. Both panels are loaded before either is used. */
+ * of key g of panel p with queries 2t and 2t + 1; s[p][2] and s[p][3] are the scores of key g + 8 with the same two
+ * queries. other: byte offset of the second panel. base: scores of the block's mean. Both panels are loaded before
+ * either is used. */
 template <int BITS>
 static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
                                            const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)

@@ -86,7 +86,8 @@ TEST(host_shows_missing_barriers_and_garbage)
 		}
 		CHECK_MSG(seen >= 3, "mistake %d showed in %d of 6 orders", (int)w[i], seen);
 	}
-	/* A mask of half a warp is legal, although the sum is then wrong. */
+	/* A kernel with a mask of half a warp must not be reported, because such a mask is legal, although the sum is
+	 * wrong. */
 	CHECK(wrong_run(OTHER_MASK, &sum, err) == 0);
 	gpu_host_order(2);
 }

@@ -358,7 +358,7 @@ static const char *const policies[] = {
 	"predict:k=24,block=4,first=4,last=8,dense=0,rows=16",
 };
 /* clang-format on */
-enum { POLICIES = LEN(policies), READ = 110 }; /* 110 tokens are seven pages, of which quest skips one */
+enum { POLICIES = LEN(policies), READ = 110 }; /* 110 tokens fill seven pages, and quest does not read one of them */
 
 static void policies_run(const char *model)
 {
@@ -476,7 +476,8 @@ static int layers_asked(struct engine *e, const char *kv, int *lists)
 	greedy.temperature = 0;
 	fill(id, TEXT, N_VOCAB);
 	CHECK_MSG(timeline_sync(tl, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
-	CHECK_MSG(!timeline_pin(tl, TEXT, &err), "%s", err.msg); /* auto selects among the pinned entries */
+	/* policy auto selects among the entries of pinned tokens */
+	CHECK_MSG(!timeline_pin(tl, TEXT, &err), "%s", err.msg);
 	watch_begin(e->be);
 	/* The first token is sampled from the logits of the prefill. */
 	for (int i = 0; i < 1 + MORE; i++) {

@@ -36,7 +36,7 @@ static void pair_close(struct pair *p)
 	finish(p->gpu);
 }
 
-/* Return how many kernels the emulated device has run since the last call. */
+/* Return how many kernels the emulated device has run since the last call of this function. */
 static int launches(void)
 {
 	struct gpu_host_counts counts;

@@ -320,7 +320,7 @@ TEST(rings_are_shown_as_they_are)
 
 /* ---- selected entries ---- */
 
-/* Return how many KV heads read a token in a layer, from a view with one column per token. */
+/* From a view with one column per token, return how many KV heads read the token in a layer. */
 static int heads_of(const struct cache_view *v, int layer, int32_t token)
 {
 	int h = v->heat[layer][token];

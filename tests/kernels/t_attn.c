@@ -158,7 +158,8 @@ TEST(long_prompts_have_the_same_bits)
 				struct backend *be = open_level(levels[l], 1 + k % 3);
 				struct stage g;
 
-				/* skip plain C, which is slow and computes prompts like other tokens */
+				/* skip plain C: it is slow, and it computes prompt tokens in the same way as other
+				 * tokens */
 				if (!be || !l) {
 					if (be)
 						finish(be);

@@ -101,7 +101,7 @@ static HOST_THREAD struct run {
 	int n, now, inside;        /* inside: 1 = a thread of the block is running */
 	unsigned char waiting[HOST_THREADS_MAX / 32];      /* lanes of a warp that are AT_WARP */
 	void *scheduler;           /* stack pointer of the scheduler */
-	const void *bottom;        /* its stack, for the sanitizer */
+	const void *bottom;        /* stack of the scheduler, for the sanitizer */
 	size_t stack_size;
 	int failed;
 	char *err;
@@ -131,7 +131,7 @@ static const char *op_name(const struct thread *t)
 	return t->state == AT_BLOCK ? "__syncthreads" : name[t->op];
 }
 
-/* Write where a thread is: "thread 5 waits at __shfl_sync, cuda_topk.cu:12". */
+/* Write the place of a thread to out: "thread 5 waits at __shfl_sync, cuda_topk.cu:12". */
 static void say_thread(char *out, size_t cap, int i)
 {
 	const struct thread *t = &run.thread[i];
