@@ -88,8 +88,7 @@ int mass_read(struct attn_mass *);
 /* Save or load all rollback points (serialize.h). slots[i]: number of slots whose sums are saved for point i; all later
  * slots have the sum 0. */
 void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
-/* Save or load the sums on the host of the first `slots` slots (serialize.h). The sums of all other slots must be
- * 0. */
+/* Save or load the host's sums of the first `slots` slots (serialize.h). The sums of all other slots must be 0. */
 void mass_archive(struct attn_mass *, struct serializer *, int32_t slots);
 
 #endif

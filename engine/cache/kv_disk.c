@@ -1,9 +1,10 @@
 /* engine/cache/kv_disk.c - KV planes (a layer's keys or values) in a file, and how much of the file is in memory.
  *
  * The file is mapped, so other code uses its planes like any tensor. `resident` limits the bytes that are in memory.
- * Each token passes through the layers in order, so of all layers the one used last is needed again last. Therefore as
- * many of the first layers as the limit allows stay in memory, and every other layer is dropped from memory after each
- * use. For tokens that select entries, memory caches the selected entries instead (kv_rows.h).
+ * Each token passes through the layers in order, so a layer that was just used is needed again only after all other
+ * layers. Therefore as many of the first layers as the limit allows stay in memory, and every other layer is dropped
+ * from memory after each use. For tokens that select entries, the selected entries are cached in memory instead
+ * (kv_rows.h).
  *
  * Dropped pages may still be in the page cache. If not, they are read from the disk ahead of use (kv_ahead.c). */
 #include <errno.h>
@@ -75,7 +76,7 @@ uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
 /* ---- what is in memory ---- */
 
 /* Return n such that the layers kv->full[0 .. n) stay in memory. Set *bytes to the memory that these layers take, plus
- * that of the largest other layer, of which one at a time is in use. */
+ * the memory of the largest of the other layers, because one of these is in use at a time. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;

@@ -216,7 +216,7 @@ enum encoder_reading encoder_reads(const struct encoder *e)
 /* Pairs of a question and a passage, and their tokens, one pair after the other. */
 struct pairs {
 	struct tokens id;
-	struct token_ends end; /* of each passage token: the offset in its passage at which it ends */
+	struct token_ends end; /* for each token of a passage, the offset in the passage at which the token ends */
 	struct encoder_text *text;
 	/* [pairs] first: index of the passage's first token in the pair; ends: index of this token in `end` */
 	size_t *first, *ends;

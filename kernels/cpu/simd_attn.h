@@ -182,8 +182,8 @@ INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const stru
 	}
 }
 
-/* Compute the scores of four keys for head_dim 64. The chains are added across lanes by vec8_add2() and vec8_add4();
- * vec8_add2() adds those of two keys as soon as both are computed. */
+/* Compute the scores of four keys for head_dim 64. The chains are added across lanes by vec8_add2(), which is called as
+ * soon as the chains of two keys are computed, and then by vec8_add4(). */
 INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q, vec8 s[FEW])
 {
 	vec8 a[FEW], b[FEW];

@@ -20,8 +20,8 @@ struct fetch_launch {
 };
 
 /* One KV head's part of fetch_args.map, as arrays:
- *     at[slot]     row that holds the slot's entry, + 1; 0 = none
- *     slot[row]    slot whose entry the row has got, + 1; 0 = none
+ *     at[slot]     1 + the row that holds the slot's entry; 0 = no row holds it
+ *     slot[row]    1 + the slot whose entry is in the row; 0 = the row is empty
  *     used[row]    number of the last call that used the row
  *     pair         two numbers for each missing slot of this call: the slot; its index in the list, later its row */
 struct fetch_head {

@@ -23,8 +23,8 @@ enum {
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Clear the counters scan_launch.zero, which later launches use. The first block of each KV head clears its
- * counters. */
+/* Clear the counters scan_launch.zero, which later launches use. The first block of each KV head clears the counters of
+ * this head. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)

@@ -36,8 +36,8 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
  * query heads of a KV head; tile: keys of a tile. */
 struct scan_scores {
 	const float *score; /* [n_head][ld]: raw scores; a score is a raw score times mult */
-	/* [n_head][tiles], for each tile (a range of keys): the largest raw score; the sum of exp((score - max) *
-	 * mult) */
+	/* [n_head][tiles], for each tile (a range of keys). max: the largest raw score; sum: the sum of exp((score -
+	 * max) * mult) */
 	const float *max, *sum;
 	const float *mult; /* [n_head]: factor from raw scores to scores */
 	float *out;        /* [n_kv_head][out_cols]: the output of the scan */

@@ -1,6 +1,6 @@
 /* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend, on the emulated plugin or a
  * GPU (cuda_test.h). A session that was saved on one backend is resumed on the other backend without prefill. On the
- * backend that saved it, it continues bit for bit. */
+ * backend that saved it, the session continues bit for bit. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -214,7 +214,7 @@ static int32_t estimates(const struct world *w, int32_t token, int32_t head, dou
 	return READ_FIRST + own;
 }
 
-/* Check that the selected blocks follow from the estimates, up to rounding of an estimate to the next level. */
+/* Check that the selected blocks are those that the estimates demand. Estimates may be rounded to the next level. */
 static void check_set(const struct world *w, int32_t token, int32_t head, double share, const char *level)
 {
 	double e[64], all = 0, read = 0, least = INFINITY, most = -INFINITY, without, near = log(2) / 8 + 1e-3;

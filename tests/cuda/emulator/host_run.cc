@@ -3,8 +3,8 @@
  *
  * A thread of a block is a fiber with its own stack. The lanes of a warp run until no lane can continue; then the lanes
  * of the next warp run. So warps get as far apart as barriers allow. When no warp can continue, either all threads are
- * at the same barrier, and continue, or the kernel is wrong. The fibers of a wrong block are not run further; nothing
- * must be released, because kernels own no resources. */
+ * at the same barrier, and continue, or the kernel is wrong. The fibers of a wrong block do not run again. They have
+ * nothing to release, because kernels own no resources. */
 #include "tests/cuda/emulator/host_run.h"
 
 #include <signal.h>
