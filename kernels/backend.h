@@ -383,7 +383,7 @@ struct topk_args {
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
 	int32_t n_kv_head, n, k;    /* 0 < k <= n; slots 0 .. n - 1 have scores */
 	/* Before the selection, each score is replaced by the largest of the `pool` scores around it, itself included.
-	 * Odd. 1 = no pooling. */
+	 * `pool` is odd; 1 = no pooling. */
 	int32_t pool;
 	int32_t first, last;   /* number of slots at the beginning and at the end that are always selected ("forced") */
 	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */

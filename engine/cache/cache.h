@@ -172,8 +172,8 @@ struct retention_ops {
 	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* also called after a failed init() */
-	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened; if there is no
-	 * selector, called all the same. */
+	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened, and also if
+	 * there is no selector. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so the function must not change
 	 * anything that is committed. */

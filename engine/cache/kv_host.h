@@ -39,7 +39,7 @@ struct kv_host {
 	int32_t *end;    /* [n_full] no row has the entry of slot end[i] or of a later slot */
 	uint8_t *coming; /* [n_full] 1: a prefetch for this layer is running */
 	/* tokens: number of tokens decoded since the last prefill. now: the newest counts; counted_tokens: value of
-	 * `tokens` when they were read. before: the counts at the last prefill */
+	 * `tokens` when `now` was read. before: the counts at the last prefill */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
 	/* 1: `before` has been read at least once */

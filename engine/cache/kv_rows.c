@@ -221,7 +221,7 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 	/* Reading through the mapping takes at most one page fault for each FILE_ALIGN bytes of the head's written
 	 * slots. Reading by pread() takes up to one call for each missed slot. Use the mapping if it takes fewer page
-	 * faults than that. */
+	 * faults than there are missed slots. */
 	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {

@@ -117,8 +117,8 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* Return the position that the token in ring i's first slot has while the rings are filling. It is also the number of
- * the ring's first entry: a ring numbers its entries in the order in which they arrive. */
+/* Return the position that the token in ring i's first slot has while the rings are filling. This position is also the
+ * number of the ring's first entry: a ring numbers its entries in the order in which they arrive. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;

@@ -91,8 +91,8 @@ struct selector_ops {
 	/* Save or load the state for n_slots slots, without key sketches and bounds (serialize.h). rewind() is
 	 * called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line to the text of timeline_identity(). It names everything on which selections depend in addition
-	 * to settings and KV entries. NULL: there is nothing to name. */
+	/* Append a line to the text of timeline_identity(). The line names everything on which selections depend in
+	 * addition to settings and KV entries. NULL: there is nothing to name. */
 	void (*identity)(const struct selector *, struct str *out);
 	/* 1 if selections depend on how the prefill was cut into steps. NULL: they depend on it only if the last step
 	 * of the prefill may have fewer than `tail` tokens. */

@@ -570,8 +570,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			continue;
 		}
 		layer_mix(f, l, i, n);
-		/* When the last layer's attention is computed, the KV entries of all tokens are stored. After it, only
-		 * the tokens whose logits are wanted are computed. */
+		/* When the last layer's attention is computed, the KV entries of all tokens are stored. From there on,
+		 * only the tokens whose logits are wanted are computed. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

@@ -51,7 +51,7 @@ struct forward {
 	struct tensor lora_gate; /* f32 [batch][width]: the gate of a feed-forward, if a LoRA adapter changes it */
 	struct tensor head_in;   /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
-	/* row 0 of x has the values of this token of the last step; tokens are counted from 0 */
+	/* number of the token (0 = the first of the last step) whose values are in row 0 of x */
 	int32_t first;
 	double *clock;       /* if not NULL, the seconds spent in the cache are added to *clock */
 	struct forward *one; /* buffers for one token, allocated when a VERIFY step first needs them; NULL before */

@@ -32,7 +32,7 @@ enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 /* Arguments of a scan: it computes the scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share
  * this KV head. k0 and ld are multiples of 16. */
 struct scan_tile {
-	const void *keys; /* the first block of this KV head in a key sketch, or the key in its slot 0 */
+	const void *keys; /* the KV head's first block in a key sketch, or the KV head's key in slot 0 */
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
 	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past dim.

@@ -40,7 +40,7 @@ struct gpu {
 	struct gpu_graphs graphs;
 	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
 	int busy;   /* 1: the first stream may have work */
-	/* [n_kernels] bytes of dynamic shared memory that each kernel is allowed by now (cudaFuncSetAttribute()) */
+	/* [n_kernels] bytes of dynamic shared memory that each kernel has been allowed (cudaFuncSetAttribute()) */
 	struct {
 		const void *fn;
 		unsigned shared;

@@ -77,8 +77,8 @@ struct gpu_graphs {
 /* Decide how to run a step:
  * - GPU_PLAIN: as single launches.
  * - GPU_BUILD: build a graph. *out is a new entry that has the step. Set its exec, or call gpu_graphs_forget().
- * - GPU_REPLAY: run the graph of *out. out->step has the arguments of its last run; update those that changed by
- *   gpu_step_take(). */
+ * - GPU_REPLAY: run the graph of *out. out->step has the arguments of its last run; call gpu_step_take() for each
+ *   argument that changed. */
 enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
 void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *); /* empty the entry */
 void gpu_graphs_free(struct gpu_graphs *);

@@ -57,7 +57,7 @@ __attribute__((constructor)) static void begin(void) { fake_cuda_good(); }
 extern "C" void gpu_host_stats(struct gpu_host_counts *out) { *out = counts; }
 extern "C" void gpu_host_forget(void) { memset(&counts, 0, sizeof counts); }
 extern "C" void gpu_host_order(unsigned seed) { order = (int)seed; }
-/* Memory for the tests; what the runtime allocates for itself is added. */
+/* Set the memory of the device for a test. Allocations that gpu_cuda.cu makes for itself do not count. */
 extern "C" void gpu_host_memory(uint64_t n) { next_memory = n; }
 
 void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n)

@@ -2,8 +2,8 @@
  * (tests/cuda/emulator/host.cuh) or on a GPU.
  *
  * Rows, maps and counts must have the bits of the CPU backend, whether entries are fetched on demand or by a prefetch.
- * If they are used before fetch_wait(), this must be reported. t_cuda_device.c runs the same tests on a simulated CUDA
- * runtime. */
+ * If entries of a prefetch are used before fetch_wait(), this must be reported. t_cuda_device.c runs the same tests on
+ * a simulated CUDA runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* tests/kernels/t_gemm.c - products of float matrices in host memory: compared with products in double at every CPU
- * level: at odd sizes and strides, with and without adding to C, with several products in a call and several numbers of
- * threads. WEIR_GEMM_SPEED=1: also measure the speed. */
+/* tests/kernels/t_gemm.c - products of float matrices in host memory, compared with products in double at every CPU
+ * level. Tested are odd sizes and strides, products with and without adding to C, several products in a call, and
+ * several numbers of threads. WEIR_GEMM_SPEED=1: also measure the speed. */
 #include <math.h>
 #include <time.h>
 

@@ -157,9 +157,10 @@ static double arithmetic_here(void)
 	return best;
 }
 
-/* Check a probe. For one thread, the probe must return the figure that is measured here, up to noise. For two threads,
- * it must return one to two times that figure. Up to four times are allowed because the half of each thread may fit a
- * cache that the whole does not fit. Other programs can only lower the figures, so the best of several tries counts. */
+/* Check a probe. For one thread, the probe must return the figure that is measured here, up to a factor of two. For two
+ * threads, it is expected to return one to two times its figure for one thread. Up to four times are allowed, because
+ * each thread's half of the memory may fit a cache that the whole does not fit. Other programs can only lower the
+ * figures, so the best of several tries counts. */
 static void check_probe(const char *what, double (*here)(void), double (*probe)(int threads))
 {
 	double best = 0, one = 0, two = 0;

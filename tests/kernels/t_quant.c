@@ -204,7 +204,8 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 		if (at > n || t < 0)
 			break;
 		CHECK_INT(dtype_bytes((enum dtype)t, head[1]), head[2]);
-		/* Copy both to allocations of exactly their size, so that a sanitizer detects a read past the end. */
+		/* Copy the blocks and the expected floats to allocations of exactly their size, so that a sanitizer
+		 * detects a read past the end. */
 		uint8_t *b = malloc(head[2]);
 		float *want = malloc((size_t)head[1] * 4);
 		memcpy(b, text + blocks, head[2]);
