@@ -1,18 +1,20 @@
-/* kernels/cpu/amx.c - the level of AMX: products of packed weights with many columns; all else is that of AVX-512.
+/* kernels/cpu/amx.c - the CPU level amx: products of packed weights with many columns. All its other leaf functions are
+ * those of the level avx512.
  *
- * AMX has eight tile registers of up to 16 rows of 64 bytes. One instruction (tdpbssd) multiplies register A, which has a
- * column (the activations of a token, cols.h) in each row, with register B, which has 16 rows of the weight side by
- * side, and has the sums of products in register C, [column][row of the weight]. Register B is laid out as a panel of
- * bytes (pack.h): its row g has values 4 g .. 4 g + 3 of each row of the weight. So both kinds of kernels read the same
- * weights.
+ * AMX has eight tile registers of up to 16 rows of 64 bytes. One instruction (tdpbssd) multiplies registers A and B and
+ * adds the products to register C. Each row of A has a column (the activations of a token, cols.h). B has 16 rows of
+ * the weight side by side. C has the sums, [column][row of the weight]. The layout of B is that of a panel of bytes
+ * (pack.h): row g of B has values 4 g .. 4 g + 3 of each row of the weight. So the levels amx and avx512 read the same
+ * packed weights.
  *
- * Blocks of a panel are unpacked to signed bytes, SLAB blocks at a time, and multiplied with all columns of the task.
- * A sum covers only the values that share a scale: a block of 32, or half of it. Such a sum is exact, and is scaled and
- * added by the float operations of simd_matmul.h in the same order. So results have the bits of the AVX-512 level.
+ * Blocks of a panel are unpacked to signed bytes, SLAB blocks at a time, and multiplied with all columns of the task. A
+ * step computes the sums of one block of 32 values or, if each half of a block has its own scale, of one half. These
+ * sums are exact. They are scaled and added by the float operations of simd_matmul.h, in the same order. So results
+ * have the bits of the level avx512.
  *
- * Only this file is compiled with -mamx-int8 and the like. Every function but cpu_fns_amx() is static, so the linker
- * cannot use such code for the baseline program. The instructions are written in assembly, because the intrinsics of
- * some compilers do not say that a load of a tile register reads memory. */
+ * Only this file is compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is static, so the
+ * linker cannot use AMX code for the baseline program. The instructions are written in assembly, because the intrinsics
+ * of some compilers do not say that a load of a tile register reads memory. */
 #include "kernels/cpu/amx.h"
 
 #if defined(WEIR_AMX) && !defined(WEIR_NO_SIMD)
@@ -23,30 +25,32 @@
 
 enum {
 	SLAB = 16, /* blocks that are unpacked at a time; a multiple of all pack_format.group */
-	/* AMX is used from this number of columns on. This is computed, not measured. For a block of Q4_0 and a panel, AMX
-	 * stores 9 + 16 vectors, one in a cycle (its unpacked weights and scale; register C). AVX-512 has 14 + 11 n vector
-	 * instructions for n columns, two in a cycle. So AMX takes half of the time from 8 columns on. */
+	/* AMX is used for this number of columns or more. The number is estimated, not measured. For a block of Q4_0
+	 * and a panel, AMX stores 9 vectors (unpacked weights, scale) and 16 vectors (register C), one per cycle. For n
+	 * columns, AVX-512 executes 14 + 11 n vector instructions, two per cycle. So for 8 columns AMX takes about half
+	 * the time. */
 	LEAST = 8,
 	WIDE = 16,  /* columns of a wide register A */
 	NARROW = 4, /* columns of a narrow register A, which takes fewer cycles */
-	/* Sums are stored in memory to get from register C to vectors: AHEAD steps before they are read, into RING
-	 * places. */
+	/* Sums get from register C to vector registers through memory. They are stored AHEAD steps before they are
+	 * read; memory has room for the sums of RING steps. */
 	AHEAD = 2,
 	RING = 4,
 };
 #define AMX_WIDTHS(X) X(4) X(8) X(12) X(16)
 
-/* Blocks of a panel as a thread multiplies them: 12 KB, and 4 KB of sums. */
+/* Unpacked blocks of a panel (12 KB), and the sums of the last steps (4 KB). */
 struct slab {
-	int8_t q[SLAB][8][64];                            /* rows of register B */
-	float scale[SLAB][2][PANEL], min[SLAB][2][PANEL]; /* for each half of a block, or [0] for the whole */
+	int8_t q[SLAB][8][64]; /* rows of register B */
+	/* for each half of a block; [0] for the whole block if it has one scale */
+	float scale[SLAB][2][PANEL], min[SLAB][2][PANEL];
 	int32_t sum[RING][WIDE][PANEL];
 } __attribute__((aligned(64)));
 
 /* ---- tile registers ---- */
 
-/* tmm0, tmm1: C wide. tmm2, tmm3: A wide. tmm4, tmm5: B. tmm6: A narrow. tmm7: C narrow. Steps use the first and the
- * second of two registers in turn. */
+/* The shapes of the tile registers. tmm0, tmm1: wide C. tmm2, tmm3: wide A. tmm4, tmm5: B. tmm6: narrow A. tmm7: narrow
+ * C. Of two registers of a kind, even steps use the first and odd steps the second. */
 struct tile_config {
 	uint8_t palette, start_row, zero[14];
 	uint16_t bytes[16]; /* bytes of a row of each register */
@@ -66,14 +70,15 @@ static void tiles_begin(int halves)
 	__asm__ volatile("ldtilecfg %0" : : "m"(t));
 }
 
-/* Clear the tile registers: the system then saves none of them when it switches threads. */
+/* Clear the tile registers, so that the system need not save them when it switches threads. */
 static void tiles_end(void)
 {
 	__asm__ volatile("tilerelease");
 }
 
-/* Set register c to the products of registers a and b, loaded from x and w, and store it at sum. One statement, so that
- * these instructions follow one another: the emulator of the tests takes them at once. */
+/* Load register a from x and register b from w, set register c to their product, and store c at `sum`. The macro is one
+ * statement, so that its instructions are contiguous: the emulator of the tests executes contiguous AMX instructions
+ * with a single signal. */
 #define TILE_SUMS(c, a, b)                                                                                             \
 	__asm__ volatile("tilezero %%" c "\n\t"                                                                        \
 	                 "tileloadd (%0,%3,1), %%" a "\n\t"                                                            \
@@ -84,9 +89,9 @@ static void tiles_end(void)
 	                 : "r"(x), "r"(w), "r"(sum), "r"((size_t)32), "r"((size_t)64)                                  \
 	                 : "memory")
 
-/* Set sum[c][r] to the sum of products of row r of the weight with column c, for WIDE or NARROW columns. x: the columns,
- * 32 bytes apart; what follows the last one is read, too, and its sums are of no use. w: rows of register B. odd: the
- * number of the step is odd. */
+/* Set sum[c][r] to the sum of products of row r of the weight with column c, for WIDE or NARROW columns. x: the
+ * columns, 32 bytes apart. If there are fewer columns, the bytes after the last one are read, too, and give sums that
+ * are not used. w: rows of register B. odd: the number of the step is odd. */
 INLINE void sums_start(int wide, int odd, const int8_t *x, const int8_t *w, int32_t (*sum)[PANEL])
 {
 	if (wide && odd)
@@ -160,7 +165,7 @@ static void slab_unpack(enum dtype type, const uint8_t *panel, int32_t first, in
 
 /* ---- products ---- */
 
-/* Columns are arranged without the correction for an offset (cols.h), because the unpacked bytes have none. */
+/* Columns are arranged without the correction for an offset (cols.h), because unpacking subtracts the offset. */
 static struct pack_format amx_format(enum dtype type)
 {
 	struct pack_format f = pack_format_of(type);
@@ -169,7 +174,7 @@ static struct pack_format amx_format(enum dtype type)
 	return f;
 }
 
-/* Step i is half h of block b of a slab: i = halves * b + h. */
+/* Start step i, which computes the sums of half h of block b of a slab: i = halves * b + h. */
 INLINE void step_start(struct pack_format f, int width, int odd, struct slab *s, int32_t i, int32_t b,
                        const uint8_t *cols)
 {
@@ -197,8 +202,8 @@ INLINE void step_add(struct pack_format f, int width, const struct slab *s, int3
 	}
 }
 
-/* Add the product of n blocks with the columns of a tile (cols.h) to out[PANEL * c ..]; set it if these blocks are the
- * first ones. cols: the tile's columns in these blocks. */
+/* Add the product of n blocks with column c of a tile (cols.h) to out[PANEL * c ..], for each c. If first is 1, the
+ * blocks are the first ones, and `out` is set instead. cols: the tile's columns in these blocks. */
 INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t n, const uint8_t *cols, int first,
                        float *out)
 {
@@ -221,7 +226,7 @@ INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t 
 	UNROLL for (int c = 0; c < width; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* Add the scaled sums of step i, whose columns are residuals, to lo[PANEL * u->col[c] ..]. */
+/* Add the scaled sums of step i, whose columns are residuals, to lo[PANEL * u->col[c] ..] for each column c. */
 INLINE void unit_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b,
                      const struct cols_unit *u, float *lo)
 {
@@ -244,7 +249,7 @@ INLINE void unit_start(struct pack_format f, struct slab *s, int32_t i, int32_t 
 		step_start(f, NARROW, 0, s, i, b, u->p);
 }
 
-/* Multiply the n_units units u, which are residuals in the blocks of a slab that begins with block `first`. */
+/* Multiply the n_units units u of residuals, which are in the blocks of a slab that begins with block `first`. */
 INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, const struct cols_unit *u, int32_t n_units,
                         float *lo)
 {
@@ -267,8 +272,8 @@ INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, con
 	}
 }
 
-/* Add the product of the n blocks of a slab, which begins with block `first`, to the results. *unit: the first unit that
- * is not yet multiplied. */
+/* Add the product of the n blocks of a slab, which begins with block `first`, to the results. *unit: number of units
+ * that have been multiplied. */
 INLINE void slab_times(struct pack_format f, struct slab *s, int32_t first, int32_t n, const struct cols *k,
                        int32_t *unit, float *result)
 {
@@ -349,7 +354,7 @@ static uint64_t amx_multiply(int32_t rounds)
 
 /* ---- the check at start ---- */
 
-/* 1 if the sums of one step are those of plain C. x [WIDE][32], w [8][64]. */
+/* 1 if the sums of one step equal sums computed in plain C. x [WIDE][32], w [8][64]. */
 static int sums_right(int halves, int wide, int odd, const int8_t *x, const int8_t *w)
 {
 	int32_t sum[WIDE][PANEL];
@@ -367,7 +372,7 @@ static int sums_right(int halves, int wide, int odd, const int8_t *x, const int8
 	return 1;
 }
 
-/* Multiply pseudo-random bytes by every register that products use. Return 1 if all sums are right. */
+/* Multiply pseudo-random bytes, with every register that products use. Return 1 if all sums are right. */
 static int amx_right(void)
 {
 	int8_t x[WIDE * 32], w[8 * 64];

@@ -1,5 +1,5 @@
-/* kernels/cpu/amx_permit.c - asks for AMX. The function is alone in this file, so that a test that emulates AMX can
- * link its own. */
+/* kernels/cpu/amx_permit.c - asks for permission to use AMX. The function has a file of its own, so that a test that
+ * emulates AMX can link another function in its place. */
 #include "kernels/cpu/amx.h"
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(WEIR_NO_SIMD)
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Bits of cpuid leaf 7 (EDX), of XCR0, and of arch_prctl(), whose names older headers lack. */
+/* Bits of cpuid leaf 7 (EDX) and of XCR0, and arguments of arch_prctl(); older headers have no names for them. */
 enum {
 	HAS_TILE = 1 << 24,
 	HAS_INT8 = 1 << 25,

@@ -15,8 +15,8 @@ const char *const cpu_level_name[] = { "c", "avx2", "avx512", "amx" };
 const char cpu_level_names[] = "c, avx2, avx512 or amx";
 #endif
 
-/* Return the level that WEIR_CPU names, else the last level. An unknown name hides no level here; cpu_backend_open()
- * reports the name as an error. */
+/* Return the level that WEIR_CPU names, else the last level. An unknown name counts as the last level, because
+ * cpu_backend_open() reports it as an error. */
 static int level_named(void)
 {
 	const char *env = getenv("WEIR_CPU");
@@ -43,7 +43,7 @@ static int has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-/* Return the functions of a level below amx, or NULL if the processor lacks its instructions. */
+/* Return the functions of a level below amx, or NULL if the processor lacks the level's instructions. */
 static const struct cpu_fns *vector_fns(int level)
 {
 	static const struct cpu_fns *const fns[] = { &cpu_fns_c, &cpu_fns_avx2, &cpu_fns_avx512 };
@@ -59,8 +59,8 @@ static const struct cpu_fns *vector_fns(int level)
 	return fns[level];
 }
 
-/* Return the functions of the level amx, or NULL with the reason. If WEIR_CPU names a lower level, AMX is neither asked
- * for nor tried. */
+/* Return the functions of the level amx, or NULL with the reason in *why. If WEIR_CPU names a lower level, the system
+ * is not asked for AMX, and AMX is not checked. */
 static const struct cpu_fns *amx_fns(const char **why)
 {
 	static const char *const hidden[] = { "WEIR_CPU=c turns it off", "WEIR_CPU=avx2 turns it off",

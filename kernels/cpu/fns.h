@@ -125,7 +125,7 @@ struct packed_fns {
 
 struct select_fns;
 struct cpu_fns {
-	/* an entry of cpu_level_name; at level amx "avx512, amx", because its results are those of avx512 */
+	/* an entry of cpu_level_name. At level amx it is "avx512, amx", because the results are those of avx512. */
 	const char *name;
 	int32_t panel; /* rows per panel of packed weights */
 
@@ -142,7 +142,8 @@ struct cpu_fns {
 	void (*quantize)(const struct act *a, int32_t row);
 
 	struct packed_fns packed;
-	/* NULL, or the functions for products of at least many_columns columns, with the same results. */
+	/* Functions for products of many_columns columns or more, with the same results; NULL = use `packed` for all
+	 * products. */
 	const struct packed_fns *many;
 	int32_t many_columns;
 	/* Compute out[c * ldo + r] for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of
@@ -188,12 +189,12 @@ struct cpu_fns {
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-/* One table for each instruction set: c for every processor, avx2 and avx512 for x86-64 (and amx: amx.h), neon and
- * neon_dot for 64-bit ARM. Every processor can run c, but it may lack the instructions of any other table.
- * cpu_fns_best() finds the best table that it can run. */
+/* One table for each instruction set: c for every processor, avx2, avx512 and amx (amx.h) for x86-64, neon and neon_dot
+ * for 64-bit ARM. Every processor can run c, but it may lack the instructions of any other table. cpu_fns_best() finds
+ * the best table that it can run. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
 /* Names of the instruction sets of this kind of processor, the slowest first: c, avx2, avx512, amx; on 64-bit ARM c,
- * neon, neon-dot. cpu_level_names: the same as part of a sentence, "c, neon or neon-dot". */
+ * neon, neon-dot. cpu_level_names: the same names as part of a sentence, such as "c, neon or neon-dot". */
 #ifdef __aarch64__
 enum { CPU_LEVELS = 3 };
 #else

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_blocks.h (private to simd_matmul.h and amx.c) - the scales of a panel's blocks, and the vectors in
- * which a panel is read: a value of each of its rows side by side. */
+/* kernels/cpu/simd_blocks.h (private to simd_matmul.h and amx.c) - computes the scales of a panel's blocks, and defines
+ * the vectors in which a panel is read, with one lane for each row. */
 #ifndef WEIR_CPU_SIMD_BLOCKS_H
 #define WEIR_CPU_SIMD_BLOCKS_H
 

@@ -1,5 +1,5 @@
-/* tests/engine/t_amx_models.c - prompts of models at the level amx: the logits have the bits of avx512. Where the
- * processor lacks AMX, its instructions are emulated (tests/lib/amx_emulator.h). */
+/* tests/engine/t_amx_models.c - prompts at the CPU level amx: the logits must have the bits of the level avx512. On a
+ * processor without AMX, AMX instructions are emulated (tests/lib/amx_emulator.h). */
 #include "tests/lib/test.h"
 
 #include <stdio.h>

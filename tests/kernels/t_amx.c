@@ -1,12 +1,13 @@
-/* tests/kernels/t_amx.c - the level of AMX: its products have the bits of AVX-512. Where the processor lacks AMX, its
- * instructions are emulated (tests/lib/amx_emulator.h), so the kernels' machine code is what is checked. */
+/* tests/kernels/t_amx.c - the CPU level amx: its products must have the bits of the level avx512. On a processor
+ * without AMX, AMX instructions are emulated (tests/lib/amx_emulator.h). So the machine code of the kernels itself is
+ * tested. */
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/lib/amx_emulator.h"
 #include "tests/lib/weights.h"
 
-/* Return 1 if the level avx512, which amx needs, is there. */
+/* Return 1 if this machine has the level avx512, which the level amx needs. */
 static int has_avx512(void)
 {
 	struct backend *be = open_level("avx512", 1);
@@ -27,9 +28,9 @@ static void need_amx(void)
 	CHECK_STR(why, "yes");
 }
 
-/* ---- the choice of the level; these tests come first, because a process asks for AMX once ---- */
+/* ---- the choice of the level; these tests come first, because a process asks for AMX only once ---- */
 
-/* In a child process with this kind of AMX: backend_amx() returns `want`, and the level is avx512. */
+/* Check, in a child process with this kind of AMX, that backend_amx() returns `want` and that the level is avx512. */
 static void falls_back(enum amx_kind kind, const char *want)
 {
 	int status = 0;
@@ -72,7 +73,7 @@ TEST(amx_is_above_avx512)
 
 /* ---- products ---- */
 
-/* Inputs of a product: some values are far above the others, so that their blocks are coded in 16 bits. */
+/* Return n inputs of a product. Some values are far above the others, so that their blocks are coded in 16 bits. */
 static float *spiky_floats(size_t n)
 {
 	float *x = random_floats(n, -1, 1);
@@ -82,7 +83,8 @@ static float *spiky_floats(size_t n)
 	return x;
 }
 
-/* Two products of one input, gated and plain; biases, and old output to which the plain one is added. */
+/* Compute two products of the same input x: a plain one, with a bias and added to `start` (out[0]), and a gated one
+ * (out[1]). */
 static void products(const char *level, int threads, enum dtype type[2], int32_t rows, int32_t cols, uint8_t *w[2],
                      const float *x, int32_t n, const float *start, float *out[2])
 {
@@ -105,7 +107,7 @@ static void products(const char *level, int threads, enum dtype type[2], int32_t
 	finish(be);
 }
 
-/* Compare amx with avx512 bit for bit, and with plain C. */
+/* Compare products at level amx with those at level avx512 bit for bit, and with those of plain C within rounding. */
 static void compare(enum dtype type[2], int32_t rows, int32_t cols, int32_t n)
 {
 	size_t all = (size_t)n * (size_t)rows;
@@ -147,7 +149,7 @@ TEST(products_have_the_bits_of_avx512)
 		const int block = dtype_info((enum dtype)t)->block;
 
 		for (size_t i = 0; i < LEN(n_list); i++) {
-			/* up to 37 blocks: more than two slabs, and a part of one */
+			/* up to 40 blocks: two whole slabs of 16 blocks, and a part of a third */
 			int32_t cols = block == 256 ? 256 * (1 + (int32_t)i % 5)
 			                            : (int32_t[]){ 32, 512, 544, 1184, 96, 1024, 1056 }[i];
 
@@ -157,7 +159,7 @@ TEST(products_have_the_bits_of_avx512)
 	}
 }
 
-/* Types of different layouts in one task; beside Q8_0 all activations have 16 bits. */
+/* Weight types of different layouts in one task. If one of the types is Q8_0, all activations have 16 bits. */
 TEST(mixed_products_have_the_bits_of_avx512)
 {
 	static const enum dtype pair[][2] = {
@@ -200,7 +202,7 @@ TEST(extreme_products_have_the_bits_of_avx512)
 	free(start);
 }
 
-/* Decoding and short verification steps run the code of AVX-512. */
+/* Products of few tokens, as in decoding and short VERIFY steps, use no AMX. */
 TEST(few_tokens_execute_no_amx)
 {
 	enum { ROWS = 32, COLS = 256, N = 7 };
