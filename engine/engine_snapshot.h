@@ -75,4 +75,23 @@ int timeline_head_load(struct timeline *, const void *head, size_t n, struct err
  * After -1 the timeline is empty. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
+/* ---- packed entries (packed.c): fixed entries in 4 bits a value, near the exact ones but not bit-equal ---- */
+
+/* Return the head dimension if the fixed entries of this timeline can be packed, else 0. They can if they are f16 and
+ * all layers have the same head dimension, a multiple of 32 up to 512. */
+int32_t timeline_entries_dim(const struct timeline *);
+/* How fixed entries of n tokens are packed. dim: head dimension. exact: so many first tokens stay as they are. n and
+ * exact are multiples of 16. */
+struct entries_packing {
+	int32_t dim, n, exact;
+};
+/* Return the bytes of packed entries that take `bytes` bytes unpacked; 0: such entries cannot be packed. */
+uint64_t entries_packed_bytes(struct entries_packing, uint64_t bytes);
+/* Pack fixed entries, `bytes` bytes as timeline_entries_save() wrote them, into out, entries_packed_bytes() bytes. That
+ * number must not be 0. Returns 0; -1 if a value is not finite. Entries that sliding-window layers lack stay marked as
+ * missing. */
+int entries_pack(struct entries_packing, const void *entries, uint64_t bytes, void *out);
+/* Unpack entries. Any packed bytes give finite values or missing entries; only exact tokens may have any values. */
+void entries_unpack(struct entries_packing, const void *packed, void *entries, uint64_t bytes);
+
 #endif

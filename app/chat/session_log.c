@@ -393,6 +393,14 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		/* got->why also says how many tokens will be prefilled again. */
 		str_adds(note, got->why);
 	}
+	if (got->near) {
+		str_adds(note, "; ");
+		human_count(note, (uint64_t)got->near);
+		str_adds(
+			note,
+			" of them near-exactly, because their snapshot was packed to save room: '/kv drop', and opening "
+			"the session again, computes them exactly");
+	}
 	/* The snapshot was computed on another machine, with other rounding errors. */
 	if (got->by[0])
 		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",

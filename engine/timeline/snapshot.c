@@ -188,6 +188,23 @@ uint64_t timeline_token_bytes(const struct timeline *tl, int windows)
 	return (windows ? kv_token_bytes : kv_full_token_bytes)(tl->cache.hp, tl->cache.type);
 }
 
+int32_t timeline_entries_dim(const struct timeline *tl)
+{
+	const struct hparams *hp = tl->cache.hp;
+	int32_t dim = hp->n_layer ? model_layer_spec(hp, 0)->attn.head_dim : 0;
+	uint16_t order = 1;
+	uint8_t low;
+
+	memcpy(&low, &order, 1);
+	for (int32_t i = 1; i < hp->n_layer; i++)
+		if (model_layer_spec(hp, i)->attn.head_dim != dim)
+			return 0;
+	return tl->cache.type == DT_F16 && low &&
+	                       entries_packed_bytes((struct entries_packing){ dim, 16, 0 }, (uint64_t)dim * 16 * 2)
+	               ? dim
+	               : 0;
+}
+
 int timeline_windows_hold(struct timeline *tl, int32_t first, int32_t n)
 {
 	timeline_settle(tl, &(struct err){ 0 });

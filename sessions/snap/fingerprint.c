@@ -269,6 +269,19 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	return 1;
 }
 
+/* If `begun`, the value of line "begun by" in a fingerprint's text, says that only near copies precede the own entries,
+ * set *out. name: the kernels (CPU or GPU code) of the entries. */
+static void near_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
+                     struct near_begun *out)
+{
+	size_t n = sizeof NEAR_NAME - 1;
+
+	if (begun_parse(begun, n_begun, &out->tokens) != n || memcmp(begun, NEAR_NAME, n) ||
+	    hash_with(&s->identity, name, n_name, NULL, 0, out->exact.all) ||
+	    hash_with(&s->entries_identity, name, n_name, NULL, 0, out->exact.entries))
+		out->tokens = 0;
+}
+
 int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out)
 {
@@ -280,6 +293,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 	int rc = 0;
 
 	out->fp = *mine;
+	out->near.tokens = 0;
 	/* Without the text of this program's fingerprint, only an equal fingerprint is usable. */
 	if (!known || n_saved != HASH_BYTES)
 		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
@@ -296,8 +310,24 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 		rc = !hash_with(&s->identity, name, n_name, begun, n_begun, out->fp.all) &&
 		     !memcmp(out->fp.all, saved, HASH_BYTES) &&
 		     !hash_with(&s->entries_identity, name, n_name, begun, n_begun, out->fp.entries);
+	if (rc && n_begun)
+		near_set(s, name, n_name, begun, n_begun, &out->near);
 	str_free(&was);
 	return rc || own;
+}
+
+void fingerprint_near(struct snaps *s, const struct fingerprint *mine, struct near_begun *out)
+{
+	size_t n_name, n_begun;
+	const char *name, *begun;
+
+	out->tokens = 0;
+	if (!s->identity.n || memcmp(mine, &s->mine, sizeof *mine))
+		return;
+	name = value_of(&s->identity, kernels, sizeof kernels - 1, &n_name);
+	begun = value_of(&s->identity, begun_by, sizeof begun_by - 1, &n_begun);
+	if (name && begun)
+		near_set(s, name, n_name, begun, n_begun, out);
 }
 
 int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fingerprint *out)

@@ -55,6 +55,7 @@ struct snap_loaded {
 	char why[200];
 	/* names of other kernels (CPU or GPU code) that computed the KV entries; "" = this program's kernels */
 	char by[64];
+	int32_t near; /* how many of the tokens were restored from near copies, or depend on such tokens */
 };
 /* Restore the timeline as it was at `message`, from bytes with right checksums. Returns 1 and appends the caller's
  * bytes to *extra; 0 with the reason in out->why if no snapshot can be restored ("" = the message has none); or -1. A
@@ -89,6 +90,7 @@ struct snap_info {
 	int head; /* 1 = head and tail are complete and undamaged */
 	/* chunks: how many chunks of KV entries the snapshot needs; bad: how many of them are missing or damaged */
 	int32_t chunks, bad;
+	int32_t near; /* how many of the chunks are near copies: in 4 bits a value, not bit-equal */
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
 /* List the snapshots of a session, newest first. Every byte of a snapshot is verified before the callback gets the

@@ -1,8 +1,8 @@
-/* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
+/* sessions/snap/snap_budget.c - keeps kv.db within its budget, packs, deletes and overwrites snapshots.
  *
  * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room is
- * short, chunks that no head needs are deleted first, the oldest before others. Then heads are deleted, those of the
- * lowest value first. The value is the number of tokens that would need a prefill without the head, divided by the
+ * short, chunks that no head needs are deleted first, the oldest before others. Then chunks become near copies,
+ * those used longest ago first; the newest snapshot, and all of the session that is being saved, stay exact. Then heads are deleted, those of the lowest value first. The value is the number of tokens that would need a prefill without the head, divided by the
  * time since its last use.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
@@ -14,10 +14,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#include "engine/engine.h"
 
 #define DAY_MS      86400000
+/* One call packs at most twice the bytes that are needed, and this many. */
+#define WORK_LEAST  (256u << 20)
 /* In ms. An unfinished save (row of table head with done = 0) that is older than this belongs to a process that
  * died. */
 #define RESERVED_MS 600000
@@ -94,6 +96,127 @@ static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *
 	}
 }
 
+/* ---- near copies ----
+ *
+ * Packing needs the head dimension of the KV entries, which a chunk does not tell. So a save stores it in table `about`
+ * under the name "shape FINGERPRINT", with a checksum in the bits above the dimension. */
+
+enum { DIM_BITS = 16 };
+
+static int64_t dim_sealed(const uint8_t fingerprint[KEY_BYTES], int32_t dim)
+{
+	uint64_t sum = XXH3_64bits_withSeed(fingerprint, KEY_BYTES, (uint64_t)dim);
+
+	return (int64_t)((sum >> (DIM_BITS + 1)) << DIM_BITS) | dim;
+}
+
+int near_dim_save(struct snaps *s, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *e)
+{
+	if (!dim)
+		return 0;
+	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('shape ' || hex(?), ?)", "bi", fingerprint,
+	              (size_t)KEY_BYTES, dim_sealed(fingerprint, dim));
+}
+
+/* An exact chunk that may become a near copy. */
+struct candidate {
+	int64_t number, depth;
+	uint64_t bytes;
+	int32_t dim;
+	uint8_t key[KEY_BYTES];
+};
+enum { CANDIDATES = 16 };
+
+/* Find exact chunks, those used longest ago first. Left out are chunks that snapshot `keep`, a snapshot of session
+ * keep_session or the newest snapshot of all needs. Returns their number, or -1. */
+static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, struct candidate out[CANDIDATES],
+                           struct err *e)
+{
+	sqlite3_stmt *st = db_query(
+		&s->db, e,
+		"SELECT c.id, c.depth, c.bytes, c.key, a.value, h.fingerprint FROM (SELECT n.chunk, max(h.used) AS used, "
+		"max(h.id) AS head, max(h.done = 0 OR h.id = ?1 OR h.session = ?2 OR h.id = (SELECT max(id) FROM head)) AS kept "
+		"FROM need n JOIN head h ON h.id = n.head GROUP BY n.chunk) x JOIN chunk c ON c.id = x.chunk JOIN head h "
+		"ON h.id = x.head JOIN about a ON a.name = 'shape ' || hex(h.fingerprint) WHERE NOT x.kept AND "
+		"length(c.key) = 32 AND length(h.fingerprint) = 32 ORDER BY x.used, c.depth LIMIT 16",
+		"ii", keep, keep_session);
+	int n = 0, rc = -1;
+
+	while (st && n < CANDIDATES && (rc = db_step(&s->db, st, e)) > 0) {
+		int64_t value = sqlite3_column_int64(st, 4), bytes = sqlite3_column_int64(st, 2);
+		int32_t dim = (int32_t)(value & ((1 << DIM_BITS) - 1));
+
+		if (bytes <= 0 || value != dim_sealed(sqlite3_column_blob(st, 5), dim) ||
+		    !entries_packed_bytes(near_packing(dim, sqlite3_column_int64(st, 1)), (uint64_t)bytes))
+			continue;
+		out[n] = (struct candidate){ .number = sqlite3_column_int64(st, 0),
+			                     .depth = sqlite3_column_int64(st, 1),
+			                     .bytes = (uint64_t)bytes,
+			                     .dim = dim };
+		memcpy(out[n++].key, sqlite3_column_blob(st, 3), KEY_BYTES);
+	}
+	db_put(&s->db, st);
+	return rc < 0 ? -1 : n;
+}
+
+/* Replace an exact chunk by its near copy. Returns 1; 0 if it cannot be packed; -1 on error. */
+static int step_down(struct snaps *s, const struct candidate *c, struct err *e)
+{
+	struct entries_packing how = near_packing(c->dim, c->depth);
+	uint64_t packed = entries_packed_bytes(how, c->bytes);
+	uint8_t key[NEAR_KEY_BYTES];
+	int64_t number = 0, there = 0;
+	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	                 part_id(c->number, 0), part_id(c->number, PART_TAIL - 1));
+
+	/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may be huge. */
+	if (rc > 0 && (uint64_t)there == c->bytes) {
+		if (snaps_stage(s, c->bytes, NULL) || near_stage(s, packed, NULL))
+			return 0;
+		rc = parts_read(s, c->number, 0, c->key, s->staging, c->bytes, e);
+	} else {
+		rc = MIN(rc, 0);
+	}
+	if (rc <= 0) /* damaged */
+		return rc < 0 || chunk_delete(s, c->number, e) ? -1 : 1;
+	if (entries_pack(how, s->staging, c->bytes, s->packed))
+		return 0;
+	near_key(key, c->key);
+	/* Delete the exact bytes first, so that the near copy is written to their pages. */
+	if (parts_delete(s, c->number, e) ||
+	    db_find(&s->db, e, &number, "SELECT id FROM chunk WHERE key = ? AND bytes = ?", "bi", key, sizeof key,
+	            (int64_t)packed) < 0 ||
+	    (!number && chunk_write(s, c->key, 1, (int32_t)c->depth, s->packed, packed, &number, e)))
+		return -1;
+	return chunk_replace(s, c->number, number, e) ||
+	                       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", c->number) ||
+	                       snaps_deleted(s, e)
+	               ? -1
+	               : 1;
+}
+
+int snaps_pack_old(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *e)
+{
+	uint64_t work = 2 * more + WORK_LEAST;
+	struct candidate c[CANDIDATES];
+	int n, rc = 0, packed = 1;
+
+	while (packed && !rc && (n = find_candidates(s, keep, keep_session, c, e)) >= 0) {
+		packed = 0;
+		for (int i = 0; i < n && !rc && c[i].bytes <= work; i++) {
+			work -= c[i].bytes;
+			rc = step_down(s, &c[i], e);
+			packed += rc > 0;
+			if (rc > 0)
+				rc = fits_budget(s, more, e);
+		}
+	}
+	*dropped |= work < 2 * more + WORK_LEAST;
+	return n < 0 ? -1 : rc;
+}
+
+/* ---- making room ---- */
+
 int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *e)
 {
 	int rc = fits_budget(s, more, e);
@@ -102,6 +225,8 @@ int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_s
 		int64_t id;
 
 		rc = drop_loose(s, more, dropped, e);
+		if (!rc)
+			rc = snaps_pack_old(s, more, keep, keep_session, dropped, e);
 		if (rc)
 			break;
 		rc = db_find(
@@ -158,6 +283,11 @@ static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
 	           "DELETE FROM part WHERE id >> 12 NOT IN (SELECT id FROM chunk UNION ALL SELECT id FROM head)", ""))
+		return -1;
+	if (db_run(&s->db, e,
+	           "DELETE FROM about WHERE name LIKE 'shape %' AND substr(name, 7) NOT IN (SELECT hex(fingerprint) FROM "
+	           "head)",
+	           ""))
 		return -1;
 	return db_run(
 		&s->db, e,
@@ -316,121 +446,4 @@ int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
 	*freed = used + empty > used_after + empty_after ? used + empty - used_after - empty_after : 0;
 	*freed += remove_aside(s);
 	return 0;
-}
-
-/* ---- checking ---- */
-
-static int check_chunks(struct snaps *s, struct str *report, struct err *e)
-{
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT key, id, bytes FROM chunk ORDER BY id", "");
-	uint64_t biggest = (uint64_t)PART_TAIL * PART_BYTES;
-	int rc = -1;
-
-	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		int64_t id = sqlite3_column_int64(st, 1), bytes = sqlite3_column_int64(st, 2);
-		int good = sqlite3_column_bytes(st, 0) == KEY_BYTES && bytes > 0 && (uint64_t)bytes <= biggest;
-
-		if (good) {
-			int64_t there = 0;
-
-			/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may
-			 * be huge. */
-			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
-			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
-			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))
-				break;
-			rc = there == bytes
-			             ? parts_read(s, id, 0, sqlite3_column_blob(st, 0), s->staging, (uint64_t)bytes, e)
-			             : 0;
-			if (rc < 0)
-				break;
-			good = rc;
-		}
-		rc = -1;
-		if (!good)
-			str_addf(report, "KV entries of %d tokens are damaged (chunk %lld)\n", CHUNK_TOKENS,
-			         (long long)id);
-	}
-	db_put(&s->db, st);
-	return rc;
-}
-
-int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int64_t tail, const uint8_t key[KEY_BYTES],
-               struct err *e)
-{
-	struct head_layout lay;
-	int64_t there = 0;
-	int rc = id <= 0 || id > SERIAL_MOST
-	                 ? 0
-	                 : db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
-	                           "ii", part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
-
-	if (rc <= 0)
-		return rc;
-	if (bytes < HEAD_FIXED || tail < 0 || bytes > there || tail != there - bytes)
-		return 0;
-	if (snaps_stage(s, (uint64_t)(MAX(bytes, tail)), e))
-		return -1;
-	rc = parts_read(s, id, PART_TAIL, key, s->staging, (uint64_t)tail, e);
-	if (rc > 0)
-		rc = parts_read(s, id, 0, key, s->staging, (uint64_t)bytes, e);
-	return rc <= 0 ? rc : !head_layout_get(&lay, s->staging, (uint64_t)bytes) && lay.message == message;
-}
-
-static int check_heads(struct snaps *s, struct str *report, struct err *e)
-{
-	sqlite3_stmt *st =
-		db_query(&s->db, e, "SELECT id, message, bytes, tail, fingerprint FROM head WHERE done = 1 ORDER BY id",
-	                 "");
-	int rc = -1;
-
-	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		int64_t id = sqlite3_column_int64(st, 0);
-
-		rc = sqlite3_column_bytes(st, 4) != KEY_BYTES
-		             ? 0
-		             : head_check(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
-		                          sqlite3_column_int64(st, 3), sqlite3_column_blob(st, 4), e);
-		if (rc < 0)
-			break;
-		if (!rc)
-			str_addf(report, "a snapshot is damaged (head %lld)\n", (long long)id);
-	}
-	db_put(&s->db, st);
-	return rc;
-}
-
-static int check_tree(struct snaps *s, struct str *report, struct err *e)
-{
-	sqlite3_stmt *st = db_query(&s->db, e, "PRAGMA quick_check(20)", "");
-	int rc = -1;
-
-	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		const char *text = (const char *)sqlite3_column_text(st, 0);
-
-		if (text && strcmp(text, "ok"))
-			str_addf(report, "the structure of '%s' is damaged: %.200s\n", s->path, text);
-	}
-	db_put(&s->db, st);
-	return rc;
-}
-
-int snaps_check(struct snaps *s, struct str *report, struct err *e)
-{
-	size_t before = report->n;
-	struct err why = { 0 };
-	int rc;
-
-	if (!s->db.h)
-		return s->db.read_only ? 0 : snaps_writable(s, e);
-	s->db.code = 0;
-	rc = check_tree(s, report, &why) || check_chunks(s, report, &why) || check_heads(s, report, &why);
-	if (rc && !db_damaged(&s->db)) {
-		if (e)
-			*e = why;
-		return -1;
-	}
-	if (rc)
-		str_addf(report, "%s\n", why.msg);
-	return report->n > before;
 }

@@ -145,23 +145,73 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
 	              part_id(owner, (1 << PART_BITS) - 1));
 }
 
+/* ---- near copies ----
+ *
+ * A near copy of a chunk takes 4 bits a value and is not bit-equal to it (engine/timeline/packed.c). Its key is the
+ * chunk's key and one more byte. So a near copy and the exact chunk never replace each other. */
+
+/* EXACT_FIRST: much attention falls on the first tokens of a sequence, so these stay exact. */
+enum { NEAR = 2, EXACT_FIRST = 16 };
+
+struct entries_packing near_packing(int32_t dim, int64_t depth)
+{
+	return (struct entries_packing){ dim, CHUNK_TOKENS, depth ? 0 : EXACT_FIRST };
+}
+
+void near_key(uint8_t out[NEAR_KEY_BYTES], const uint8_t key[KEY_BYTES])
+{
+	memcpy(out, key, KEY_BYTES);
+	out[KEY_BYTES] = NEAR;
+}
+
+int near_stage(struct snaps *s, uint64_t n, struct err *e)
+{
+	if (n <= s->packed_cap)
+		return 0;
+	free(s->packed);
+	s->packed_cap = 0;
+	s->packed = try_alloc(n, 1, "packed KV entries", e);
+	if (!s->packed)
+		return -1;
+	s->packed_cap = n;
+	return 0;
+}
+
 /* ---- chunks ---- */
 
-int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out,
-               struct err *e)
+/* Find the row with this key and one of two sizes: a row of another size is damaged. */
+static int find_row(struct snaps *s, const void *key, size_t n_key, uint64_t all, uint64_t full,
+                    struct found_chunk *out, struct err *e)
 {
-	/* Find only rows of one of the two valid sizes: a row of another size is damaged. */
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii",
-	                            key, (size_t)KEY_BYTES, (int64_t)bytes.all, (int64_t)bytes.full);
+	                            key, n_key, (int64_t)all, (int64_t)full);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 
 	if (rc > 0) {
 		*out = (struct found_chunk){ .number = sqlite3_column_int64(st, 0),
 			                     .bytes = (uint64_t)sqlite3_column_int64(st, 1) };
-		out->windows = out->bytes == bytes.all;
+		out->windows = out->bytes == all;
 	}
 	db_put(&s->db, st);
 	return damage_or_error(s, rc);
+}
+
+int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out,
+               struct err *e)
+{
+	struct entries_packing how = near_packing(bytes.near_dim, bytes.depth);
+	uint64_t all = entries_packed_bytes(how, bytes.all), full = entries_packed_bytes(how, bytes.full);
+	uint8_t near[NEAR_KEY_BYTES];
+	int rc = find_row(s, key, KEY_BYTES, bytes.all, bytes.full, out, e);
+
+	near_key(near, key);
+	if (!rc && all) {
+		rc = find_row(s, near, sizeof near, all, full, out, e);
+		out->near = rc > 0;
+	}
+	if (rc > 0)
+		out->entries = out->windows ? bytes.all : bytes.full;
+	return rc;
 }
 
 int snaps_deleted(struct snaps *s, struct err *e)
@@ -180,13 +230,16 @@ int chunk_delete(struct snaps *s, int64_t number, struct err *e)
 	               : 0;
 }
 
-int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n,
+int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int near, int32_t depth, const void *bytes, uint64_t n,
                 int64_t *number, struct err *e)
 {
+	uint8_t row[NEAR_KEY_BYTES];
+
+	near_key(row, key);
 	*number = s->serial++;
 	/* OR REPLACE: the key may exist with a damaged size. */
-	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", key, (size_t)KEY_BYTES,
-	           *number, (int64_t)depth, (int64_t)n, snaps_now()))
+	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", row,
+	           (size_t)(near ? NEAR_KEY_BYTES : KEY_BYTES), *number, (int64_t)depth, (int64_t)n, snaps_now()))
 		return -1;
 	return parts_write(s, *number, 0, key, bytes, n, e);
 }
@@ -205,7 +258,14 @@ static int find_and_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct c
 {
 	int rc = chunk_find(s, key, bytes, found, e);
 
-	return rc <= 0 ? rc : parts_read(s, found->number, 0, key, out, found->bytes, e);
+	if (rc <= 0 || !found->near)
+		return rc <= 0 ? rc : parts_read(s, found->number, 0, key, out, found->bytes, e);
+	if (near_stage(s, found->bytes, e))
+		return -1;
+	rc = parts_read(s, found->number, 0, key, s->packed, found->bytes, e);
+	if (rc > 0)
+		entries_unpack(near_packing(bytes.near_dim, bytes.depth), s->packed, out, found->entries);
+	return rc;
 }
 
 int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found,

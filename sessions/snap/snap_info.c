@@ -136,7 +136,7 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 struct seen_chunk {
 	int64_t id;
 	uint64_t bytes;
-	int good, shared;
+	int good, shared, near;
 };
 struct looking {
 	struct snaps *s;
@@ -215,7 +215,8 @@ static int verify_chunks(struct looking *l, struct err *e)
 
 		st = db_query(&s->db, e, "SELECT key FROM chunk WHERE id = ?", "i", c->id);
 		rc = st ? db_step(&s->db, st, e) : -1;
-		whole = rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES;
+		c->near = rc > 0 && sqlite3_column_bytes(st, 0) == NEAR_KEY_BYTES;
+		whole = c->near || (rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES);
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
 		/* Release the statement, and with it SQLite's read lock, because reading the KV entries is slow. */
@@ -283,6 +284,7 @@ static int describe_head(struct looking *l, int64_t head, struct snap_info *out,
 			continue;
 		out->bytes += c->bytes;
 		out->shared += c->shared ? c->bytes : 0;
+		out->near += c->near;
 		out->bad -= c->good && out->bad > 0;
 	}
 	db_put(&s->db, st);

@@ -30,6 +30,7 @@ struct loading {
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
+	int32_t near; /* end of the last chunk that was loaded from a near copy, in tokens */
 	int64_t head; /* number of the head whose tail is loaded */
 	int32_t done; /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
@@ -61,14 +62,15 @@ static void loading_key(struct loading *l, int32_t i)
 {
 	static const uint8_t none[KEY_BYTES];
 
-	chunk_key(l->key[i], i ? l->key[i - 1] : none, &l->origin.fp, l->id + i * CHUNK_TOKENS,
-	          l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, chunk_fingerprint(&l->origin.fp, &l->origin.near, i),
+	          l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
 /* Read KV entries into s->staging: chunk i of 256 tokens, or if i = chunks the entries after the last whole chunk.
  * Returns 1 and sets *found; 0 if the bytes are missing or damaged; -1 on error. */
 static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
+	l->chunk_bytes.depth = i;
 	if (i < l->chunks)
 		return chunk_read(l->s, l->key[i], l->chunk_bytes, found, l->s->staging, e);
 	*found = (struct found_chunk){ .bytes = (uint64_t)l->tail * l->row_bytes, .windows = 1 };
@@ -95,6 +97,7 @@ static int load_chunks(struct loading *l, int load, struct err *e)
 			return -1;
 		}
 		l->done += n;
+		l->near = found.near ? l->done : l->near;
 		l->out->bytes += found.bytes;
 	}
 	return 1;
@@ -117,14 +120,21 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* If other kernels (CPU or GPU code) computed the first KV entries, tell the timeline, so that its fingerprint
- * names them in later saves. */
+/* If other kernels (CPU or GPU code) computed the first KV entries, or these were restored from near copies, tell the
+ * timeline, so that its fingerprint names them in later saves. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
 
+	if (l->near) {
+		o->begun_n = o->begun.n ? MAX(o->begun_n, l->near) : l->near;
+		if (!strstr(str_text(&o->begun), NEAR_NAME))
+			str_addf(&o->begun, "%s" NEAR_NAME, o->begun.n ? ", " : "");
+	}
 	if (!o->begun.n)
 		return;
+	if (strstr(o->begun.p, NEAR_NAME))
+		l->out->near = MIN(o->begun_n, l->out->tokens);
 	timeline_begun(l->tl, o->begun.p, o->begun.n, o->begun_n);
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
@@ -244,6 +254,7 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	l->chunks = l->row_bytes ? lay.ready / CHUNK_TOKENS : 0;
 	l->tail = l->row_bytes ? lay.ready % CHUNK_TOKENS : 0;
 	l->head = h->id;
+	l->chunk_bytes.near_dim = timeline_entries_dim(l->tl);
 	if (h->tail != (int64_t)((uint64_t)l->tail * l->row_bytes))
 		return 0;
 	if (lay.tokens > tokens_most(l->tl)) {

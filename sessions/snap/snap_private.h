@@ -6,8 +6,8 @@
  *
  *     snaps.c: opens kv.db, creates its schema; if the file is damaged or of another version, renames it and starts a
  *     new one; snap_chunks.c: keys of chunks, checksums; snap_head.c: byte layout of a head; snap_save.c: saves a
- *     timeline; snap_load.c: loads a timeline; snap_budget.c: keeps kv.db within its size limit, deletes snapshots,
- *     overwrites their bytes, checks the file; snap_info.c: lists snapshots; fingerprint.c: identifies models and
+ *     timeline; snap_load.c: loads a timeline; snap_budget.c: keeps kv.db within its size limit, packs and deletes
+ *     snapshots, overwrites their bytes; snap_check.c: verifies the file; snap_info.c: lists snapshots; fingerprint.c: identifies models and
  *     settings.
  *
  * A save first inserts its head as unfinished (done = 0), which protects its chunks from deletion. The last
@@ -20,6 +20,7 @@
 
 #include "sessions/store/store_private.h"
 #include "sessions/snap/snap.h"
+#include "engine/engine_snapshot.h"
 
 #include <sys/types.h>
 
@@ -40,6 +41,7 @@ enum {
 	PREFIX_LEAST = 512, /* shortest prefix that is loaded without a head, in tokens */
 	PAGE_BYTES = 8192,
 	KEY_BYTES = 32,
+	NEAR_KEY_BYTES = 33, /* key of a near copy (snap_chunks.c) */
 };
 
 struct snaps {
@@ -52,6 +54,8 @@ struct snaps {
 	int64_t serial;   /* number of the next row of table chunk or head; valid only inside a transaction */
 	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */
 	uint64_t staging_cap;
+	uint8_t *packed; /* buffer for a near copy between SQLite and s->staging */
+	uint64_t packed_cap;
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
 		int64_t head, at;
@@ -93,25 +97,30 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
  * all were prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* The two possible sizes, in bytes, of the stored KV entries of 256 tokens (a chunk). all: with the entries of all
- * layers. full: without those of sliding-window layers, which may have been overwritten before the save. Without
- * sliding windows the two are equal. */
+/* The two possible sizes, in bytes, of the KV entries of 256 tokens (a chunk). all: with the entries of all layers.
+ * full: without those of sliding-window layers, which may have been overwritten before the save. Without sliding
+ * windows the two are equal. near_dim: head dimension of the entries, if a near copy will do where the exact chunk is
+ * missing; 0: exact chunks only. depth: number of the chunk in its sequence, from 0. */
 struct chunk_bytes {
 	uint64_t all, full;
+	int32_t near_dim, depth;
 };
 struct found_chunk {
 	int64_t number;
-	uint64_t bytes; /* one of the two sizes in struct chunk_bytes */
-	int windows;    /* 1: sliding-window layers included */
+	uint64_t bytes;   /* stored bytes */
+	uint64_t entries; /* bytes of the KV entries: one of the two sizes in struct chunk_bytes */
+	int windows;      /* 1: sliding-window layers included */
+	int near;         /* 1: a near copy */
 };
-/* Find stored KV entries (a chunk) by their key. A row with another size than `all` or `full` counts as missing.
- * Returns 1; 0 if missing; -1 on error. */
+/* Find stored KV entries (a chunk) by their key: the exact ones, else a near copy. A row with a wrong size counts as
+ * missing. Returns 1; 0 if missing; -1 on error. */
 int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
-/* Find stored KV entries (a chunk) by their key, read and verify them. Returns 1; 0 if they are missing or
- * damaged; -1 on error. Damaged ones are deleted, so that the next save writes them again. */
+/* Find stored KV entries (a chunk) by their key, read and verify them; unpack a near copy. Returns 1; 0 if they are
+ * missing or damaged; -1 on error. Damaged ones are deleted, so that the next save writes them again. */
 int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out,
                struct err *);
-int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
+/* Write a chunk (KV entries of 256 tokens) of n bytes; near = 1: as a near copy. *number: number of the new row. */
+int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int near, int32_t depth, const void *, uint64_t n,
                 int64_t *number, struct err *);
 /* In all snapshots that need chunk `old` (KV entries of 256 tokens), put chunk `number`, which has the same key, in its
  * place. Deletes the stored bytes of `old`. */
@@ -133,6 +142,14 @@ int parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_B
                struct err *);
 int parts_delete(struct snaps *, int64_t owner, struct err *);
 
+/* ---- near copies (snap_chunks.c) ---- */
+
+/* How chunk `depth` (counted from 0 in its sequence) is packed. */
+struct entries_packing near_packing(int32_t dim, int64_t depth);
+void near_key(uint8_t out[NEAR_KEY_BYTES], const uint8_t key[KEY_BYTES]);
+/* Make s->packed at least n bytes large. */
+int near_stage(struct snaps *, uint64_t n, struct err *);
+
 /* ---- snap_head.c ---- */
 
 /* The first HEAD_FIXED bytes of a head (a snapshot's record in kv.db), little-endian. Then follow the token ids (4
@@ -151,29 +168,59 @@ int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 /* ---- snap_budget.c ---- */
 
 int head_delete(struct snaps *, int64_t number, struct err *); /* keeps its chunks */
-/* Verify a snapshot's record (head), and its KV entries after the last whole chunk (tail), against their checksums
- * and the row of table head. key: the snapshot's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
-int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
-               const uint8_t key[KEY_BYTES], struct err *);
 /* Set *used and *empty to the bytes of the file's used and empty pages. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Delete saved KV entries and snapshots, the least valuable first, until kv.db can grow by `more` bytes within its
- * budget. Not deleted: the snapshot with number `keep`, and the newest of the other snapshots of session keep_session
- * (0: no session). *dropped = 1 if something was deleted. Call inside a transaction. */
+/* Store the head dimension of the KV entries of snapshots with this fingerprint, which packing needs. dim = 0: the
+ * entries cannot be packed. */
+int near_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
+/* Delete saved KV entries that no snapshot needs, then replace chunks by near copies, then delete snapshots, the least
+ * valuable first, until kv.db can grow by `more` bytes within its budget. Not deleted: the snapshot with number `keep`,
+ * and the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if something was deleted
+ * or packed. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
+/* Replace exact chunks by near copies, those used longest ago first, until kv.db can grow by `more` bytes within its
+ * budget. Left exact: the chunks of snapshot number `keep`, of session keep_session, of the newest snapshot, and of
+ * running saves. Returns 1 if kv.db can grow so; 0 if no other chunk can be packed, or the limit of work for one call
+ * is reached; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
+int snaps_pack_old(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. all = 0: keep KV entries
  * that were saved within the last day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite free pages with zeros. If a crash interrupts it, the next start completes it. */
 int snaps_scrub(struct snaps *, struct err *);
 
+/* ---- snap_check.c ---- */
+
+/* Verify a snapshot's record (head), and its KV entries after the last whole chunk (tail), against their checksums
+ * and the row of table head. key: the snapshot's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
+int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
+               const uint8_t key[KEY_BYTES], struct err *);
+
 /* ---- fingerprint.c ---- */
 
+/* If the first entries of a timeline were restored from near copies, its fingerprint contains the name NEAR_NAME, so that
+ * later entries, which depend on these, are never mistaken for exact ones. Its first chunks keep the keys of the exact
+ * timeline: the keys under which their near copies were found. tokens: end of the last near copy; 0: no such entries.
+ * exact: the fingerprint without NEAR_NAME. */
+#define NEAR_NAME "near copies"
+struct near_begun {
+	int32_t tokens;
+	struct fingerprint exact;
+};
+/* Set *out for the timeline with fingerprint `mine`. */
+void fingerprint_near(struct snaps *, const struct fingerprint *mine, struct near_begun *out);
+/* Return the fingerprint under which chunk i has its key. */
+static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp, const struct near_begun *near,
+                                                          int32_t i)
+{
+	return i < near->tokens / CHUNK_TOKENS ? &near->exact : fp;
+}
 /* Which kernels (CPU or GPU code) computed saved KV entries. If a timeline continues entries of other kernels, its
  * fingerprint contains their names. So other sessions do not mistake its entries for entries of this program's
  * kernels. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
+	struct near_begun near;
 	/* kernels (CPU or GPU code) of the newest entries, for messages; "" = this program's kernels */
 	char by[64];
 	/* other kernels (CPU or GPU code) that computed the first begun_n entries, for timeline_begun() */

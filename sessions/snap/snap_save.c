@@ -23,13 +23,16 @@ struct saving {
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
+	int32_t dim; /* head dimension; 0: the entries cannot be packed */
+	struct near_begun near;
 	uint8_t (*key)[KEY_BYTES];
 	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing.
 	 * windows: 1 = the timeline still has the entries of sliding-window layers. write: 1 = it must be written,
-	 * because it is missing or was stored without these entries. */
+	 * because it is missing or was stored without these entries. near: 1 = the entries were restored from near
+	 * copies, and are stored so. */
 	struct chunk_plan {
 		int64_t number;
-		uint8_t write, windows;
+		uint8_t write, windows, near;
 	} * chunk;
 	struct str head;
 	uint64_t need, total; /* bytes to write; bytes of the whole snapshot */
@@ -51,6 +54,8 @@ static int gather_tokens(struct saving *w, struct err *e)
 	w->ready = timeline_entries_ready(w->tl);
 	w->ready = w->ready < 0 ? 0 : MIN(w->ready, w->n);
 	w->row_bytes = timeline_token_bytes(w->tl, 1);
+	w->dim = timeline_entries_dim(w->tl);
+	fingerprint_near(w->s, w->fp, &w->near);
 	w->chunk_bytes.full = timeline_token_bytes(w->tl, 0) * CHUNK_TOKENS;
 	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) ||
 	    w->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
@@ -74,7 +79,19 @@ static int gather_tokens(struct saving *w, struct err *e)
 
 static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 {
-	return c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
+	uint64_t n = c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
+
+	return c->near ? entries_packed_bytes(near_packing(w->dim, c - w->chunk), n) : n;
+}
+
+/* Return the sizes under which chunk i may be stored. */
+static struct chunk_bytes stored_as(const struct saving *w, int32_t i)
+{
+	struct chunk_bytes bytes = w->chunk_bytes;
+
+	bytes.near_dim = w->chunk[i].near ? w->dim : 0;
+	bytes.depth = i;
+	return bytes;
 }
 
 /* Compute the keys of all chunks of KV entries, and find out which of them are stored already. */
@@ -87,11 +104,13 @@ static int gather_chunks(struct saving *w, struct err *e)
 		struct chunk_plan *c = &w->chunk[i];
 		struct found_chunk found = { .number = 0 };
 
-		chunk_key(w->key[i], i ? w->key[i - 1] : none, w->fp, w->id + at, w->marks + at, CHUNK_TOKENS);
-		if (chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
+		chunk_key(w->key[i], i ? w->key[i - 1] : none, chunk_fingerprint(w->fp, &w->near, i), w->id + at,
+		          w->marks + at, CHUNK_TOKENS);
+		*c = (struct chunk_plan){ .near = w->dim && i < w->near.tokens / CHUNK_TOKENS };
+		if (chunk_find(w->s, w->key[i], stored_as(w, i), &found, e) < 0)
 			return -1;
-		*c = (struct chunk_plan){ .number = found.number,
-			                  .windows = (uint8_t)timeline_windows_hold(w->tl, at, CHUNK_TOKENS) };
+		c->number = found.number;
+		c->windows = (uint8_t)timeline_windows_hold(w->tl, at, CHUNK_TOKENS);
 		c->write = !found.number || (c->windows && !found.windows);
 		w->need += c->write ? plan_bytes(w, c) : 0;
 		w->total += c->write ? plan_bytes(w, c) : found.bytes;
@@ -209,6 +228,23 @@ static int reserve_head(struct saving *w, struct err *e)
 	return dropped ? next_transaction(w, e) : 0;
 }
 
+/* Write chunk i from s->staging. */
+static int write_chunk(struct saving *w, int32_t i, struct err *e)
+{
+	struct chunk_plan *c = &w->chunk[i];
+	uint64_t n = c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
+	const uint8_t *bytes = w->s->staging;
+
+	if (c->near) {
+		if (near_stage(w->s, plan_bytes(w, c), e))
+			return -1;
+		if (entries_pack(near_packing(w->dim, i), bytes, n, w->s->packed))
+			return err_set(e, ERR_FAIL, "KV entries that are not finite cannot be saved as near copies");
+		bytes = w->s->packed;
+	}
+	return chunk_write(w->s, w->key[i], c->near, i, bytes, plan_bytes(w, c), &c->number, e);
+}
+
 static int write_chunks(struct saving *w, struct err *e)
 {
 	for (int32_t i = 0; i < w->chunks; i++) {
@@ -220,7 +256,7 @@ static int write_chunks(struct saving *w, struct err *e)
 			continue;
 		/* Look up the KV entries again: another process with the same text may have saved them meanwhile. */
 		if (room_in_transaction(w, plan_bytes(w, c), e) ||
-		    chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
+		    chunk_find(w->s, w->key[i], stored_as(w, i), &found, e) < 0)
 			return -1;
 		old = c->number = found.number;
 		if (old && found.windows >= c->windows) {
@@ -229,8 +265,7 @@ static int write_chunks(struct saving *w, struct err *e)
 			continue;
 		}
 		if (timeline_entries_save(w->tl, i * CHUNK_TOKENS, CHUNK_TOKENS, c->windows, w->s->staging, e) ||
-		    chunk_write(w->s, w->key[i], i, w->s->staging, plan_bytes(w, c), &c->number, e) ||
-		    (old && chunk_replace(w->s, old, c->number, e)) ||
+		    write_chunk(w, i, e) || (old && chunk_replace(w->s, old, c->number, e)) ||
 		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, c->number))
 			return -1;
 	}
@@ -251,7 +286,8 @@ static int write_head(struct saving *w, struct err *e)
 	if (w->tail && (timeline_entries_save(w->tl, w->chunks * CHUNK_TOKENS, w->tail, 1, w->s->staging, e) ||
 	                parts_write(w->s, w->head_number, PART_TAIL, w->fp->all, w->s->staging, tail, e)))
 		return -1;
-	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
+	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number) ||
+	    near_dim_save(w->s, w->fp->all, w->dim, e))
 		return -1;
 	/* Delete the older snapshot of the same message and fingerprint, and all but the newest HEADS_KEPT snapshots
 	 * of the session. */

@@ -451,6 +451,7 @@ void snaps_close(struct snaps *s)
 	}
 	db_close(&s->db);
 	free(s->staging);
+	free(s->packed);
 	str_free(&s->identity);
 	str_free(&s->entries_identity);
 	free(s->path);

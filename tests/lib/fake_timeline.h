@@ -7,7 +7,9 @@
 #define WEIR_FAKE_TIMELINE_H
 
 #include "engine/engine_snapshot.h"
+#include "kernels/common/quant.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +26,7 @@ struct timeline {
 	int32_t ctx;
 	int32_t window_planes; /* number of planes of layers with a window: they lack the tokens before `held` */
 	int32_t held;          /* number of first tokens that lack entries in the windowed planes */
+	int32_t dim;           /* head dimension of the rows, if near copies may be made of them; else 0 */
 	int32_t bounded;       /* tokens from this one on have no entries; 0 = all tokens have entries */
 	size_t head_bytes;     /* bytes of state in the head */
 	const char *policy;
@@ -88,7 +91,8 @@ static inline void fake_fill(void *out, size_t n, uint64_t h)
 	uint8_t *p = out;
 
 	for (size_t i = 0; i < n; i += 8) {
-		uint64_t v = fake_mix(h + i * 0x9e3779b97f4a7c15u);
+		/* finite as f16, so that near copies can be made */
+		uint64_t v = fake_mix(h + i * 0x9e3779b97f4a7c15u) & 0xbfffbfffbfffbfffu;
 		memcpy(p + i, &v, n - i < 8 ? n - i : 8);
 	}
 }
@@ -152,6 +156,26 @@ static inline int fake_right(const struct timeline *tl)
 	return right;
 }
 
+/* Return the root of the mean squared difference between the entries of row i and those that the tokens determine, as
+ * f16 values, which are below 2. */
+static inline double fake_error(const struct timeline *tl, int32_t i)
+{
+	size_t n = fake_row(tl);
+	uint16_t *want = xmalloc(n), *got = xmalloc(n);
+	double sum = 0;
+
+	fake_fill(want, n, fake_state(tl, (size_t)i + 1));
+	memcpy(got, tl->rows + (size_t)i * n, n);
+	for (size_t k = 0; k < n / 2; k++) {
+		double d = (double)f16_to_f32(want[k]) - (double)f16_to_f32(got[k]);
+
+		sum += d * d;
+	}
+	free(want);
+	free(got);
+	return sqrt(sum / (double)(n / 2));
+}
+
 static inline int fake_same(const struct timeline *a, const struct timeline *b)
 {
 	return a->tokens.n == b->tokens.n && a->marks.n == b->marks.n &&
@@ -203,6 +227,11 @@ const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 {
 	*n = tl->marks.n;
 	return (const uint8_t *)tl->marks.p;
+}
+
+int32_t timeline_entries_dim(const struct timeline *tl)
+{
+	return tl->dim;
 }
 
 uint64_t timeline_token_bytes(const struct timeline *tl, int windows)

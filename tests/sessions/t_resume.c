@@ -138,6 +138,79 @@ TEST(goes_on_bit_for_bit)
 	place_remove(&p);
 }
 
+static void keep_logits_of(struct timeline *tl, int32_t id, float *out)
+{
+	struct err err = { 0 };
+
+	CHECK_MSG(timeline_extend(tl, &id, 1, 0, keep_logits, out, &err) == 0, "%s", err.msg);
+}
+
+/* A session whose snapshot was packed goes on nearly as before. What follows is stored apart from exact entries. */
+static void resume_near(struct place *p, struct engine *e, const char *kv)
+{
+	struct timeline *tl = open_timeline(e, kv), *back = open_timeline(e, kv);
+	struct snaps *snaps = NULL;
+	struct fingerprint f, g;
+	struct snap_loaded got;
+	struct err err = { 0 };
+	uint64_t freed, used, empty;
+	float one[N_VOCAB], other[N_VOCAB];
+	double error = 0, size = 0;
+	int32_t id[700], more[300];
+
+	text_of(id, 700, 1);
+	text_of(more, 300, 2);
+	open_again(p, &snaps);
+	CHECK(timeline_sync(tl, id, 700, NULL, NULL, &err) >= 0);
+	save_on(snaps, e, tl, 1);
+	CHECK(timeline_sync(back, more, 300, NULL, NULL, &err) >= 0);
+	CHECK(!snaps_fingerprint(snaps, e, back, &f, &err) && !snap_save(snaps, back, &f, 2, 2, NULL, 0, NULL, &err));
+	/* Packing the two chunks of session 1 gives room enough, so that nothing is deleted. */
+	CHECK_INT(snaps_space(snaps, &used, &empty, NULL), 0);
+	snaps->budget = used - 200000;
+	CHECK_INT(snaps_gc(snaps, &freed, &err), 0);
+	CHECK(timeline_sync(back, NULL, 0, NULL, NULL, &err) >= 0);
+	CHECK(!snaps_fingerprint(snaps, e, back, &g, &err));
+	CHECK_MSG(snap_load(snaps, back, &g, 1, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
+	CHECK_INT(got.near, 512);
+	CHECK_INT(got.tokens, 700);
+	keep_logits_of(tl, 9, one);
+	keep_logits_of(back, 9, other);
+	for (int i = 0; i < N_VOCAB; i++) {
+		error += (one[i] - other[i]) * (double)(one[i] - other[i]);
+		size += one[i] * (double)one[i];
+	}
+	CHECK_MSG(error > 0 && error < 0.03 * size, "%s: error %g of %g", kv, error, size);
+	CHECK(!snaps_fingerprint(snaps, e, tl, &f, &err) && !snaps_fingerprint(snaps, e, back, &g, &err));
+	CHECK(memcmp(f.all, g.all, 32) && memcmp(f.entries, g.entries, 32));
+	CHECK_MSG(!snap_save(snaps, back, &g, 1, 3, NULL, 0, NULL, &err), "%s", err.msg);
+	CHECK(timeline_sync(back, NULL, 0, NULL, NULL, &err) >= 0);
+	CHECK(!snaps_fingerprint(snaps, e, back, &g, &err) && !memcmp(f.all, g.all, 32));
+	CHECK_INT(snap_load_prefix(snaps, back, &g, id, 700, &got, &err), 0);
+	CHECK_INT(snap_load(snaps, back, &g, 3, NULL, &got, &err), 1);
+	CHECK_INT(got.near, 512);
+	CHECK_INT(got.tokens, 701);
+	CHECK_INT(snap_drop(snaps, 1, NULL), 0);
+	CHECK_INT(snap_drop(snaps, 2, NULL), 0);
+	snaps_close(snaps);
+	timeline_close(tl);
+	timeline_close(back);
+}
+
+TEST(packed_snapshots_go_on_nearly)
+{
+	struct engine *e = tiny_open(&tiny_families[2], 2, TRAINED, 10000);
+	struct place p;
+
+	place_make(&p);
+	stand_in(e, "weights");
+	resume_near(&p, e, "full");
+	resume_near(&p, e, "auto");
+	unlink(engine_info(e)->path);
+	engine_close(e);
+	place_remove(&p);
+}
+
 /* If only the end of a text is new, only the end is computed, and the result is that of a fresh start. */
 TEST(a_known_beginning_is_not_read_again)
 {

@@ -704,6 +704,157 @@ TEST(an_older_head_goes_before_a_session)
 	box_close(&b);
 }
 
+/* ---- near copies ---- */
+
+struct infos {
+	struct snap_info at[8];
+	int n;
+};
+
+static int take_info(const struct snap_info *info, void *ud)
+{
+	struct infos *x = ud;
+
+	if (x->n < 8)
+		x->at[x->n++] = *info;
+	return 0;
+}
+
+static struct timeline *dim_open(int32_t ctx)
+{
+	struct timeline *tl = fake_open(1, 128, ctx);
+
+	tl->dim = 32;
+	return tl;
+}
+
+/* Return the number of tokens of a session that came back near-exactly; -1: it did not come back. */
+static int32_t comes_back(struct snaps_box *b, int64_t message, int32_t n)
+{
+	struct timeline *back = dim_open(4000);
+	struct snap_loaded loaded;
+	int32_t near = -1;
+
+	CHECK_INT(snaps_fingerprint(b->s, &b->engine, back, &b->fp, NULL), 0);
+	if (snap_load(b->s, back, &b->fp, message, NULL, &loaded, NULL) == 1 && back->tokens.n == (size_t)n) {
+		near = loaded.near;
+		for (int32_t i = 0; i < n; i++)
+			CHECK_MSG(fake_error(back, i) < (i < near ? 0.3 : 1e-9), "token %d: %.3f", i,
+			          fake_error(back, i));
+	}
+	fake_close(back);
+	return near;
+}
+
+/* Sessions step down before one of them is deleted; the newest stays exact. */
+TEST(old_sessions_step_down)
+{
+	struct snaps_box b;
+	struct timeline *tl = dim_open(4000);
+	struct infos x = { .n = 0 };
+	struct err e = { 0 };
+	int left = 0;
+
+	box_open(&b);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
+	b.s->budget = 5 << 20; /* a session of 2,000 tokens takes 1.5 MiB, packed 0.6 */
+	for (int i = 1; i <= 5; i++) {
+		fake_cut(tl, 0);
+		fake_grow(tl, (uint64_t)i * 100000, 2000);
+		CHECK_MSG(!snap_save(b.s, tl, &b.fp, i, i * 10, NULL, 0, NULL, &e), "%s", e.msg);
+		CHECK_INT(comes_back(&b, i * 10, 2000), 0);
+	}
+	for (int i = 1; i <= 5; i++)
+		left += comes_back(&b, i * 10, 2000) >= 0;
+	CHECK_INT(left, 5);
+	CHECK_INT(comes_back(&b, 10, 2000), 7 * 256);
+	CHECK(!box_check(&b));
+	CHECK_INT(snap_list(b.s, 1, take_info, &x, &e), 0);
+	CHECK_INT(x.n, 1);
+	CHECK_INT(x.at[0].near, 7);
+	CHECK_INT(x.at[0].bad, 0);
+	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
+	CHECK_INT(comes_back(&b, 10, 2000), -1);
+	/* The heads are gone, so nothing knows the shape of their chunks any more. */
+	for (int i = 2; i <= 5; i++)
+		CHECK_INT(snap_drop(b.s, i, NULL), 0);
+	CHECK_INT(snaps_gc(b.s, &(uint64_t){ 0 }, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM about"), 1);
+	fake_close(tl);
+	box_close(&b);
+}
+
+/* Pack the chunks of all sessions but the newest. */
+static void step_all_down(struct snaps_box *b)
+{
+	uint64_t used, empty, budget = b->s->budget;
+	int dropped = 0;
+
+	CHECK_INT(snaps_space(b->s, &used, &empty, NULL), 0);
+	b->s->budget = used / 4;
+	CHECK(!db_begin(&b->s->db, NULL) && !snaps_read_serial(b->s, NULL));
+	CHECK_INT(db_end(&b->s->db, snaps_pack_old(b->s, 0, 0, 0, &dropped, NULL) < 0, NULL), 0);
+	CHECK_INT(dropped, 1);
+	b->s->budget = budget;
+}
+
+/* What was computed behind near copies is kept apart from exact entries, and its beginning is not written again. */
+TEST(behind_near_copies)
+{
+	struct snaps_box b;
+	struct timeline *tl = dim_open(4000), *exact = dim_open(4000);
+	struct fingerprint pure;
+	struct snap_saved saved;
+	struct snap_loaded loaded;
+
+	box_open(&b);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &pure, NULL), 0);
+	fake_grow(tl, 7, 1100);
+	CHECK_INT(snap_save(b.s, tl, &pure, 1, 10, NULL, 0, NULL, NULL), 0);
+	fake_grow(exact, 9, 600);
+	CHECK_INT(snap_save(b.s, exact, &pure, 2, 20, NULL, 0, NULL, NULL), 0);
+	step_all_down(&b);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk WHERE length(key) = 33"), 4);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk WHERE length(key) = 32"), 2);
+	fake_cut(tl, 0);
+	CHECK_INT(snap_load(b.s, tl, &pure, 10, NULL, &loaded, NULL), 1);
+	CHECK_INT(loaded.near, 1024);
+	CHECK_STR(tl->begun.p, NEAR_NAME);
+	CHECK_INT(tl->begun_n, 1024);
+	/* Saved again: only the chunk behind the near copies is new. */
+	fake_grow(tl, 8, 200);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
+	CHECK(memcmp(b.fp.all, pure.all, 32) && memcmp(b.fp.entries, pure.entries, 32));
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, &saved, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 4 + 2 + 1);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk WHERE length(key) = 33"), 4);
+	/* Nothing of it is found by its tokens alone. */
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, exact, &pure, NULL), 0);
+	CHECK_INT(snap_load_prefix(b.s, exact, &pure, tl->tokens.id, 1300, &loaded, NULL), 0);
+	/* Loaded again, it is near, and saved again, it writes no chunk; even if the near copies were lost. */
+	fake_cut(tl, 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &pure, NULL), 0);
+	CHECK_INT(snap_load(b.s, tl, &pure, 11, NULL, &loaded, NULL), 1);
+	CHECK_INT(loaded.near, 1024);
+	CHECK_INT(loaded.tokens, 1300);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 12, NULL, 0, &saved, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 4 + 2 + 1);
+	CHECK(!db_exec(&b.s->db, "DELETE FROM chunk WHERE length(key) = 33", NULL));
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 13, NULL, 0, &saved, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk WHERE length(key) = 33"), 4);
+	CHECK_INT(comes_back(&b, 13, 1300), 1024);
+	/* The exact text, read again, is stored exactly beside them. */
+	fake_cut(exact, 0);
+	fake_grow(exact, 7, 1100);
+	CHECK_INT(snap_save(b.s, exact, &pure, 3, 30, NULL, 0, NULL, NULL), 0);
+	CHECK_INT(comes_back(&b, 30, 1100), 0);
+	CHECK(!box_check(&b));
+	fake_close(tl);
+	fake_close(exact);
+	box_close(&b);
+}
+
 TEST(interrupted_reading_comes_back)
 {
 	struct snaps_box b;
@@ -871,20 +1022,6 @@ TEST(an_engine_that_fails)
 }
 
 /* ---- lists of snapshots ---- */
-
-struct infos {
-	struct snap_info at[8];
-	int n;
-};
-
-static int take_info(const struct snap_info *info, void *ud)
-{
-	struct infos *x = ud;
-
-	if (x->n < 8)
-		x->at[x->n++] = *info;
-	return 0;
-}
 
 TEST(snapshots_are_listed_and_verified)
 {

@@ -567,6 +567,90 @@ TEST(flipped_bits)
 	box_close(&b);
 }
 
+/* Load the snapshot of message 10, packed as near copies. 1 = its text came back nearly; 0 = nothing, or the beginning
+ * of it, came back nearly; -1 = anything else. */
+static int recall_near(struct snaps_box *b, const struct timeline *want)
+{
+	struct timeline *got = fake_open(1, 64, 1600);
+	struct snap_loaded loaded;
+	struct err e = { 0 };
+	int rc;
+
+	got->dim = 32;
+	rc = snap_load(b->s, got, &b->fp, 10, NULL, &loaded, &e);
+	if (rc == 1 && got->tokens.n != want->tokens.n)
+		rc = -1;
+	if (rc >= 0 && (got->tokens.n > want->tokens.n ||
+	                (got->tokens.n && memcmp(got->tokens.id, want->tokens.id, got->tokens.n * 4))))
+		rc = -1;
+	for (size_t i = 0; rc >= 0 && i < got->tokens.n; i++)
+		if (fake_error(got, (int32_t)i) > 0.3)
+			rc = -1;
+	fake_close(got);
+	return rc;
+}
+
+/* As flipped_bits, of snapshots that were packed. */
+TEST(flipped_bits_of_near_copies)
+{
+	struct snaps_box b;
+	struct timeline *tl = fake_open(1, 64, 1600), *other = fake_open(1, 64, 1600);
+	char path[128], *bytes;
+	size_t n;
+	int flips = soak(100), dropped = 0, whole = 0, missed = 0;
+
+	tl->dim = other->dim = 32;
+	fake_grow(tl, 1, 1400);
+	fake_grow(other, 2, 300);
+	box_open(&b);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	CHECK_INT(snap_save(b.s, other, &b.fp, 2, 20, NULL, 0, NULL, NULL), 0);
+	b.s->budget = 1;
+	CHECK(!db_begin(&b.s->db, NULL) && !snaps_read_serial(b.s, NULL) &&
+	      !db_end(&b.s->db, snaps_pack_old(b.s, 0, 0, 0, &dropped, NULL) < 0, NULL));
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk WHERE length(key) = 33"), 5);
+	CHECK_INT(recall_near(&b, tl), 1);
+	snaps_close(b.s);
+	path_of(&b, "", path);
+	bytes = test_read(path, &n);
+	for (int i = 0; i < flips; i++) {
+		size_t at = i % 3 ? (size_t)(test_rand() % n)
+		                  : (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
+		int bit = 1 << (test_rand() & 7), rc;
+		struct err e = { 0 };
+
+		bytes[at] = (char)(bytes[at] ^ bit);
+		file_write(path, bytes, n);
+		bytes[at] = (char)(bytes[at] ^ bit);
+		CHECK_MSG(!box_snaps(&b, &e), "byte %zu, bit %d: %s", at, bit, e.msg);
+		rc = recall_near(&b, tl);
+		CHECK_MSG(rc >= 0, "byte %zu, bit %d", at, bit);
+		whole += rc == 1;
+		missed += !rc;
+		/* What is left can be packed, checked and deleted. */
+		if (i % 4 == 0) {
+			struct str report = { 0 };
+			uint64_t freed;
+
+			b.s->budget = 1;
+			snaps_gc(b.s, &freed, NULL);
+			snaps_check(b.s, &report, NULL);
+			snap_drop(b.s, 1, NULL);
+			str_free(&report);
+			b.s->budget = 1 << 30;
+			CHECK_MSG(works_again(&b), "byte %zu, bit %d, after gc and drop", at, bit);
+		}
+		snaps_close(b.s);
+	}
+	test_note("%d flips of %zu bytes: %d cost the packed snapshot, %d did not matter", flips, n, missed, whole);
+	free(bytes);
+	CHECK(!box_snaps(&b, NULL));
+	fake_close(tl);
+	fake_close(other);
+	box_close(&b);
+}
+
 /* ---- kill -9 ---- */
 
 /* What the child does at step i is a function of the seed, so that the parent can compute it. */
