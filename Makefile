@@ -246,7 +246,7 @@ $(low): $(BUILD)/libtest.a
 $(filter $(BUILD)/tests/engine/%,$(low)) $(addprefix $(BUILD)/tests/measure/,time_verify kv_disk kv_host encode embed read cut): $(BUILD)/libengine.a
 $(low): $(BUILD)/libkernels.a
 $(low): LDLIBS := -lm -lpthread
-$(filter-out $(low),$(unit)) $(BUILD)/tests/measure/sources: $(BUILD)/libtest.a $(archives)
+$(filter-out $(low),$(unit)) $(addprefix $(BUILD)/tests/measure/,sources snapshots): $(BUILD)/libtest.a $(archives)
 $(addprefix $(BUILD)/tests/sessions/,t_snaps_damage t_store_harm t_store_power): $(BUILD)/tests/lib/faultvfs.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o
 	$(say) link $@

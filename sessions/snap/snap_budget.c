@@ -1,9 +1,10 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, packs, deletes and overwrites snapshots.
  *
  * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room is
- * short, chunks that no head needs are deleted first, the oldest before others. Then chunks become near copies,
- * those used longest ago first; the newest snapshot, and all of the session that is being saved, stay exact. Then heads are deleted, those of the lowest value first. The value is the number of tokens that would need a prefill without the head, divided by the
- * time since its last use.
+ * short, chunks that no head needs are deleted first, the oldest before others. Then chunks become near copies, those
+ * used longest ago first; the newest snapshot, and all of the session that is being saved, stay exact. Then heads are
+ * deleted, those of the lowest value first. The value is the number of tokens that would need a prefill without the
+ * head, divided by the time since its last use.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
  * Instead, pages are freed, and then filled with zeros as rows of table `zero`: pages that were free when a

@@ -99,8 +99,8 @@ TEST(values_come_back_nearly)
 			rows_open(&r, dim[i]);
 			rows_fill(&r, size[k], offset);
 			CHECK_INT(rows_pass(&r), 0);
-			CHECK_MSG(rows_error(&r, offset) < 0.11, "%d values of %g: error %.3f", dim[i],
-			          (double)size[k], rows_error(&r, offset));
+			CHECK_MSG(rows_error(&r, offset) < 0.11, "%d values of %g: error %.3f", dim[i], (double)size[k],
+			          rows_error(&r, offset));
 			rows_close(&r);
 		}
 }
