@@ -91,8 +91,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* Do not send the next message yet: the application's other thread reports work on this message only a
-		 * moment later. */
+		/* Do not send the next message yet. The worker thread begins with the message just sent, but reports only
+		 * a moment later that it is busy. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);

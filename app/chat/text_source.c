@@ -1,7 +1,7 @@
 /* app/chat/text_source.c - reads, decodes and checks text, about 2 KiB a call (text_source.h).
  *
  * Plain text may grow while it is read. Its encoding is found from its first bytes; then each block is read, converted
- * to UTF-8 and checked. Each line is returned once it has ended; if a pipe is silent, also an incomplete line. Escape
+ * to UTF-8 and checked. Each line is returned once it has ended; if a pipe is silent, an incomplete line is returned, too. Escape
  * sequences and overstrikes, which only a terminal understands, are left out. Files of other formats and web pages are
  * imported whole by doc_decode() and doc_read(), and their text is returned in parts. */
 #include "app/chat/text_source.h"

@@ -39,7 +39,7 @@ struct query_sums {
 void query_sums_write(const struct timeline *, int32_t n_layer, int32_t n_head, struct str *out);
 /* 1 if a stored object of query_sums_write() is valid. */
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);
-/* Add the sums of a valid object of query_sums_write(). */
+/* Add the sums in `result`, a JSON object that query_sums_write() wrote and query_sums_sound() accepts. */
 void query_sums_add(struct query_sums *, struct jv result, int32_t n_layer, int32_t n_head);
 void query_sums_free(struct query_sums *);
 /* Return the mean cosine of a layer, or NAN if it has no pairs. *low, *high: least and greatest mean of its heads. */

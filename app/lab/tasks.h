@@ -14,7 +14,7 @@ struct sample {
 	/* 1 = without a chat template: the answer continues the prompt's text */
 	int plain;
 	const struct words *classes; /* borrowed: the classes of METRIC_CLASS; NULL: none */
-	/* Depth of the needle in the prompt, from 0 (beginning) to 1 (end); -1 = nothing is hidden at a single place.
+	/* Depth of the needle in the prompt, from 0 (beginning) to 1 (end); -1 = the prompt has no single needle.
 	 * The caller sets it for the task `needle`, the build function for other tasks. */
 	double depth;
 };

@@ -97,7 +97,7 @@ enum request_field {
 	FIELD_MAX_TOKENS = 2, /* "max_tokens", which is then sent as "max_completion_tokens" */
 	/* the answer's token limit; a server may refuse it if prompt and limit together exceed the context */
 	FIELD_LIMIT = 4,
-	FIELD_SYSTEM = 8, /* the system message; its text is then put before the first question */
+	FIELD_SYSTEM = 8, /* the system message; a server without it gets its text before the first question */
 };
 void request_json(const struct remote *, const struct remote_request *, struct str *out);
 void messages_json(const struct remote *, const struct remote_message *, size_t n, struct str *out);

@@ -29,8 +29,8 @@ extern const struct known_model known_models[]; /* models by size, then encoders
 const struct known_model *known_model(const char *name, struct err *e);
 /* Return the row whose file is called FILE.gguf; NULL if there is none. file: FILE. */
 const struct known_model *known_model_of(const char *file);
-/* Append the models of the table, or with encoders = 1 its encoders, one per line. here: 1 = leave out those whose
- * file is on this machine. numbered: 1 = with numbers from 1. */
+/* Append the models of the table, one per line; if encoders = 1, its encoders instead. here: 1 = only those whose file is
+ * not on this machine. numbered: 1 = with numbers from 1. */
 void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */

@@ -184,8 +184,8 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 
 /* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
-/* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory. Call this function after
- * every access to the layer. */
+/* Drop the pages of a layer's keys and values from memory; do nothing if the layer is one that is kept in memory. Call
+ * this function after every access to the layer. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Return an upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);

@@ -125,8 +125,8 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* Return the probability on the n entries of each KV head with the largest values in `from`, summed over the KV heads.
- * The token's own entry is always one of them. */
+/* In each KV head, take the n entries with the largest values in `from`; the token's own entry is always one of them.
+ * Return the probability on these entries, summed over all KV heads. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;

@@ -198,8 +198,8 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 	return c;
 }
 
-/* Compute acc[r][token] += the products of x with chunk i of row r. A chunk of a type with 2 main bits has two blocks
- * of 32 weights; part: the block to multiply, 0 or 1. */
+/* Add the product of each token's activations (`acts`) with chunk i of row r to acc[r][token]. A chunk of a type with 2
+ * main bits (cuda_quant.cuh) has two blocks of 32 weights; part: the block to multiply, 0 or 1. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])

@@ -1,9 +1,9 @@
 /* sessions/store/passage_words.c - tokenizes texts and questions for the index of passages (passages.h).
  *
  * Texts and questions are normalised alike. utf8proc replaces characters by others of the same meaning (NFKC), folds
- * case, and drops accents, vowel points and invisible characters. Then SQLite's tokenizer cuts the text into words and
- * finds their stems; it takes every character beyond ASCII for a letter. ASCII capitals stay until the
- * tokenizer folds them, because a capital in a question shows a name. */
+ * the case of letters beyond ASCII, and drops accents, vowel points and invisible characters. Then SQLite's tokenizer
+ * cuts the text into words, folds the case of ASCII letters, and finds the words' stems; it takes every character beyond
+ * ASCII for a letter. ASCII capitals are kept until then, because a capital in a question suggests a name. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tests/kernels/t_amx.c - the CPU level amx: its products must have the bits of the level avx512. On a processor
+/* tests/kernels/t_amx.c - the CPU level amx: its products must equal those of the level avx512 bit for bit. On a processor
  * without AMX, AMX instructions are emulated (tests/lib/amx_emulator.h). So the machine code of the kernels itself is
  * tested. */
 #include <sys/wait.h>

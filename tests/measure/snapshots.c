@@ -28,8 +28,8 @@ static void stop(const char *what)
 struct predicted {
 	const int32_t *id;
 	int32_t n, n_vocab, count;
-	float *logits;                  /* [n][n_vocab] of the exact snapshot */
-	int packed;                     /* 1: these are compared with `logits`, 0: they are kept there */
+	float *logits; /* [n][n_vocab] of the exact snapshot */
+	int packed;    /* 1: the logits of this run are compared with `logits`; 0: they are stored in `logits` */
 	double nll[2], kl, other_first; /* nll: [exact, packed] */
 };
 

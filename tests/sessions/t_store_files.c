@@ -658,7 +658,7 @@ static void kept_make(const struct place *p, char digit, char path[500])
 	CHECK(f && !fclose(f));
 }
 
-/* When a session is deleted, the recognised pages stay of the documents that another session has. */
+/* When a session is deleted, recognised pages are kept for those of its documents that another session also has. */
 TEST(recognised_pages_go_with_the_last_document)
 {
 	struct doc_origin origin[2] = { { .path = (char[]){ "/a" }, .hash = { 0xab, [15] = 1 } },

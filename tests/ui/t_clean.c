@@ -235,7 +235,7 @@ static void slow_name(struct slow *w, int32_t cp)
 	slow_put(w, s, (size_t)len, (size_t)len, K_TEXT);
 }
 
-/* Returns 1 if this character is dropped, given the text before the joiner. */
+/* Return 1 if cp, the character after a joiner, is dropped. w: the state after the text before the joiner. */
 static int slow_dropped(const struct slow *w, int32_t cp)
 {
 	enum char_class k = cp < 0 ? CH_NONE : char_class(cp);

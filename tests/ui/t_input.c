@@ -769,7 +769,7 @@ TEST(commands_are_offered)
 	CHECK_STR(line_text(), "/");
 	type("\033");
 	CHECK_INT(line_unused, 1);
-	/* Typing on accepts the selected offer. */
+	/* If the user keeps typing, the selected offer is accepted. */
 	type("\025/\t x");
 	CHECK_STR(line_text(), "/help x");
 	type("\025/s\t abc");

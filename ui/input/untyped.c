@@ -1,8 +1,9 @@
-/* ui/input/untyped.c - remembers which file names in the input line were pasted or read, not typed (ui.h).
+/* ui/input/untyped.c - remembers which file names in the input line came from pasted text or from a file, not from
+ * typing (ui.h).
  *
- * "@FILE" in a message reads a file. Pasted text may come from a stranger, and its file must not be read unasked.
- * So the words after an @ in such text are remembered until the program ends: undo, kill ring and history can
- * insert them again. */
+ * "@FILE" in a message reads a file. Pasted text may come from a stranger, and a file that it names must not be read
+ * unasked. So the words after an @ in pasted text are remembered until the program ends, because undo, kill ring and
+ * history can insert them again. */
 #include "ui/ui.h"
 #include "engine/base/utf8.h"
 

@@ -114,7 +114,8 @@ struct transcript {
 	uint32_t source;
 	int behind;
 	uint64_t pos_stamp;
-	size_t pos_n; /* `line` is valid while stamp is pos_stamp and entry top has pos_n bytes laid out */
+	/* `line` is valid while `stamp` is `pos_stamp` and exactly `pos_n` bytes of entry `top` are laid out */
+	size_t pos_n;
 
 	size_t jumped; /* question jumped to; SIZE_MAX = none */
 	struct find find;
