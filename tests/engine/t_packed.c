@@ -99,7 +99,7 @@ TEST(values_come_back_nearly)
 			rows_open(&r, dim[i]);
 			rows_fill(&r, size[k], offset);
 			CHECK_INT(rows_pass(&r), 0);
-			CHECK_MSG(rows_error(&r, offset) < 0.11, "%d values of %g: error %.3f", dim[i], (double)size[k],
+			CHECK_MSG(rows_error(&r, offset) < 0.1, "%d values of %g: error %.3f", dim[i], (double)size[k],
 			          rows_error(&r, offset));
 			rows_close(&r);
 		}
@@ -143,7 +143,7 @@ TEST(first_tokens_stay_exact)
 		CHECK(!memcmp(r.in + h * TOKENS * 64, r.out + h * TOKENS * 64, 16 * 128));
 	memset(r.in, 0, 16 * 128);
 	memset(r.out, 0, 16 * 128);
-	CHECK(rows_error(&r, 0) < 0.11);
+	CHECK(rows_error(&r, 0) < 0.1);
 	rows_close(&r);
 	CHECK_INT(entries_packed_bytes((struct entries_packing){ 64, 256, 8 }, 256 * 128), 0);
 	CHECK_INT(entries_packed_bytes((struct entries_packing){ 64, 256, 256 }, 256 * 128), 0);
@@ -164,7 +164,7 @@ TEST(missing_rows_stay_missing)
 		CHECK(r.out[i] == 0xffff);
 	memset(r.in, 0, 20 * 128);
 	memset(r.out, 0, 20 * 128);
-	CHECK(rows_error(&r, 0) < 0.11);
+	CHECK(rows_error(&r, 0) < 0.1);
 	rows_close(&r);
 }
 
