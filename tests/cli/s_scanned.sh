@@ -53,6 +53,28 @@ start=$(date +%s%N)
 took=$((($(date +%s%N) - start) / 1000000))
 [ $took -lt 2000 ] && ok "a second time it is not recognised again ($took ms)" || bad "not recognised again" "$took ms"
 
+# ---- a page whose font is not in the file: the jailed program finds one of the system ----
+
+python3 - "$dir/font.pdf" <<'EOT'
+import sys
+def stream(s): return b"<</Length %d>>\nstream\n%s\nendstream" % (len(s), s)
+# ToUnicode maps all characters to private ones, so that the page is recognised.
+objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+    b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 200]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>",
+    stream(b"BT /F 24 Tf 40 100 Td (The harbour opens at noon) Tj ET"),
+    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 6 0 R>>",
+    stream(b"begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <20> <7e> <e020> endbfrange endcmap")]
+open(sys.argv[1], "wb").write(b"%PDF-1.4\n" + b"".join(b"%d 0 obj\n%s\nendobj\n" % (i + 1, o) for i, o in enumerate(objects)) + b"trailer <</Root 1 0 R>>\n")
+EOT
+if ! pdftoppm -r 300 "$dir/font.pdf" 2>/dev/null | tesseract - - 2>/dev/null | grep -q harbour; then
+	skip "a page without its font" "there are no fonts"
+elif ! "$weir" doctor 2>/dev/null | grep -q 'a root of its own'; then
+	skip "a page without its font" "the jail has no root of its own"
+else
+	"$weir" inspect document -q "$dir/font.pdf" >"$dir/out" 2>"$dir/err"
+	grep -q 'The harbour opens at noon' "$dir/out" && ok "a page without its font" || bad "a page without its font" "$(cat "$dir/out" "$dir/err")"
+fi
+
 # ---- without tesseract, and hostile files ----
 
 (PATH=$dir/bin "$weir" inspect document "$dir/scan.pdf") >"$dir/out" 2>"$dir/err"
