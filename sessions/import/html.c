@@ -33,6 +33,18 @@ static struct html_frame *raised_frame(struct html *h)
 	return NULL;
 }
 
+/* Part a floating number, such as that of a line or verse, from the word beside it. A floating letter may be the first
+ * of its word. */
+static void part_number(struct html *h, char next)
+{
+	const struct str *t = &h->w->doc->text;
+	char last = t->n ? t->p[t->n - 1] : ' ';
+
+	if (byte_is_word(last) && byte_is_word(next) && byte_is_digit(last) != byte_is_digit(next))
+		writer_gap(h->w, GAP_SPACE);
+	h->apart = 0;
+}
+
 /* Write text that is shown. If it begins a superscript, write "[" before a note's number, and call writer_raise()
  * for other text. */
 static void write_text(struct html *h, const char *s, size_t n)
@@ -41,6 +53,8 @@ static void write_text(struct html *h, const char *s, size_t n)
 	if (h->depth && h->frame[h->depth - 1].link &&
 	    (!strcmp(s, "¶") || (h->w->heading && (!strcmp(s, "#") || !strcmp(s, "§")))))
 		return;
+	if (h->apart)
+		part_number(h, *s);
 	if (h->raise && (unsigned char)*s > ' ') {
 		struct html_frame *f = raised_frame(h);
 

@@ -29,9 +29,9 @@ int html_has_class(const GumboNode *element, const char *class);
 
 /* How an element's text is shown. gone: display: none, which hides all descendants; invisible: visibility; no_size:
  * font-size: 0. Elements inside an invisible or sizeless one may be shown again. block: the element is on lines of its
- * own; no_marker: items of lists have no numbers. */
+ * own; floats: beside the line; no_marker: items of lists have no numbers. */
 struct html_look {
-	unsigned char gone, invisible, no_size, block, no_marker;
+	unsigned char gone, invisible, no_size, block, floats, no_marker;
 };
 struct html_rules;
 struct html_rules *html_rules_new(const struct html_sheets *);

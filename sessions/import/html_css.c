@@ -204,6 +204,10 @@ static void declaration(struct css_values *v, const char *p, const char *end)
 		set_value(v, CSS_DISPLAY, display_value(s), important);
 	else if (css_is_word(p, name_end, "list-style") || css_is_word(p, name_end, "list-style-type"))
 		set_value(v, CSS_MARKER, html_has_word(s, "none", 4) ? CSS_HIDES : CSS_SHOWS, important);
+	else if (css_is_word(p, name_end, "float"))
+		set_value(v, CSS_FLOAT, !strcmp(s, "left") || !strcmp(s, "right") ? CSS_BLOCK : CSS_SHOWS, important);
+	else if (css_is_word(p, name_end, "position") && (!strcmp(s, "absolute") || !strcmp(s, "fixed")))
+		set_value(v, CSS_FLOAT, CSS_BLOCK, important);
 	else if (css_is_word(p, name_end, "visibility"))
 		set_value(v, CSS_VISIBILITY,
 		          !strcmp(s, "hidden") || !strcmp(s, "collapse")   ? CSS_HIDES

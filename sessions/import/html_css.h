@@ -12,11 +12,11 @@
 enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
 
 /* The properties that can hide text; CSS_SIZE is font-size. CSS_MARKER is list-style, which can hide the numbers of a
- * list. */
-enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_PROPERTIES };
+ * list. CSS_FLOAT is float, and position where it takes an element out of its line. */
+enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_FLOAT, CSS_PROPERTIES };
 
-/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK,
- * only of display: text is shown on lines of its own. */
+/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK, of
+ * display and CSS_FLOAT: text is shown on lines of its own. */
 enum css_value { CSS_UNSET, CSS_SHOWS, CSS_BLOCK, CSS_HIDES, CSS_INHERITS };
 
 /* What a block of declarations says about each property. is: enum css_value; important: 1 = declared with

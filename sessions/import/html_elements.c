@@ -51,7 +51,7 @@ static struct html_look look_of(const struct html *h, const GumboNode *node)
 	struct html_look look = h->depth ? h->frame[h->depth - 1].look : (struct html_look){ 0 };
 	GumboTag tag = node->v.element.tag;
 
-	look.block = 0;
+	look.block = look.floats = 0;
 	if (tag == GUMBO_TAG_OL)
 		look.no_marker = 0;
 	/* Ignore rules that hide the whole page: a script will show the page. */
@@ -349,6 +349,7 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 	begin_block(h, f, name, node);
 	if (html_look_hides(&look))
 		return;
+	h->apart |= look.floats;
 	begin_raised(h, f, name);
 	html_formula_begin(h, f, name, node);
 }
@@ -383,6 +384,7 @@ static void end_frame(struct html *h, struct html_frame *f)
 	h->skip -= f->skips;
 	if (f->skips || h->skip)
 		return;
+	h->apart |= f->look.floats;
 	if (f->heading)
 		writer_heading_end(w);
 	if (f->link_note)

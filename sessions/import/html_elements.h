@@ -61,6 +61,7 @@ struct html {
 	/* the text that follows: 1 = a superscript; 2 = a superscript in a link, which is a note's number if it begins
 	 * with a digit; 0 = other text */
 	int raise;
+	int apart; /* 1: a floating element begins or ends before the text that follows */
 	/* [n_main], [n_article] ranges of the text in <main> and in <article>. The entry behind the last one may hold a
 	 * range that has begun and not ended. */
 	struct range main[HTML_RANGES], article[HTML_RANGES];

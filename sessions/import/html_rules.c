@@ -241,6 +241,7 @@ void html_rules_look(struct html_rules *r, const GumboNode *node, struct html_lo
 		w.is[CSS_DISPLAY] = CSS_HIDES;
 	look->gone |= w.is[CSS_DISPLAY] == CSS_HIDES;
 	look->block = w.is[CSS_DISPLAY] == CSS_BLOCK;
+	look->floats = w.is[CSS_FLOAT] == CSS_BLOCK;
 	change(&look->no_marker, w.is[CSS_MARKER]);
 	change(&look->invisible, w.is[CSS_VISIBILITY]);
 	change(&look->no_size, w.is[CSS_SIZE]);

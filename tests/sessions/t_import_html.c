@@ -354,6 +354,10 @@ TEST(style_sheets_make_lines_and_hide_numbers)
 	becomes("<style>@media print {b {display: block}}</style>a<b>b</b>", "ab");
 	becomes("<style>.l {list-style: none outside}</style><ol class=l><li>a<li>b<ol><li>c</ol></ol><ol><li>d<li style='list-style-type:none'>e</ol>",
 	        "- a\n- b\n  1. c\n\n1. d\n- e");
+	/* A floating number is no part of the word beside it; a floating letter may be. */
+	becomes("<style>.n {float: right} b {position: absolute} .l {float: left}</style><p>oars<i class=n>280</i><p>1<i class=n>a</i>2"
+	        "<p><b>3</b>and<b>4</b><p><i class=l>T</i>he<p>x<i style='float:none'>1</i>",
+	        "oars 280\n\n1 a 2\n\n3 and 4\n\nThe\n\nx1");
 	/* The sign of a heading's link to itself is left out. */
 	becomes("<h2>A#<a href='#a'>#</a></h2><h2>B<a href='#b'>§</a></h2><p>see <a href='#c'>#</a>",
 	        "A#\n\nB\n\nsee #");
