@@ -9,7 +9,7 @@
  *     html_rules.c, html_css.c, html_selectors.c: find what style sheets hide;
  *     docx.c, docx_*.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; fb2.c: FictionBook; rtf.c, rtf_text.c: RTF;
  *     form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings;
- *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c: PowerPoint presentations; opc.c: parts of DOCX, XLSX and PPTX;
+ *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c, pptx_layout.c: PowerPoint; opc.c: parts of DOCX, XLSX and PPTX;
  *     feed.c: feeds of news;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;

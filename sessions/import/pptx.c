@@ -3,7 +3,7 @@
  *
  * Each slide is a page: its title as a heading, then its shapes in the order of the file, with lists and tables, then
  * what the speaker notes say, behind "Notes: ". Dates, footers and slide numbers are left out. */
-#include "sessions/import/import_private.h"
+#include "sessions/import/pptx.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,6 @@
 #define SLIDES_MAX 10000
 
 enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* which part of a slide is being written */
-
-/* What stands before a paragraph of a list. */
-enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
 
 struct pptx {
 	struct writer *w;
@@ -28,6 +25,8 @@ struct pptx {
 	/* the shape */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
+	struct pptx_place place;            /* of the layout that the shape takes */
+	struct pptx_layout layout;          /* of the slide */
 	enum bullet inherited[LIST_LEVELS]; /* [level] bullet by the shape's own list styles */
 	int in_styles;                      /* 1: inside the shape's list styles */
 	int style_level;
@@ -51,13 +50,16 @@ static int is_written(const struct pptx *x)
 
 static enum bullet bullet_of(const struct pptx *x)
 {
+	enum bullet bullet;
+
 	if (x->is_title || x->part == PART_NOTES)
 		return BULLET_NONE;
 	if (x->bullet != BULLET_INHERITED)
 		return x->bullet;
 	if (x->inherited[x->level] != BULLET_INHERITED)
 		return x->inherited[x->level];
-	return x->is_list ? BULLET_SIGN : BULLET_NONE;
+	bullet = x->is_list ? pptx_layout_bullet(&x->layout, &x->place, x->level) : BULLET_NONE;
+	return bullet == BULLET_INHERITED ? BULLET_SIGN : bullet;
 }
 
 /* Set the text that the writer puts before a list item: indent and number, or "- ". */
@@ -217,6 +219,7 @@ static void take_placeholder(struct pptx *x, const struct xml_attr *a, size_t n)
 {
 	static const char *const furniture[] = { "dt", "ftr", "hdr", "sldNum", "sldImg" };
 
+	pptx_place_read(&x->place, a, n);
 	x->is_title = xml_attr_is(a, n, "type", "title") || xml_attr_is(a, n, "type", "ctrTitle");
 	x->is_list = !xml_attr(a, n, "type") || xml_attr_is(a, n, "type", "body") || xml_attr_is(a, n, "type", "obj");
 	for (size_t i = 0; i < LEN(furniture); i++)
@@ -325,11 +328,12 @@ static void read_slide(struct pptx *x, const struct zip_entry *z)
 	struct opc parts;
 	char label[24];
 
+	opc_read(&parts, &x->zip, z->name);
+	pptx_layout_read(&x->layout, &parts);
 	writer_page(x->w, label, (size_t)snprintf(label, sizeof label, "%zu", x->slides));
 	read_part(x, z, PART_TITLE, NULL);
 	if (read_part(x, z, PART_BODY, &x->why))
 		doc_note(x->w->doc, "the document %s: the text of this slide ends there", x->why.msg);
-	opc_read(&parts, &x->zip, z->name);
 	if ((notes = opc_by_type(&parts, "notesSlide"))) {
 		x->lead = "Notes: ";
 		read_part(x, notes, PART_NOTES, NULL);

@@ -84,7 +84,8 @@ static const char content[] =
 static const char relation[] =
 	"<R><Relationship Id='1' Type='/x' Target='s.xml'/><Relationship Id='2' Type='/styles' Target='t.xml'/>"
 	"<Relationship Id='3' Type='/sharedStrings' Target='t.xml'/><Relationship Id='4' Type='/notesSlide' Target='t.xml'/>"
-	"<Relationship Id='5' Type='/drawing' Target='t.xml'/></R>";
+	"<Relationship Id='5' Type='/drawing' Target='t.xml'/><Relationship Id='6' Type='/slideLayout' Target='t.xml'/>"
+	"<Relationship Id='7' Type='/slideMaster' Target='t.xml'/></R>";
 static const char workbook[] = "<w><sheet name='A' id='1'/></w>";
 static const char sheet[] = "<w><row><c><v>1</v></c></row></w>";
 static const char presentation[] = "<p><sldId id='1'/></p>";
@@ -118,6 +119,7 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 		               { "ppt/_rels/presentation.xml.rels", TEXT(relation) },
 		               { "ppt/s.xml", p, n },
 		               { "ppt/_rels/s.xml.rels", TEXT(relation) },
+		               { "ppt/_rels/t.xml.rels", TEXT(relation) },
 		               { "ppt/t.xml", p, n } };
 	struct part show[] = { { "ppt/presentation.xml", p, n },
 		               { "ppt/_rels/presentation.xml.rels", p, n },
@@ -142,7 +144,7 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 14: return subtitles_import(p, n, d, e);
 	case 15: zip(&s, xlsx, 5); break;
 	case 16: zip(&s, book, 3); break;
-	case 17: zip(&s, pptx, 5); break;
+	case 17: zip(&s, pptx, 6); break;
 	case 18: zip(&s, show, 3); break;
 	case 19: return fb2_import(p, n, d, e);
 	case 20: return feed_import(p, n, d, e);

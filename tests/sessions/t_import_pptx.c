@@ -104,6 +104,42 @@ TEST(lists)
 	        "                - a\n- b");
 }
 
+#define PLACE(attributes, styles)                                                                                      \
+	SHAPE("<p:nvPr><p:ph " attributes "/></p:nvPr>", "<a:lstStyle>" styles "</a:lstStyle>" P("no"))
+#define LEVEL(n, bullet) "<a:lvl" n "pPr>" bullet "</a:lvl" n "pPr>"
+
+/* Lists of a slide inherit bullets from the place of the layout that they take, else from the master. */
+TEST(bullets_of_the_layout)
+{
+	struct part parts[] = {
+		{ "ppt/presentation.xml", SLIDES("<p:sldId r:id='r'/>") },
+		{ "ppt/_rels/presentation.xml.rels", "<Relationships>" REL("r", "slide", "s.xml") "</Relationships>" },
+		{ "ppt/s.xml",
+		  SLD(SHAPE("<p:ph idx='1'/>", P("a") PP("lvl='1'>", "b") PP("lvl='2'>", "c"))
+		              SHAPE("<p:ph type='body' idx='2'/>", P("d") PP("><a:buNone/>", "e"))
+		                      SHAPE("<p:ph type='body' idx='3'/>", P("f"))
+		                              SHAPE("<p:ph type='obj' idx='9'/>", P("g") PP("lvl='1'>", "h"))) },
+		{ "ppt/_rels/s.xml.rels", "<Relationships>" REL("l", "slideLayout", "l.xml") "</Relationships>" },
+		{ "ppt/l.xml",
+		  SLD(PLACE("idx='1'", LEVEL("1", "<a:buNone/>") LEVEL("2", "<a:buChar char='x'/>"))
+		              PLACE("type='body' idx='2'", LEVEL("1", "<a:buAutoNum type='arabicPeriod'/>"))
+		                      PLACE("idx='3'", LEVEL("1", "<a:buNone/>"))) },
+		{ "ppt/_rels/l.xml.rels", "<Relationships>" REL("m", "slideMaster", "m.xml") "</Relationships>" },
+		{ "ppt/m.xml",
+		  "<p:sldMaster xmlns:p='p' xmlns:a='a'>" PLACE("idx='9'", LEVEL("1", "<a:buChar/>")) "<p:titleStyle>" LEVEL(
+			  "2", "<a:buChar/>") "</p:titleStyle><p:bodyStyle>" LEVEL("1", "<a:buNone/>")
+		          LEVEL("3", "<a:buNone/>") "</p:bodyStyle></p:sldMaster>" },
+	};
+	struct doc d = { 0 };
+	struct err e = { 0 };
+	size_t n;
+	char *p = zip(parts, LEN(parts), &n);
+
+	CHECK_MSG(!pptx_import(p, n, &d, &e), "%s", e.msg);
+	CHECK_STR(str_text(&d.text), "a\n\n  - b\n\nc\n\n1. d\n\ne\n\nf\n\ng\n\n  - h");
+	doc_free(&d);
+}
+
 TEST(tables_and_runs)
 {
 #define TC(at, text) "<a:tc" at "><a:txBody>" P(text) "</a:txBody></a:tc>"
