@@ -80,6 +80,8 @@ AMX    := -mamx-tile -mamx-int8 -DWEIR_AMX
 AMX    := $(shell $(CC) $(AMX) -fsyntax-only -x c /dev/null 2>/dev/null && echo $(AMX))
 $(BUILD)/kernels/cpu/avx512.o: LEVEL := $(AVX512)
 $(BUILD)/kernels/cpu/amx.o: LEVEL := $(AVX512) $(AMX)
+# It takes a part of the attention functions that all levels share.
+$(BUILD)/kernels/cpu/amx_attn.o: LEVEL := $(AVX512) $(AMX) -Wno-unused-function
 endif
 ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/cpu/neon_dot.o: LEVEL := -march=armv8.2-a+dotprod

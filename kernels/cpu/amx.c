@@ -1,5 +1,5 @@
-/* kernels/cpu/amx.c - the CPU level amx: products of packed weights with many columns. All its other leaf functions are
- * those of the level avx512.
+/* kernels/cpu/amx.c - the CPU level amx: products of packed weights with many columns. amx_attn.c has the attention of
+ * prompts. All other leaf functions are those of the level avx512.
  *
  * AMX has eight tile registers of up to 16 rows of 64 bytes. One instruction (tdpbssd) multiplies registers A and B and
  * adds the products to register C. Each row of A has a column (the activations of a token, cols.h). B has 16 rows of
@@ -12,7 +12,7 @@
  * sums are exact. They are scaled and added by the float operations of simd_matmul.h, in the same order. So results
  * have the bits of the level avx512.
  *
- * Only this file is compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is static, so the
+ * Only this file and amx_attn.c are compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is static, so the
  * linker cannot use AMX code for the baseline program. The instructions are written in assembly, because the intrinsics
  * of some compilers do not say that a load of a tile register reads memory. */
 #include "kernels/cpu/amx.h"
@@ -20,6 +20,7 @@
 #if defined(WEIR_AMX) && !defined(WEIR_NO_SIMD)
 #include <pthread.h>
 
+#include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/cols.h"
 #include "kernels/cpu/simd_blocks.h"
 
@@ -49,16 +50,10 @@ struct slab {
 
 /* ---- tile registers ---- */
 
-/* The shapes of the tile registers. tmm0, tmm1: wide C. tmm2, tmm3: wide A. tmm4, tmm5: B. tmm6: narrow A. tmm7: narrow
- * C. Of two registers of a kind, even steps use the first and odd steps the second. */
-struct tile_config {
-	uint8_t palette, start_row, zero[14];
-	uint16_t bytes[16]; /* bytes of a row of each register */
-	uint8_t rows[16];
-} __attribute__((aligned(64)));
-
-/* Set the shapes of this thread's tile registers, for blocks with `halves` scales. */
-static void tiles_begin(int halves)
+/* Set the shapes of this thread's tile registers, for blocks with `halves` scales. tmm0, tmm1: wide C. tmm2, tmm3: wide A.
+ * tmm4, tmm5: B. tmm6: narrow A. tmm7: narrow C. Of two registers of a kind, even steps use the first and odd steps the
+ * second. */
+static void shapes_begin(int halves)
 {
 	const uint8_t k = (uint8_t)(32 / halves);
 	const struct tile_config t = {
@@ -67,13 +62,7 @@ static void tiles_begin(int halves)
 		.rows = { WIDE, WIDE, WIDE, WIDE, k / 4, k / 4, NARROW, NARROW },
 	};
 
-	__asm__ volatile("ldtilecfg %0" : : "m"(t));
-}
-
-/* Clear the tile registers, so that the system need not save them when it switches threads. */
-static void tiles_end(void)
-{
-	__asm__ volatile("tilerelease");
+	tiles_begin(&t);
 }
 
 /* Load register a from x and register b from w, set register c to their product, and store c at `sum`. The macro is one
@@ -321,7 +310,7 @@ static void amx_panels(enum dtype type, const void *packed, int32_t n, const str
 	float *lo = result + PANEL * k->lo_at;
 	struct slab s;
 
-	tiles_begin(f.halves);
+	shapes_begin(f.halves);
 	for (int32_t i = 0; i < n; i++, panel += cpu_pack_bytes(type, PANEL, k->blocks * 32), out += PANEL) {
 		int32_t unit = 0;
 
@@ -343,7 +332,7 @@ static void amx_panels(enum dtype type, const void *packed, int32_t n, const str
 /* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. */
 static uint64_t amx_multiply(int32_t rounds)
 {
-	tiles_begin(1);
+	shapes_begin(1);
 	for (int32_t i = 0; i < rounds; i++) {
 		__asm__ volatile("tilezero %tmm0\n\ttdpbssd %tmm4, %tmm2, %tmm0");
 		__asm__ volatile("tilezero %tmm1\n\ttdpbssd %tmm5, %tmm3, %tmm1");
@@ -359,7 +348,7 @@ static int sums_right(int halves, int wide, int odd, const int8_t *x, const int8
 {
 	int32_t sum[WIDE][PANEL];
 
-	tiles_begin(halves);
+	shapes_begin(halves);
 	sums_start(wide, odd, x, w, sum);
 	tiles_end();
 	for (int c = 0; c < (wide ? WIDE : NARROW); c++)
@@ -404,9 +393,11 @@ static void table_init(void)
 	table.name = "avx512, amx";
 	table.many = &many;
 	table.many_columns = LEAST;
+	table.attn_prompt_scratch = amx_attn.scratch;
+	table.attn_prompt = amx_attn.attn;
 	table.multiply = amx_multiply;
 	reason = amx_permit();
-	if (!reason && !amx_right())
+	if (!reason && !(amx_right() && amx_attn.right()))
 		reason = "its sums were wrong when weir checked them";
 }
 

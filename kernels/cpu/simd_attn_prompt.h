@@ -36,6 +36,15 @@ enum {
 	N_SUMS = REGISTERS > 16 ? 24 : 12, /* vectors of a run's sums that stay in registers */
 };
 
+/* PLANES 1: the file is compiled for AMX (amx_attn.c), which has pairs split into planes of bytes. */
+#ifdef PLANES
+#include "kernels/cpu/amx_planes.h"
+#else
+#define PLANES                            0
+#define planes_of_row(row, n)             ((void)0)
+#define planes_of_columns(rows, n, width) ((void)0)
+#endif
+
 /* One span (up to ATTN_SPAN keys) of a tile, as integers. */
 struct prompt {
 	const struct attn_tile *t;
@@ -233,6 +242,8 @@ static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 	case DT_BF16: prompt_block_of(DT_BF16, u, off, n); break;
 	default: prompt_block_of(DT_Q8_0, u, off, n); break;
 	}
+	planes_of_columns(u->keys, u->dim / 2, KEYS);
+	planes_of_columns(u->values, KEYS / 2, u->dim);
 }
 
 /* Convert query r to pairs of integers. q_unit[r] = factor from integer products to scores. The integers are at most
@@ -263,10 +274,12 @@ static void prompt_query(const struct prompt *u, int32_t r)
 
 		vec_store(out + j / 2, vec_pairs(vec_fma(lo, factor, magic), vec_fma(hi, factor, magic)));
 	}
+	planes_of_row(out, u->dim / 2);
 }
 
 /* ---- products: a run's scores, and its weighted values ---- */
 
+#if !PLANES
 /* Multiply: sum[r][c] = sum over j < n of pair a[r][j] times vector c of row j of b [n][ld]. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
@@ -289,6 +302,7 @@ INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld
 		}
 	}
 }
+#endif
 
 /* Number of vectors of sums that are kept in registers for each of nr queries. */
 #define SUMS_OF(nr) ((nr)*KEYS / LANES <= N_SUMS ? KEYS / LANES : (nr)*4 <= N_SUMS ? 4 : 2)
@@ -340,7 +354,7 @@ INLINE void values_part(int nr, int nc, const struct prompt *u, int32_t j, const
 	const struct attn_state *st = u->t->st + run->r0;
 	vec_int sum[N_RUN][8];
 
-	pairs_times(nr, nc, run->keys / 2, run->w[0], KEYS / 2, u->values + j, (size_t)u->dim, sum);
+	pairs_times(nr, nc, PLANES ? KEYS / 2 : run->keys / 2, run->w[0], KEYS / 2, u->values + j, (size_t)u->dim, sum);
 	UNROLL for (int r = 0; r < nr; r++)
 	{
 		float *acc = st[r].acc + j;
@@ -466,6 +480,9 @@ INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prom
 		}
 		vec_store((float *)run->w[r] + k / 2, vec_pairs(p[0], p[1]));
 	}
+	if (PLANES && keys < KEYS)
+		memset(run->w[r] + keys / 2, 0, (size_t)(KEYS - keys) * 2);
+	planes_of_row((float *)run->w[r], KEYS / 2);
 	run->sum[r] = vec_sum(sum);
 	if (!plain && low >= n) { /* the window begins after these keys */
 		run->sum[r] = 0;

@@ -77,18 +77,15 @@ static void decode_memory(struct instruction *i, const ucontext_t *u, int high_b
 		i->stride = index == 4 ? 0 : general(u, index) << (*p >> 6);
 		p++;
 	}
-	if (i->mod == 0 && base == 5) {
-		must(has_sib, "AMX emulator: relative addresses are not expected\n");
-		i->address = 0;
-	} else {
-		i->address = general(u, base | high_base << 3);
-	}
+	i->address = i->mod == 0 && base == 5 ? 0 : general(u, base | high_base << 3);
 	if (i->mod == 1) {
 		displacement = (int8_t)*p++;
 	} else if (i->mod == 2 || (i->mod == 0 && base == 5)) {
 		memcpy(&displacement, p, 4);
 		p += 4;
 	}
+	if (i->mod == 0 && base == 5 && !has_sib) /* relative to the next instruction */
+		i->address = (uintptr_t)p;
 	i->address += (uintptr_t)(intptr_t)displacement;
 	i->length = (size_t)(p - i->p);
 }

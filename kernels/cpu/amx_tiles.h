@@ -1,0 +1,25 @@
+/* kernels/cpu/amx_tiles.h (private to the AMX code) - sets the shapes of a thread's tile registers. */
+#ifndef WEIR_CPU_AMX_TILES_H
+#define WEIR_CPU_AMX_TILES_H
+
+#include <stdint.h>
+
+/* The operand of ldtilecfg. */
+struct tile_config {
+	uint8_t palette, start_row, zero[14]; /* palette: 1 */
+	uint16_t bytes[16];                   /* bytes of a row of each register */
+	uint8_t rows[16];
+} __attribute__((aligned(64)));
+
+static inline void tiles_begin(const struct tile_config *t)
+{
+	__asm__ volatile("ldtilecfg %0" : : "m"(*t));
+}
+
+/* Clear the tile registers, so that the system need not save them when it switches threads. */
+static inline void tiles_end(void)
+{
+	__asm__ volatile("tilerelease");
+}
+
+#endif
