@@ -234,6 +234,8 @@ double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
 
 /* Check a policy's text. If it is invalid, return -1 with ERR_USAGE and the reason. */
 int kv_policy_check(const char *text, struct err *);
+/* The same for timeline_options.kv_type. */
+int kv_type_check(const char *text, struct err *);
 /* Return the name of policy i and set *help; policy 0 is the default. NULL past the end. */
 const char *kv_policy_name(int i, const char **help);
 /* Append a description of all policies with their settings. */
@@ -264,8 +266,9 @@ enum kv_sharing kv_policy_sharing(const char *text);
 struct timeline_options {
 	/* tokens that the cache can hold; 0 = the trained context, at most 32768, or less if memory is short */
 	int32_t ctx;
-	const char *kv;      /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
-	const char *kv_type; /* "f16" (NULL), "f32", "bf16" or "q8_0" */
+	const char *kv; /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
+	/* element type of keys and values: "f16" (NULL), "f32", "bf16", "q8_0" or "q4_0"; or apart: "k=q8_0,v=q4_0" */
+	const char *kv_type;
 	/* tokens per prefill step; 0 = 512. Results under the policy `full` do not depend on it. */
 	int32_t batch;
 	/* Maximum bytes of memory for the cache (on a GPU: of GPU memory); 0 = no limit. KV entries that exceed the
@@ -431,7 +434,7 @@ struct timeline_stats {
 	/* share of the selected entries that the previous token had selected, too; on a GPU: share that was in GPU
 	 * memory already */
 	double kv_overlap;
-	char kv[128], kv_type[8];
+	char kv[128], kv_type[16];
 	/* counts and times of the last timeline_sync() and the steps since: */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
 	int32_t drafted, accepted; /* tokens guessed by speculative decoding, and guesses that were right */

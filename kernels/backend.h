@@ -261,7 +261,8 @@ struct attn_probe {
 
 struct attn_args {
 	struct tensor *out; /* f32 [>= n][n_head * head_dim] */
-	/* keys and values of one layer, [n_kv_head * cap][head_dim], both of the same type: f16, f32, bf16 or q8_0 */
+	/* keys and values of one layer, [n_kv_head * cap][head_dim], each of type f16, f32, bf16, q8_0 or q4_0.
+	 * Planes of q4_0 store the Hadamard transform of each key or value. */
 	const struct tensor *k, *v;
 	/* The call's own n tokens are in the last n slots of the last part. Causal mask: token i sees all slots
 	 * except those of the tokens after it. */
@@ -443,6 +444,7 @@ enum {
 	LACKS_CLAMPED = 1 << 3, /* ACT_SILU_CLAMPED, and the biases of matmul_glu */
 	LACKS_MXFP4 = 1 << 4,   /* weights of DT_MXFP4 */
 	LACKS_BLOCKS = 1 << 5,  /* read_blocks(), attn_args.blocks */
+	LACKS_KV_APART = 1 << 6 /* a cache of q4_0, or with keys of another type than values */
 };
 
 struct backend;
@@ -630,7 +632,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 21 };
+enum { BACKEND_ABI = 22 };
 
 /* ---- computations in host memory, for every backend ---- */
 

@@ -49,7 +49,7 @@ static void offer_values(struct offers *x, const struct option_def *d)
 {
 	const char *name, *help;
 
-	if (d->type == OPT_CHOICE || (d->type == OPT_TEXT && strchr(d->arg, '|')))
+	if (d->type == OPT_CHOICE || d->type == OPT_KV_TYPE || (d->type == OPT_TEXT && strchr(d->arg, '|')))
 		offer_list(x, d->arg, strlen(d->arg));
 	else if (d->type == OPT_POLICY)
 		for (int i = 0; (name = kv_policy_name(i, &help)); i++)

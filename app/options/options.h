@@ -75,7 +75,18 @@ struct command_def {
 };
 extern const struct command_def command_defs[]; /* ends with name = NULL */
 
-enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_SIZE, OPT_TEXT, OPT_CHOICE, OPT_POLICY, OPT_INT_LIST };
+enum option_type {
+	OPT_FLAG,
+	OPT_INT,
+	OPT_SEED,
+	OPT_FLOAT,
+	OPT_SIZE,
+	OPT_TEXT,
+	OPT_CHOICE,
+	OPT_POLICY,
+	OPT_KV_TYPE,
+	OPT_INT_LIST
+};
 enum option_flags {
 	OPT_CONFIG = 1, /* allowed in the config file */
 	OPT_SET = 2,    /* /set changes it in a chat */

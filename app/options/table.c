@@ -89,7 +89,7 @@ const struct option_def option_defs[] = {
 		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
 		POLICIES | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
-	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
+	{"kv-type", 0, OPT_KV_TYPE, "f16|f32|bf16|q8_0|q4_0|k=q8_0,v=q4_0", NULL, "element type of cached keys and values, or of each",
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; the rest is kept on disk, or with a GPU in the machine's memory (0: no limit)",
 		POLICIES | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},

@@ -188,9 +188,10 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 			return err_set(e, ERR_USAGE, "%s has no words: nothing is asked", where);
 		*(const char **)at = strstr(d->arg, "FILE") ? below_home(o, value) : value;
 		return 0;
-	case OPT_POLICY: {
+	case OPT_POLICY:
+	case OPT_KV_TYPE: {
 		struct err why = { 0 };
-		if (kv_policy_check(value, &why) < 0)
+		if ((d->type == OPT_POLICY ? kv_policy_check : kv_type_check)(value, &why) < 0)
 			return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
 		*(const char **)at = value;
 		return 0;
@@ -257,7 +258,8 @@ void option_show(const struct options *o, const struct option_def *d, struct str
 	case OPT_SIZE: show_size(*(const uint64_t *)at, out); break;
 	case OPT_TEXT:
 	case OPT_CHOICE:
-	case OPT_POLICY: str_adds(out, *(const char *const *)at ? *(const char *const *)at : ""); break;
+	case OPT_POLICY:
+	case OPT_KV_TYPE: str_adds(out, *(const char *const *)at ? *(const char *const *)at : ""); break;
 	case OPT_INT_LIST:
 		for (int i = 0; i < ((const struct int_list *)at)->n; i++)
 			str_addf(out, "%s%d", i ? "," : "", ((const struct int_list *)at)->v[i]);

@@ -442,8 +442,8 @@ uint64_t cache_used_bytes(const struct cache *c)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t kept = r->kept ? r->kept(c) : c->total, held = c->total - (c->total ? c->kv.held : 0);
 
-	return kv_full_token_bytes(c->hp, c->type) * (uint64_t)kept +
-	       kv_window_token_bytes(c->hp, c->type) * (uint64_t)held;
+	return kv_full_token_bytes(c->hp, c->types) * (uint64_t)kept +
+	       kv_window_token_bytes(c->hp, c->types) * (uint64_t)held;
 }
 
 void cache_note(struct cache *c, int32_t n)

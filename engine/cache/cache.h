@@ -80,8 +80,8 @@ struct cache {
 	const struct hparams *hp;    /* layers with a KV cache: model_kv() */
 	const struct hparams *model; /* all layers, if some have a recurrent state; else NULL */
 	struct backend *be;
-	enum dtype type;    /* type of the KV planes */
-	int32_t batch, ctx; /* requested values; batch: maximum number of tokens of a step; ctx: context in tokens */
+	struct kv_types types; /* element types of the KV planes */
+	int32_t batch, ctx;    /* requested values; batch: maximum number of tokens of a step; ctx: context in tokens */
 	/* 1: cache_take_store() will replace the store (memory of keys and values) before it is used, so no disk
 	 * space is reserved */
 	int takes_store;

@@ -54,7 +54,7 @@ static uint64_t all_bytes(const struct cache *c)
 	uint64_t sum, more = rope_bytes(c->hp, c->batch) + windows_bytes(c);
 	struct policy selects = { .def = NULL };
 
-	if (size_add(kv_bytes(c->hp, c->type, &shape), more, &sum))
+	if (size_add(kv_bytes(c->hp, c->types, &shape), more, &sum))
 		return UINT64_MAX;
 	selects_of(c, &selects);
 	if (c->model)
@@ -95,7 +95,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}
-	size.least += kv_host_bytes(c->hp, c->type, cap, kv_host_rows_least(listed, cap), listed);
+	size.least += kv_host_bytes(c->hp, c->types, cap, kv_host_rows_least(listed, cap), listed);
 	size.memory = MAX(size.least, c->memory);
 	return size;
 }
@@ -108,12 +108,12 @@ struct cache_size cache_size(const struct cache *c)
 
 	if (!c->memory || size.memory <= c->memory || size.memory == UINT64_MAX)
 		return size;
-	planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)cap;
+	planes = kv_full_token_bytes(c->hp, c->types) * (uint64_t)cap;
 	rest = size.memory - planes;
 	if (c->be->device)
 		return size_beside(c, planes, rest);
-	size.disk = kv_disk_bytes(c->hp, c->type, cap);
-	size.least = rest + kv_disk_least(c->hp, c->type, cap);
+	size.disk = kv_disk_bytes(c->hp, c->types, cap);
+	size.least = rest + kv_disk_least(c->hp, c->types, cap);
 	size.memory = MAX(size.least, c->memory);
 	return size;
 }
@@ -126,7 +126,8 @@ enum { ROWS_LEAST = 16 };
  * (kv_rows.h). Returns 0 if decoded tokens read all entries, or if too few rows fit. */
 static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 {
-	uint64_t none = kv_rows_bytes(c->hp, c->type, cap, 0), one = kv_rows_bytes(c->hp, c->type, cap, 1) - none, rows;
+	uint64_t none = kv_rows_bytes(c->hp, c->types, cap, 0), one = kv_rows_bytes(c->hp, c->types, cap, 1) - none,
+		 rows;
 	struct policy selects;
 
 	selects_of(c, &selects);
@@ -142,8 +143,8 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);
-	uint64_t one = kv_host_bytes(c->hp, c->type, cap, least + 1, listed) -
-	               kv_host_bytes(c->hp, c->type, cap, least, listed);
+	uint64_t one = kv_host_bytes(c->hp, c->types, cap, least + 1, listed) -
+	               kv_host_bytes(c->hp, c->types, cap, least, listed);
 	uint64_t rows = (uint64_t)least + (one ? bytes / one : 0);
 
 	return rows < (uint64_t)cap ? (int32_t)rows : cap;
@@ -160,23 +161,23 @@ static struct kv_shape shape_of(const struct cache *c)
 	}
 	if (!size.disk)
 		return shape;
-	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->type, shape.cap);
+	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->types, shape.cap);
 	shape.unreserved = c->takes_store;
 	shape.rows = rows_of(c, c->memory - size.least, shape.cap);
 	if (shape.rows)
-		shape.resident -= kv_rows_bytes(c->hp, c->type, shape.cap, shape.rows);
+		shape.resident -= kv_rows_bytes(c->hp, c->types, shape.cap, shape.rows);
 	return shape;
 }
 
 uint64_t cache_resident_bytes(const struct cache *c)
 {
-	uint64_t planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)c->kv.cap;
+	uint64_t planes = kv_full_token_bytes(c->hp, c->types) * (uint64_t)c->kv.cap;
 
 	if (c->kv.host)
 		return all_bytes(c) - planes +
-		       kv_host_bytes(c->hp, c->type, c->kv.cap, c->kv.host->rows, c->kv.host->listed);
+		       kv_host_bytes(c->hp, c->types, c->kv.cap, c->kv.host->rows, c->kv.host->listed);
 	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0) +
-	       (c->kv.rows ? kv_rows_bytes(c->hp, c->type, c->kv.cap, c->kv.rows->rows) : 0);
+	       (c->kv.rows ? kv_rows_bytes(c->hp, c->types, c->kv.cap, c->kv.rows->rows) : 0);
 }
 
 /* ---- life ---- */
@@ -214,7 +215,7 @@ static int open_parts(struct cache *c, struct err *err)
 	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err))
 		return -1;
 	shape = shape_of(c);
-	if (kv_init(&c->kv, c->be, c->hp, c->type, &shape, err) ||
+	if (kv_init(&c->kv, c->be, c->hp, c->types, &shape, err) ||
 	    rope_init(&c->rope, c->hp, c->be, c->chunk, shape.cap, err) || windows_open(c, err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
 	    (c->read_share > 0 && cache_alloc(c, &c->blocks, DT_U8, c->chunk,

@@ -27,7 +27,7 @@ static uint64_t round_up(uint64_t n)
 /* Return the bytes of the keys, or of the values, of n slots of one head. */
 static uint64_t head_rows(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n)
 {
-	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim) * (uint64_t)n;
+	return kv_layer_row_bytes(hp, type, layer) * (uint64_t)n;
 }
 
 /* Return the bytes of a layer's keys, or of its values, in the file. */
@@ -36,14 +36,26 @@ static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t la
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
 }
 
-/* Return an upper limit of the bytes of memory that keys and values of a layer's first n slots take. The system maps
+/* Return the bytes of a layer's keys and values in the file. */
+static uint64_t layer_file(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t cap)
+{
+	return plane_file(hp, types.k, layer, cap) + plane_file(hp, types.v, layer, cap);
+}
+
+/* Return an upper limit of the bytes of memory that keys, or values, of a layer's first n slots take. The system maps
  * whole blocks of FILE_ALIGN bytes. */
-static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
+static uint64_t plane_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
 	uint64_t part = heads * (round_up(head_rows(hp, type, layer, n)) + FILE_ALIGN);
 
-	return 2 * MIN(part, all);
+	return MIN(part, all);
+}
+
+/* plane_near() of keys and values together. */
+static uint64_t layer_near(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t n, int32_t cap)
+{
+	return plane_near(hp, types.k, layer, n, cap) + plane_near(hp, types.v, layer, n, cap);
 }
 
 /* 1 if the layer's keys and values are in the file: it is a full layer with entries of its own. */
@@ -52,21 +64,21 @@ static int in_file(const struct hparams *hp, int32_t layer)
 	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);
 }
 
-uint64_t kv_disk_bytes(const struct hparams *hp, enum dtype type, int32_t cap)
+uint64_t kv_disk_bytes(const struct hparams *hp, struct kv_types types, int32_t cap)
 {
 	uint64_t sum = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++)
-		sum += in_file(hp, i) ? 2 * plane_file(hp, type, i, cap) : 0;
+		sum += in_file(hp, i) ? layer_file(hp, types, i, cap) : 0;
 	return sum;
 }
 
-uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
+uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t cap)
 {
 	uint64_t most = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		uint64_t n = in_file(hp, i) ? layer_near(hp, type, i, cap, cap) : 0;
+		uint64_t n = in_file(hp, i) ? layer_near(hp, types, i, cap, cap) : 0;
 
 		most = MAX(n, most);
 	}
@@ -83,12 +95,12 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	int32_t n = 0;
 
 	for (int32_t i = 0; i < kv->n_full; i++) {
-		uint64_t b = layer_near(kv->hp, kv->type, kv->full[i], slots, kv->cap);
+		uint64_t b = layer_near(kv->hp, kv->types, kv->full[i], slots, kv->cap);
 
 		widest = MAX(b, widest);
 	}
 	for (; n < kv->n_full; n++) {
-		uint64_t b = layer_near(kv->hp, kv->type, kv->full[n], slots, kv->cap);
+		uint64_t b = layer_near(kv->hp, kv->types, kv->full[n], slots, kv->cap);
 
 		if (sum + b + (n < kv->n_full - 1 ? widest : 0) > kv->resident)
 			break;
@@ -123,7 +135,7 @@ static void planes_give_back(const struct kv_store *kv, int32_t layer)
 
 	for (int i = 0; i < 2; i++)
 		kv->be->ops->give_back(kv->be, plane[i], 0,
-		                       (size_t)dtype_bytes(kv->type, (uint64_t)plane[i]->cols) *
+		                       (size_t)dtype_bytes(plane[i]->type, (uint64_t)plane[i]->cols) *
 		                               (size_t)plane[i]->rows);
 }
 
@@ -148,13 +160,14 @@ void kv_file_rows(const struct kv_store *kv, int32_t layer, int32_t slot0, int32
 {
 	for (int32_t plane = 0; plane < 2; plane++)
 		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++)
-			fn(kv->fd, kv_file_row(kv, layer, plane, h, slot0), head_rows(kv->hp, kv->type, layer, n));
+			fn(kv->fd, kv_file_row(kv, layer, plane, h, slot0),
+			   head_rows(kv->hp, plane ? kv->types.v : kv->types.k, layer, n));
 }
 
 uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot)
 {
-	return kv->at[layer] + (uint64_t)plane * plane_file(kv->hp, kv->type, layer, kv->cap) +
-	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
+	return kv->at[layer] + (plane ? plane_file(kv->hp, kv->types.k, layer, kv->cap) : 0) +
+	       head_rows(kv->hp, plane ? kv->types.v : kv->types.k, layer, head * kv->cap + slot);
 }
 
 /* Start writing the changed pages of this byte range to disk, so that they do not fill memory. Return before they are
@@ -186,7 +199,7 @@ int kv_disk_open(struct kv_store *kv, int unreserved, struct err *err)
 	kv->at = xcalloc((size_t)kv->hp->n_layer, sizeof *kv->at);
 	for (int32_t i = 0; i < kv->hp->n_layer; i++) {
 		kv->at[i] = off;
-		off += in_file(kv->hp, i) ? 2 * plane_file(kv->hp, kv->type, i, kv->cap) : 0;
+		off += in_file(kv->hp, i) ? layer_file(kv->hp, kv->types, i, kv->cap) : 0;
 	}
 	kv->fd = scratch_file("the KV cache", unreserved ? 0 : off, err);
 	if (kv->fd < 0)
@@ -215,7 +228,8 @@ static int plane_alloc(struct kv_store *kv, struct tensor *plane, uint64_t off)
 {
 	if (kv->be->ops->alloc_file(kv->be, plane, kv->fd, off))
 		return -1;
-	mapped_add(plane->data, (size_t)dtype_bytes(kv->type, (uint64_t)plane->cols) * (size_t)plane->rows, kv->lost);
+	mapped_add(plane->data, (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols) * (size_t)plane->rows,
+	           kv->lost);
 	return 0;
 }
 
@@ -223,7 +237,7 @@ int kv_disk_alloc(struct kv_store *kv, int32_t layer)
 {
 	return plane_alloc(kv, &kv->k[layer], kv->at[layer]) ||
 	                       plane_alloc(kv, &kv->v[layer],
-	                                   kv->at[layer] + plane_file(kv->hp, kv->type, layer, kv->cap))
+	                                   kv->at[layer] + plane_file(kv->hp, kv->types.k, layer, kv->cap))
 	               ? -1
 	               : 0;
 }

@@ -25,12 +25,12 @@ static int is_full(const struct hparams *hp, int32_t layer)
 	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);
 }
 
-uint64_t kv_host_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows, int32_t listed)
+uint64_t kv_host_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t rows, int32_t listed)
 {
 	uint64_t sum = 4 * (uint64_t)most_kv_heads(hp) * (uint64_t)listed, widest = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		uint64_t heads = (uint64_t)kv_layer_heads(hp, i), head = 2 * kv_layer_row_bytes(hp, type, i),
+		uint64_t heads = (uint64_t)kv_layer_heads(hp, i), head = kv_layer_entry_bytes(hp, types, i),
 			 plane = heads * head * (uint64_t)cap;
 
 		if (!is_full(hp, i))
@@ -59,8 +59,8 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
 		dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 
-	return tensor_alloc(kv, &d->k[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
-	                       tensor_alloc(kv, &d->v[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
+	return tensor_alloc(kv, &d->k[i], kv->types.k, (int64_t)heads * d->rows, dim, err) ||
+	                       tensor_alloc(kv, &d->v[i], kv->types.v, (int64_t)heads * d->rows, dim, err) ||
 	                       tensor_alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
 	                       tensor_alloc(kv, &d->next[i], DT_I32, heads, d->listed + ahead_of(d->listed, kv->cap),
 	                                    err)
@@ -74,11 +74,11 @@ static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 	int32_t widest = kv->full[0];
 
 	for (int32_t i = 0; i < kv->n_full; i++)
-		if (kv_layer_heads(kv->hp, kv->full[i]) * kv_layer_row_bytes(kv->hp, kv->type, kv->full[i]) >
-		    kv_layer_heads(kv->hp, widest) * kv_layer_row_bytes(kv->hp, kv->type, widest))
+		if (kv_layer_heads(kv->hp, kv->full[i]) * kv_layer_entry_bytes(kv->hp, kv->types, kv->full[i]) >
+		    kv_layer_heads(kv->hp, widest) * kv_layer_entry_bytes(kv->hp, kv->types, widest))
 			widest = kv->full[i];
-	return tensor_alloc(kv, &d->whole_k, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ||
-	                       tensor_alloc(kv, &d->whole_v, kv->type, kv->k[widest].rows, kv->k[widest].cols, err)
+	return tensor_alloc(kv, &d->whole_k, kv->types.k, kv->k[widest].rows, kv->k[widest].cols, err) ||
+	                       tensor_alloc(kv, &d->whole_v, kv->types.v, kv->k[widest].rows, kv->k[widest].cols, err)
 	               ? -1
 	               : 0;
 }
@@ -322,8 +322,8 @@ static void add_counts(struct kv_store *kv, const struct tensor *t, struct kv_fe
 		out->wanted += n[FETCH_COUNT_WANTED];
 		out->waited += n[FETCH_COUNT_BROUGHT];
 		out->ahead += n[FETCH_COUNT_AHEAD];
-		out->bytes += ((uint64_t)n[FETCH_COUNT_BROUGHT] + n[FETCH_COUNT_AHEAD]) * 2 *
-		              kv_layer_row_bytes(kv->hp, kv->type, kv->full[i / d->heads]);
+		out->bytes += ((uint64_t)n[FETCH_COUNT_BROUGHT] + n[FETCH_COUNT_AHEAD]) *
+		              kv_layer_entry_bytes(kv->hp, kv->types, kv->full[i / d->heads]);
 	}
 }
 

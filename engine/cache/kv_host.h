@@ -49,7 +49,7 @@ struct kv_host {
 };
 
 /* Return the bytes of device memory that a cache with `rows` rows per KV head takes. */
-uint64_t kv_host_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t rows, int32_t listed);
+uint64_t kv_host_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t rows, int32_t listed);
 /* Return the fewest rows per KV head with which the cache works. */
 int32_t kv_host_rows_least(int32_t listed, int32_t cap);
 int kv_host_open(struct kv_store *, int32_t rows, int32_t listed, struct err *);

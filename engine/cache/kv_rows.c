@@ -7,12 +7,12 @@
 
 enum { RUN = 64 }; /* maximum number of neighbouring slots in one read */
 
-uint64_t kv_rows_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows)
+uint64_t kv_rows_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t rows)
 {
 	uint64_t sum = (4 + 3 * 4 * (uint64_t)most_kv_heads(hp)) * (uint64_t)rows, one;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		one = 4 * (uint64_t)cap + (2 * kv_layer_row_bytes(hp, type, i) + 4 + 1 + 4) * (uint64_t)rows;
+		one = 4 * (uint64_t)cap + (kv_layer_entry_bytes(hp, types, i) + 4 + 1 + 4) * (uint64_t)rows;
 		sum += layer_entries(hp, i) == i && !layer_window(hp, i) ? one * (uint64_t)kv_layer_heads(hp, i) : 0;
 	}
 	return sum;
@@ -41,6 +41,12 @@ static int tensor_alloc(struct kv_store *kv, struct tensor *t, enum dtype type, 
 	return err_set(err, ERR_FIT, "cannot allocate KV entries in memory: %s", kv->be->err);
 }
 
+/* Return the bytes of one key (plane 0) or value (plane 1) in one KV head of a layer. */
+static size_t kind_row(const struct kv_store *kv, int32_t layer, int plane)
+{
+	return (size_t)kv_layer_row_bytes(kv->hp, plane ? kv->types.v : kv->types.k, layer);
+}
+
 static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 {
 	size_t most = 0;
@@ -48,11 +54,11 @@ static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 	for (int32_t i = 0; i < kv->n_full; i++) {
 		int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
 			dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
-		size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 
-		most = MAX(row, most);
-		if (tensor_alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) ||
-		    tensor_alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
+		most = MAX(kind_row(kv, layer, 0), most);
+		most = MAX(kind_row(kv, layer, 1), most);
+		if (tensor_alloc(kv, &r->k[i], kv->types.k, (int64_t)heads * r->rows, dim, err) ||
+		    tensor_alloc(kv, &r->v[i], kv->types.v, (int64_t)heads * r->rows, dim, err))
 			return -1;
 		for (int32_t h = 0; h < heads; h++)
 			if (map_open(&r->map[i * r->heads + h], kv->cap, r->rows, err))
@@ -199,7 +205,7 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
-	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer), bytes = row * (size_t)n;
+	size_t row = kind_row(kv, layer, plane), bytes = row * (size_t)n;
 
 	if (!mapped)
 		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_row(kv, layer, plane, head, slot)) ==
@@ -218,14 +224,14 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	struct kv_rows *r = kv->rows;
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
-	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
-	/* Reading through the mapping takes at most one page fault for each FILE_ALIGN bytes of the head's written
-	 * slots. Reading by pread() takes up to one call for each missed slot. Use the mapping if it takes fewer page
-	 * faults than there are missed slots. */
-	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {
 		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
+		size_t row = kind_row(kv, layer, plane);
+		/* Reading through the mapping takes at most one page fault for each FILE_ALIGN bytes of the head's
+		 * written slots. Reading by pread() takes up to one call for each missed slot. Use the mapping if it
+		 * takes fewer page faults than there are missed slots. */
+		int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 		for (int32_t i = 0, n; i < missed; i += n) {
 			for (n = 1; n < RUN && i + n < missed && slot[i + n] == slot[i] + n; n++)
@@ -239,7 +245,7 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 				                   r->bytes + row * (size_t)k, row);
 		}
 	}
-	r->moved += 2 * row * (uint64_t)missed;
+	r->moved += kv_layer_entry_bytes(kv->hp, kv->types, layer) * (uint64_t)missed;
 	return 0;
 }
 

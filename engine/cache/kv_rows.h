@@ -34,7 +34,7 @@ struct kv_rows {
 };
 
 /* Return the bytes of memory that a cache with `rows` rows per KV head takes. */
-uint64_t kv_rows_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t rows);
+uint64_t kv_rows_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
 /* Cache the entries in the slots that the part (struct attn_part) lists, change the part so that it reads them from the

@@ -9,41 +9,41 @@
 /* ---- sizes ---- */
 
 /* Return the bytes of one token's entries in all heads of a layer. */
-static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
+static uint64_t entry_bytes(const struct hparams *hp, struct kv_types types, int32_t layer)
 {
-	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);
+	return (uint64_t)kv_layer_heads(hp, layer) * kv_layer_entry_bytes(hp, types, layer);
 }
 
 /* Return the bytes of one token's KV entries in the first `layers` layers. Counts only sliding-window layers if
  * windowed = 1, else only full layers. */
-static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int32_t layers, int windowed)
+static uint64_t layers_bytes(const struct hparams *hp, struct kv_types types, int32_t layers, int windowed)
 {
 	uint64_t sum = 0;
 
 	for (int32_t i = 0; i < layers; i++)
 		if ((layer_window(hp, i) > 0) == windowed)
-			sum += entry_bytes(hp, type, i);
+			sum += entry_bytes(hp, types, i);
 	return sum;
 }
 
-uint64_t kv_full_token_bytes(const struct hparams *hp, enum dtype type)
+uint64_t kv_full_token_bytes(const struct hparams *hp, struct kv_types types)
 {
-	return layers_bytes(hp, type, layers_with_entries(hp), 0);
+	return layers_bytes(hp, types, layers_with_entries(hp), 0);
 }
 
-uint64_t kv_window_token_bytes(const struct hparams *hp, enum dtype type)
+uint64_t kv_window_token_bytes(const struct hparams *hp, struct kv_types types)
 {
-	return layers_bytes(hp, type, layers_with_entries(hp), 1);
+	return layers_bytes(hp, types, layers_with_entries(hp), 1);
 }
 
-uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
+uint64_t kv_token_bytes(const struct hparams *hp, struct kv_types types)
 {
-	return kv_full_token_bytes(hp, type) + kv_window_token_bytes(hp, type);
+	return kv_full_token_bytes(hp, types) + kv_window_token_bytes(hp, types);
 }
 
-uint64_t kv_full_read_bytes(const struct hparams *hp, enum dtype type)
+uint64_t kv_full_read_bytes(const struct hparams *hp, struct kv_types types)
 {
-	return layers_bytes(hp, type, hp->n_layer, 0);
+	return layers_bytes(hp, types, hp->n_layer, 0);
 }
 
 static int32_t window_within(const struct hparams *hp, int32_t layer, int32_t ctx)
@@ -83,15 +83,15 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 	return (int32_t)(rows + rows % 2); /* plane_slide() copies rows in pairs */
 }
 
-uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
+uint64_t kv_bytes(const struct hparams *hp, struct kv_types types, const struct kv_shape *s)
 {
 	/* full: bytes of full layers. slots: number of slots of sliding-window layers. An endless sequence also needs
 	 * kv->copy, which has the entries in the window at the end of the pinned prefix. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
-	if (size_mul(kv_full_token_bytes(hp, type), (uint64_t)s->cap, &full) ||
-	    size_mul(kv_window_token_bytes(hp, type), slots, &windowed) || size_add(full, windowed, &sum))
+	if (size_mul(kv_full_token_bytes(hp, types), (uint64_t)s->cap, &full) ||
+	    size_mul(kv_window_token_bytes(hp, types), slots, &windowed) || size_add(full, windowed, &sum))
 		return UINT64_MAX;
 	return sum;
 }
@@ -105,7 +105,7 @@ static int planes_alloc(struct kv_store *kv, int32_t layer, int host)
 	return alloc(kv->be, &kv->k[layer]) || alloc(kv->be, &kv->v[layer]) ? -1 : 0;
 }
 
-int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type,
+int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, struct kv_types types,
             const struct kv_shape *s, struct err *err)
 {
 	*kv = (struct kv_store){ .hp = hp,
@@ -116,7 +116,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 		                 .ctx = s->ctx,
 		                 .step = s->step,
 		                 .endless = s->endless,
-		                 .type = type,
+		                 .types = types,
 		                 .resident = s->resident };
 	if ((int64_t)kv_read_most(kv) * most_kv_heads(hp) > INT32_MAX)
 		return err_set(err, ERR_FIT,
@@ -143,10 +143,11 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 		kv->place[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
 		if (!windowed)
 			kv->full[kv->n_full++] = i;
-		kv->k[i] = kv->v[i] =
-			(struct tensor){ .type = type,
-			                 .rows = kv_layer_heads(hp, i) * (windowed ? kv->window_cap : s->cap),
-			                 .cols = model_layer_spec(hp, i)->attn.head_dim };
+		kv->k[i] = (struct tensor){ .type = types.k,
+			                    .rows = kv_layer_heads(hp, i) * (windowed ? kv->window_cap : s->cap),
+			                    .cols = model_layer_spec(hp, i)->attn.head_dim };
+		kv->v[i] = kv->k[i];
+		kv->v[i].type = types.v;
 		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_rows && !windowed)) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
 			kv_release(kv);
@@ -202,7 +203,7 @@ void kv_swap(struct kv_store *a, struct kv_store *b)
 int kv_copy(struct kv_store *kv, const struct kv_store *from, int32_t n)
 {
 	enum { SLOTS = 256 };
-	uint8_t *p = malloc((size_t)kv_token_bytes(kv->hp, kv->type) * SLOTS);
+	uint8_t *p = malloc((size_t)kv_token_bytes(kv->hp, kv->types) * SLOTS);
 
 	for (int32_t at = 0, m; p && at < n; at += m) {
 		m = n - at < SLOTS ? n - at : SLOTS;
@@ -240,7 +241,7 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 		int32_t window = kv_window(kv, i);
 
 		if (window)
-			sum += entry_bytes(kv->hp, kv->type, i) * (uint64_t)(window <= pos ? window - 1 : pos);
+			sum += entry_bytes(kv->hp, kv->types, i) * (uint64_t)(window <= pos ? window - 1 : pos);
 	}
 	return sum;
 }
@@ -279,7 +280,7 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 	if (!end || kv->copy_end == end || !kv_complete(kv, end))
 		return;
 	kv->copy_end = 0;
-	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->type) * (size_t)(end - from) + 1)))
+	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->types) * (size_t)(end - from) + 1)))
 		return; /* without a copy, a rollback to `end` must prefill again */
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
@@ -358,6 +359,18 @@ static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t s
 	return lacks < 0 ? 0 : MIN(lacks, n);
 }
 
+/* Return the plane of a layer's keys (kind 0) or values (kind 1). */
+static struct tensor *plane_of(const struct kv_store *kv, int32_t layer, int kind)
+{
+	return kind ? &kv->v[layer] : &kv->k[layer];
+}
+
+/* Return the bytes of one row of a plane. */
+static size_t plane_row(const struct tensor *plane)
+{
+	return (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols);
+}
+
 /* Fill `to` with the entries of n slots that a sliding-window layer lacks, as far as they are in kv->copy. kind: 0
  * keys, 1 values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
@@ -365,11 +378,13 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
-	/* at: offset of this layer's entries in the copy, after those of the layers before it */
-	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer),
-	       at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;
+	size_t row = plane_row(plane_of(kv, layer, kind));
+	/* at: offset in the copy, after the layers before this one and, for values, after this layer's keys */
+	size_t at =
+		(layers_bytes(kv->hp, kv->types, layer, 1) + (kind ? (size_t)heads * plane_row(&kv->k[layer]) : 0)) *
+		(size_t)slots;
 
-	at += row * ((size_t)(kind * heads + head) * (size_t)slots + (size_t)(first - from));
+	at += row * ((size_t)head * (size_t)slots + (size_t)(first - from));
 	if (first < end)
 		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
 }
@@ -378,20 +393,22 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
  * bytes. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
-	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
 	int32_t lacks = slots_missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
-	size_t gone = row * (size_t)lacks;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		const struct tensor *plane = plane_of(kv, layer, i);
+		size_t row = plane_row(plane), piece = row * (size_t)n, gone = row * (size_t)lacks;
+
 		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, to += piece) {
 			memset(to, 0xff, gone);
 			if (lacks && kv->copy_end)
 				copy_read(kv, layer, i, h, slot0, lacks, to);
 			if (lacks < n)
-				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer],
+				kv->be->ops->read(kv->be, plane,
 				                  row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
 				                  to + gone, piece - gone);
 		}
+	}
 	kv_used(kv, layer);
 	return to;
 }
@@ -401,15 +418,18 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {
-	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer);
 	int32_t lacks = slots_missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		struct tensor *plane = plane_of(kv, layer, i);
+		size_t row = plane_row(plane);
+
 		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, from += row * (size_t)n)
 			if (lacks < count)
-				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer],
+				kv->be->ops->write(kv->be, plane,
 				                   row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
 				                   from + row * (size_t)lacks, row * (size_t)(count - lacks));
+	}
 	kv_written(kv, layer, slot0, count);
 	kv_used(kv, layer);
 	return from;
@@ -438,8 +458,8 @@ static struct gap entries_missing(const struct kv_store *kv, int32_t n, const ui
 	size_t row;
 
 	while (layer < layers && kv->place[layer] >= 0)
-		entries += entry_bytes(kv->hp, kv->type, layer++) * (size_t)n;
-	row = layer < layers ? kv_layer_row_bytes(kv->hp, kv->type, layer) : 0;
+		entries += entry_bytes(kv->hp, kv->types, layer++) * (size_t)n;
+	row = layer < layers ? plane_row(&kv->k[layer]) : 0;
 	for (int32_t k = 0; layer < layers && k < n; k++) {
 		const uint8_t *p = entries + row * (size_t)k;
 		size_t i = 0;

@@ -13,6 +13,7 @@
 #ifndef WEIR_KV_STORE_H
 #define WEIR_KV_STORE_H
 
+#include "engine/cache/kv_types.h"
 #include "engine/model/hparams.h"
 #include "engine/model/rope.h"
 
@@ -35,7 +36,7 @@ struct kv_store {
 	 * layer that reads another layer's entries: the element of that other layer. */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
-	enum dtype type;
+	struct kv_types types;
 	/* Planes of full layers may be in a file (kv_disk.c). */
 	uint64_t disk; /* bytes of the file; 0: no file */
 	int fd;
@@ -76,20 +77,20 @@ struct kv_shape {
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */
-uint64_t kv_token_bytes(const struct hparams *, enum dtype);
-uint64_t kv_full_token_bytes(const struct hparams *, enum dtype);
-uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
+uint64_t kv_token_bytes(const struct hparams *, struct kv_types);
+uint64_t kv_full_token_bytes(const struct hparams *, struct kv_types);
+uint64_t kv_window_token_bytes(const struct hparams *, struct kv_types);
 /* Return the bytes of one token's entries, summed over all full layers that read them. A layer that reads another
  * layer's entries is counted, too. */
-uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
+uint64_t kv_full_read_bytes(const struct hparams *, struct kv_types);
 /* Return the bytes of all planes and of the copy of pinned windows. */
-uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
+uint64_t kv_bytes(const struct hparams *, struct kv_types, const struct kv_shape *);
 /* Return the bytes of a file with the planes of full layers. */
-uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
+uint64_t kv_disk_bytes(const struct hparams *, struct kv_types, int32_t cap);
 /* Return the minimum memory in bytes if keys and values are in a file: the memory of the largest layer, because one
  * layer at a time is in use. */
-uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
-int kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *,
+uint64_t kv_disk_least(const struct hparams *, struct kv_types, int32_t cap);
+int kv_init(struct kv_store *, struct backend *, const struct hparams *, struct kv_types, const struct kv_shape *,
             struct err *);
 void kv_release(struct kv_store *);
 /* Exchange the keys and values of two stores of the same model and type. The memory limit `resident` and the caches
@@ -170,6 +171,11 @@ static inline int32_t kv_layer_heads(const struct hparams *hp, int32_t layer)
 static inline uint64_t kv_layer_row_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
 {
 	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
+}
+/* Return the bytes of one key and its value in one KV head of a layer. */
+static inline uint64_t kv_layer_entry_bytes(const struct hparams *hp, struct kv_types types, int32_t layer)
+{
+	return kv_layer_row_bytes(hp, types.k, layer) + kv_layer_row_bytes(hp, types.v, layer);
 }
 /* Return the slots per head of a layer. */
 static inline int32_t kv_layer_slots(const struct kv_store *kv, int32_t layer)

@@ -82,7 +82,7 @@ static uint64_t all_read_bytes(const struct cache *c, int32_t pos, int generated
 {
 	if (generated && c->selecting)
 		return c->sel.ops->read_bytes(&c->sel, pos + 1);
-	return kv_full_read_bytes(c->hp, c->type) * (uint64_t)pos;
+	return kv_full_read_bytes(c->hp, c->types) * (uint64_t)pos;
 }
 
 static int32_t all_ready(const struct cache *c, int32_t n)

@@ -480,7 +480,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 		selected = c->sel.ops->read_bytes(&c->sel, r->s.sinks);
 		slots -= r->s.sinks;
 	}
-	return selected + kv_full_read_bytes(c->hp, c->type) * (uint64_t)slots;
+	return selected + kv_full_read_bytes(c->hp, c->types) * (uint64_t)slots;
 }
 
 /* clang-format off */

@@ -81,7 +81,7 @@ int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[
 
 uint64_t select_entry_bytes(const struct selector *s, double entries)
 {
-	return (uint64_t)(entries * (double)kv_full_read_bytes(s->kv->hp, s->kv->type));
+	return (uint64_t)(entries * (double)kv_full_read_bytes(s->kv->hp, s->kv->types));
 }
 
 double select_mean(const struct selector *s, int32_t dense, double some, int32_t n_slots)

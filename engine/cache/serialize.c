@@ -133,7 +133,7 @@ void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tenso
 
 void serialize_kv(struct serializer *a, struct kv_store *kv, int windowed, int32_t slot0, int32_t n)
 {
-	uint8_t *at = field_advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->type) *
+	uint8_t *at = field_advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->types) *
 	                                       (uint64_t)n);
 
 	if (!at)

@@ -121,6 +121,15 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
+/* Append a line about the element types of KV entries. */
+static void types_line(struct kv_types t, struct str *out)
+{
+	if (t.k == t.v)
+		str_addf(out, "rows %s\n", dtype_info(t.k)->name);
+	else
+		str_addf(out, "rows k=%s,v=%s\n", dtype_info(t.k)->name, dtype_info(t.v)->name);
+}
+
 /* Append lines about what KV entries depend on: policy, entry type, size of steps, and earlier policies under which
  * some entries were computed. */
 static void policy_lines(const struct timeline *tl, struct str *out)
@@ -129,7 +138,8 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
-	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
+	str_adds(out, "\n");
+	types_line(c->types, out);
 	/* If all entries are kept and read, results do not depend on the size of prefill steps. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
@@ -159,7 +169,7 @@ static void lines_of_entries(const struct timeline *tl, struct str *out)
 
 void timeline_entries_identity(const struct timeline *tl, struct str *out)
 {
-	str_addf(out, "rows %s\n", dtype_info(tl->cache.type)->name);
+	types_line(tl->cache.types, out);
 	lines_of_entries(tl, out);
 }
 
@@ -185,7 +195,7 @@ void timeline_begun(struct timeline *tl, const char *by, size_t n_by, int32_t n)
 
 uint64_t timeline_token_bytes(const struct timeline *tl, int windows)
 {
-	return (windows ? kv_token_bytes : kv_full_token_bytes)(tl->cache.hp, tl->cache.type);
+	return (windows ? kv_token_bytes : kv_full_token_bytes)(tl->cache.hp, tl->cache.types);
 }
 
 int32_t timeline_entries_dim(const struct timeline *tl)
@@ -199,7 +209,7 @@ int32_t timeline_entries_dim(const struct timeline *tl)
 	for (int32_t i = 1; i < hp->n_layer; i++)
 		if (model_layer_spec(hp, i)->attn.head_dim != dim)
 			return 0;
-	return tl->cache.type == DT_F16 && low &&
+	return tl->cache.types.k == DT_F16 && tl->cache.types.v == DT_F16 && low &&
 	                       entries_packed_bytes((struct entries_packing){ dim, 16, 0 }, (uint64_t)dim * 16 * 2)
 	               ? dim
 	               : 0;

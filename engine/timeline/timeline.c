@@ -98,7 +98,7 @@ void timeline_forget(struct timeline *tl, int32_t n)
 static void marks_add(struct timeline *tl, const struct step *st)
 {
 	const struct cache *c = &tl->cache;
-	int apart = c->marked || (c->be->prompts_apart && c->type != DT_F32);
+	int apart = c->marked || (c->be->prompts_apart && c->types.k != DT_F32 && c->types.v != DT_F32);
 
 	for (int32_t i = 0; i < st->n; i++) {
 		char m = apart && step_generates(st) ? MARK_GENERATED : MARK_READ;

@@ -17,27 +17,27 @@ enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MO
 
 /* ---- memory ---- */
 
-static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype *out, struct err *err)
+/* Check that the heads of all layers are whole blocks of the KV types, and that the backend has these types. */
+static int types_check(const struct cache *c, struct err *err)
 {
-	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
-	static const char *const names[] = { "f16", "f32", "bf16", "q8_0" };
+	const enum dtype types[] = { c->types.k, c->types.v };
 
-	*out = DT_F16;
-	if (!name)
-		return 0;
-	for (size_t i = 0; i < LEN(types); i++)
-		if (!strcmp(name, names[i])) {
-			*out = types[i];
-			for (int32_t l = 0; l < hp->n_layer; l++)
-				if (model_layer_spec(hp, l)->attn.head_dim % dtype_info(*out)->block)
-					return err_set(
-						err, ERR_USAGE,
-						"KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
-						"use f16",
-						name, dtype_info(*out)->block, model_layer_spec(hp, l)->attn.head_dim);
-			return 0;
+	for (int32_t l = 0; l < c->hp->n_layer; l++)
+		for (int i = 0; i < 2; i++) {
+			int32_t dim = model_layer_spec(c->hp, l)->attn.head_dim, block = dtype_info(types[i])->block;
+
+			if (dim % block)
+				return err_set(err, ERR_USAGE,
+				               "KV type '%s' needs heads of a multiple of %d values, this model's have "
+				               "%d; use f16",
+				               kv_type_name(types[i]), block, dim);
 		}
-	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
+	if ((c->types.k != c->types.v || c->types.k == DT_Q4_0) && c->be->ops->lacks & LACKS_KV_APART)
+		return err_set(
+			err, ERR_USAGE,
+			"a GPU keeps keys and values in one type of f16, f32, bf16 and q8_0; use one of these, or "
+			"--device cpu");
+	return 0;
 }
 
 /* If prompt tokens are to read only a part of the cache (read_share), check that policy and backend support it. */
@@ -70,8 +70,8 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 		             .read_share = o->read_share < 1 ? o->read_share : 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = MIN(c->batch, ctx);
-	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, o->kv, err) ||
-	                       share_check(c, &c->policy, err)
+	return kv_types_parse(&c->types, o->kv_type, err) || types_check(c, err) ||
+	                       policy_parse(&c->policy, o->kv, err) || share_check(c, &c->policy, err)
 	               ? -1
 	               : 0;
 }
@@ -273,10 +273,10 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	}
 	tl->stats = (struct timeline_stats){
 		.scratch_bytes = need.scratch_bytes,
-		.kv_bytes_per_token = kv_token_bytes(tl->cache.hp, tl->cache.type),
+		.kv_bytes_per_token = kv_token_bytes(tl->cache.hp, tl->cache.types),
 	};
 	stats_of_cache(tl);
-	snprintf(tl->stats.kv_type, sizeof tl->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
+	kv_types_text(tl->cache.types, tl->stats.kv_type);
 	*out = tl;
 	return 0;
 }
@@ -371,7 +371,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 		             .hp = old.hp,
 		             .model = old.model,
 		             .be = old.be,
-		             .type = old.type,
+		             .types = old.types,
 		             .batch = old.batch,
 		             .ctx = old.ctx,
 		             .memory = old.memory,

@@ -35,7 +35,7 @@ static int32_t pages_of(int32_t slots, int32_t page)
 int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
 {
 	return t && t->data && t->layout == PLAIN && n_kv_head > 0 && cap > 0 && head_dim > 0 && t->cols == head_dim &&
-	       (int64_t)n_kv_head * cap <= t->rows && kv_type_ok(t->type) && (t->type != DT_Q8_0 || head_dim % 32 == 0);
+	       (int64_t)n_kv_head * cap <= t->rows && kv_type_ok(t->type) && head_dim % dtype_info(t->type)->block == 0;
 }
 
 /* ---- attention ---- */
@@ -54,7 +54,7 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 		return 0;
 	if (p->k &&
 	    (!t || p->selection || !kv_plane_ok(p->k, a->n_kv_head, p->cap, a->head_dim) || p->k->type != a->k->type ||
-	     !kv_plane_ok(p->v, a->n_kv_head, p->cap, a->head_dim) || p->v->type != a->k->type))
+	     !kv_plane_ok(p->v, a->n_kv_head, p->cap, a->head_dim) || p->v->type != a->v->type))
 		return 0;
 	if (!t)
 		return p->slot0 >= 0 && p->n_slots <= a->cap - p->slot0;
@@ -112,8 +112,8 @@ int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t
 {
 	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
-	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots) &&
-	    a->softcap >= 0 && a->window >= 0 && (!a->window || !has_lists(a)) && (!a->blocks || blocks_ok(a, n)) &&
+	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && parts_ok(a, n, slots) && a->softcap >= 0 &&
+	    a->window >= 0 && (!a->window || !has_lists(a)) && (!a->blocks || blocks_ok(a, n)) &&
 	    (!a->bidirectional || (!a->window && !a->blocks && !a->probe)) &&
 	    (!a->sinks ||
 	     (a->sinks->data && a->sinks->type == DT_F32 && a->sinks->layout == PLAIN && a->sinks->cols == a->n_head)))
@@ -278,7 +278,7 @@ int fetch_check(struct backend *be, const struct fetch_args *a)
 
 	if (kv_plane_ok(a->k, a->n_kv_head, a->rows, dim) && kv_plane_ok(a->v, a->n_kv_head, a->rows, dim) &&
 	    kv_plane_ok(a->from_k, a->n_kv_head, a->cap, dim) && kv_plane_ok(a->from_v, a->n_kv_head, a->cap, dim) &&
-	    a->v->type == a->k->type && a->from_k->type == a->k->type && a->from_v->type == a->k->type &&
+	    a->from_k->type == a->k->type && a->from_v->type == a->v->type &&
 	    fetch_map_cols(a->cap, a->rows) <= INT32_MAX &&
 	    list_ok(a->map, a->n_kv_head, (int32_t)fetch_map_cols(a->cap, a->rows)) && a->n >= 0 && a->n <= a->rows &&
 	    list_ok(a->slots, a->n_kv_head, a->n) && (a->ahead || list_ok(a->list, a->n_kv_head, a->n)) &&

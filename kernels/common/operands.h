@@ -18,7 +18,15 @@ int backend_fail(struct backend *, const char *fmt, ...) __attribute__((format(p
 /* 1 if a cache plane can have this element type. */
 static inline int kv_type_ok(enum dtype t)
 {
-	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0;
+	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0 || t == DT_Q4_0;
+}
+
+/* 1 if planes of this type store the Hadamard transform of each key or value, in place of the vector itself. Such
+ * vectors have no outliers, so few bits lose less. The transform keeps dot products: attention transforms the query
+ * instead of every key, and the output instead of every value. */
+static inline int kv_transformed(enum dtype t)
+{
+	return t == DT_Q4_0;
 }
 
 static inline int predicate_ok(const struct predicate *p)

@@ -17,6 +17,7 @@ enum {
 struct attn_mem {
 	const float **q;
 	float **score;
+	float *transformed; /* [n_q][head_dim]: the queries, transformed as the rows of keys are; NULL = keys are not */
 	int32_t *limit, *from;
 	uint8_t *blocks;
 	struct attn_state *run, *add;
@@ -31,6 +32,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 	size_t from = limit + align64(n * sizeof *m->limit), blocks = from + align64(n * sizeof *m->from),
 	       st = blocks + align64(n);
 	size_t sums = st + align64(2 * n * sizeof *m->run), leaf = sums + 2 * acc;
+	int transformed = kv_transformed(j->a->k->type);
 
 	if (base) {
 		m->q = (const float **)(base + q);
@@ -44,9 +46,10 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 			m->run[i].acc = (float *)(base + sums) + i * (size_t)dim;
 			m->add[i].acc = (float *)(base + sums + acc) + i * (size_t)dim;
 		}
-		m->leaf = (float *)(base + leaf);
+		m->transformed = transformed ? (float *)(base + leaf) : NULL;
+		m->leaf = (float *)(base + leaf + (transformed ? acc : 0));
 	}
-	return leaf + align64(j->scratch(dim, n_q) * sizeof(float));
+	return leaf + (transformed ? acc : 0) + align64(j->scratch(dim, n_q) * sizeof(float));
 }
 
 size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
@@ -68,6 +71,14 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
+/* Write the Hadamard transform of a query to `to`, and return it. */
+static const float *transformed_row(float *to, const float *from, size_t dim)
+{
+	memcpy(to, from, dim * sizeof *to);
+	sketch_hadamard(to, (int32_t)dim);
+	return to;
+}
+
 /* Set m->q to the queries of one tile (some tokens) and KV head. Set m->from and m->limit, so that query r sees slots
  * m->from[r] .. m->limit[r] - 1 of the part. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
@@ -84,6 +95,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
 
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
+			if (m->transformed)
+				m->q[n_q] = transformed_row(m->transformed + (size_t)n_q * dim, m->q[n_q], dim);
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
 			/* The query's window also contains the `behind` slots of later parts, except those of tokens
@@ -142,16 +155,16 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	const struct attn_args *a = j->a;
 	const struct attn_part *p = a->part + part;
 	const struct tensor *k = p->k ? p->k : a->k, *v = p->k ? p->v : a->v;
-	size_t plane =
-		((size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
+	size_t row0 = (size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0);
 	struct attn_tile t = {
 		.head_dim = a->head_dim,
-		.kv_type = a->k->type,
+		.k_type = a->k->type,
+		.v_type = a->v->type,
 		.scale = a->scale,
 		.softcap = a->softcap,
 		.scratch = m->leaf,
-		.k = (const char *)k->data + plane,
-		.v = (const char *)v->data + plane,
+		.k = (const char *)k->data + row0 * j->k_bytes,
+		.v = (const char *)v->data + row0 * j->v_bytes,
 		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
 		.bias = p->bias ? (const float *)p->bias->data + (size_t)head * (size_t)p->bias->cols : NULL,
 		.k0 = span * span_slots(p),
@@ -198,6 +211,8 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 	inv = 1.0f / l;
 	for (size_t d = 0; d < dim; d++)
 		out[d] = st->acc[d] * inv;
+	if (kv_transformed(j->a->v->type))
+		sketch_hadamard(out, (int32_t)dim);
 	if (j->score) {
 		j->m[at] = st->m;
 		j->l[at] = l;
@@ -325,6 +340,7 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 		own.q += n_q;
 		own.limit += n_q;
 		own.from += n_q;
+		own.transformed = m.transformed ? m.transformed + (size_t)n_q * (size_t)j->a->head_dim : NULL;
 		attn_queries(j + i, part, 0, head, &own);
 		for (int32_t r = 0; r < group; r++)
 			m.run[n_q++] = st[r];
@@ -487,7 +503,7 @@ static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_ar
 	if (!lists_ok(a))
 		return backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d",
 		                    (int)a->cap);
-	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32) {
+	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32 && a->v->type != DT_F32) {
 		j->attn = c->fns->attn_prompt;
 		j->scratch = c->fns->attn_prompt_scratch;
 	}
@@ -496,7 +512,8 @@ static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_ar
 	for (int32_t i = 0; i < a->n_part; i++)
 		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
 	j->group = a->n_head / a->n_kv_head;
-	j->row_bytes = row_bytes(a->k);
+	j->k_bytes = row_bytes(a->k);
+	j->v_bytes = row_bytes(a->v);
 	return be->failed ? -1 : 0;
 }
 

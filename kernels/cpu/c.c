@@ -285,13 +285,13 @@ static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 	return from;
 }
 
-static const float *kv_row(const struct attn_tile *t, const void *plane, int32_t k, float *tmp)
+static const float *kv_row(const struct attn_tile *t, enum dtype type, const void *plane, int32_t k, float *tmp)
 {
-	size_t at = attn_row(t, k) * (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
+	size_t at = attn_row(t, k) * (size_t)dtype_bytes(type, (uint64_t)t->head_dim);
 
-	if (t->kv_type == DT_F32)
+	if (type == DT_F32)
 		return (const float *)(const void *)((const char *)plane + at);
-	dtype_to_f32(t->kv_type, tmp, (const char *)plane + at, t->head_dim);
+	dtype_to_f32(type, tmp, (const char *)plane + at, t->head_dim);
 	return tmp;
 }
 
@@ -304,7 +304,7 @@ static void c_attn(const struct attn_tile *t)
 
 	q0 = 0;
 	for (int32_t k = t->k0; k < t->k1; k++) {
-		const float *row = kv_row(t, t->k, k, tmp);
+		const float *row = kv_row(t, t->k_type, t->k, k, tmp);
 
 		q0 = first_query(t, k, q0);
 		for (int32_t r = q0; r < t->n_q; r++) {
@@ -342,7 +342,7 @@ static void c_attn(const struct attn_tile *t)
 	memset(acc, 0, (size_t)t->n_q * (size_t)dim * sizeof *acc);
 	q0 = 0;
 	for (int32_t k = t->k0; k < t->k1; k++) {
-		const float *row = kv_row(t, t->v, k, tmp);
+		const float *row = kv_row(t, t->v_type, t->v, k, tmp);
 
 		q0 = first_query(t, k, q0);
 		for (int32_t r = q0; r < t->n_q; r++) {

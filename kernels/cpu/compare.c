@@ -29,7 +29,7 @@ static void bounds_task(void *arg, int task, int worker)
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
 	for (int32_t k = k0, end = MIN(k0 + j->page, j->slot1); k < end; k++) {
-		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
+		cpu_kv_floats(j->fns, j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
 		if (k == k0) {
 			memcpy(min, x, dim * sizeof *x);
 			memcpy(max, x, dim * sizeof *x);

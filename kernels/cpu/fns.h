@@ -54,16 +54,16 @@ enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
  * k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0, acc = 0). The state of a query
  * depends only on this query and its limit. */
 struct attn_tile {
-	const float *const *q; /* [n_q] pointers to head_dim values, unscaled */
+	const float *const *q; /* [n_q] pointers to head_dim values, unscaled; transformed if rows of k are */
 	const int32_t *limit;  /* [n_q] */
 	struct attn_state *st; /* [n_q] */
 	int32_t n_q, head_dim, k0, k1;
-	enum dtype kv_type;   /* F16, F32, BF16 or Q8_0 */
-	const void *k, *v;    /* row 0 of the planes; rows are head_dim values */
-	const int32_t *rows;  /* slot of key k is rows[k]; NULL = k */
-	float scale, softcap; /* softcap 0: none */
-	const float *bias;    /* bias[k] is added to the score of key k; NULL = none */
-	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
+	enum dtype k_type, v_type; /* F16, F32, BF16, Q8_0 or Q4_0 */
+	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
+	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
+	float scale, softcap;      /* softcap 0: none */
+	const float *bias;         /* bias[k] is added to the score of key k; NULL = none */
+	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
 	/* [n_q]: bit i is 1 if the query reads the i-th block of ATTN_BLOCK keys from k0 on. NULL = all queries read
 	 * all blocks. Not together with `from`. */
 	const uint8_t *blocks;
@@ -163,7 +163,7 @@ struct cpu_fns {
 	float score_unit;
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). The
+	/* attn() with less precision, for tokens of a prompt; not for f32 keys or values. NULL = use attn(). The
 	 * states may differ from those of attn(). The state of a query depends only on this query and its limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);

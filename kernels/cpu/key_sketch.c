@@ -133,7 +133,7 @@ static void mean_of(const struct sketch_job *j, float *mean, const uint8_t *rows
 {
 	memset(mean, 0, (size_t)j->dim * sizeof *mean);
 	for (int32_t k = 0; k < SKETCH_BLOCK; k++) {
-		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
+		cpu_kv_floats(j->fns, j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
 		for (int32_t i = 0; i < j->dim; i++)
 			mean[i] += x[i];
 	}
@@ -178,8 +178,8 @@ static void sketch_task(void *arg, int task, int worker)
 	for (int32_t k = k0, n; k < k1; k += n) {
 		n = k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1 ? SKETCH_PANEL : 1;
 		for (int32_t i = 0; i < n; i++)
-			j->fns->row_to_f32(j->plane->type, x + (size_t)i * ld, rows + (size_t)(k + i) * j->row_bytes,
-			                   j->dim);
+			cpu_kv_floats(j->fns, j->plane->type, x + (size_t)i * ld, rows + (size_t)(k + i) * j->row_bytes,
+			              j->dim);
 		if (n > 1)
 			j->fns->panel(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, scale, x, ld, mean,
 			              x + SKETCH_PANEL * ld, j->dim, j->bits);

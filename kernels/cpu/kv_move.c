@@ -31,12 +31,9 @@ static void move_shift(const struct move_job *j, void *row, const float *shift, 
 	const struct kv_moves *m = j->m;
 	float *x = (float *)(void *)(j->row + (size_t)worker * j->part_bytes);
 
-	j->c->fns->select->row_to_f32(j->type, x, row, m->head_dim);
+	cpu_kv_floats(j->c->fns->select, j->type, x, row, m->head_dim);
 	j->c->fns->rope(x, shift, 1, m->head_dim, m->dims, m->neox);
-	if (j->type == DT_F16)
-		j->c->fns->to_f16(row, x, m->head_dim);
-	else
-		dtype_from_f32(j->type, row, x, m->head_dim);
+	cpu_kv_row(j->c->fns, j->type, row, x, m->head_dim, x);
 }
 
 static void move_read(void *arg, int task, int worker)

@@ -71,7 +71,10 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 
 INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 {
-	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
+	return type == DT_F32    ? (size_t)dim * 4
+	       : type == DT_Q8_0 ? (size_t)dim / 32 * 34
+	       : type == DT_Q4_0 ? (size_t)dim / 32 * 18
+	                         : (size_t)dim * 2;
 }
 
 /* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. The hardware prefetcher

@@ -137,8 +137,19 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
+/* Load the codes of values j .. j + 3 of a q4_0 vector as floats, -8 .. 7. */
+INLINE vec vec_codes(const uint8_t *row, int32_t j)
+{
+	uint32_t four;
+	int8x8_t q;
+
+	memcpy(&four, row + j / 32 * 18 + 2 + j % 16, 4);
+	q = vsub_s8(vreinterpret_s8_u32(vdup_n_u32(four >> (j % 32 / 16 * 4) & 0x0f0f0f0f)), vdup_n_s8(8));
+	return vec_of_int(vmovl_s16(vget_low_s16(vmovl_s8(q))));
+}
+
 /* Load values j .. j + 3 of a key or value vector as floats. There are n values from j on; lanes after these are
- * zero. q8_0 vectors are whole blocks. */
+ * zero. q8_0 and q4_0 vectors are whole blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -152,6 +163,12 @@ INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 		memcpy(&four, block + 2 + j % 32, 4);
 		return vec_of_int(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)))))) *
 		       f16_value(d);
+	}
+	if (type == DT_Q4_0) {
+		uint16_t d;
+
+		memcpy(&d, row + j / 32 * 18, 2);
+		return vec_codes(row, j) * f16_value(d);
 	}
 	if (type == DT_F32)
 		return vec_load_part((const float *)(const void *)row + j, n);

@@ -92,8 +92,17 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
+/* Load the codes of values j .. j + 7 of a q4_0 vector as floats, -8 .. 7. */
+INLINE vec8 vec8_codes(const uint8_t *row, int32_t j)
+{
+	__m256i q = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(row + j / 32 * 18 + 2 + j % 16)));
+
+	q = _mm256_and_si256(_mm256_srli_epi32(q, j % 32 / 16 * 4), _mm256_set1_epi32(15));
+	return _mm256_cvtepi32_ps(_mm256_sub_epi32(q, _mm256_set1_epi32(8)));
+}
+
 /* Load values j .. j + 7 of a key or value vector as floats. There are n values from j on; lanes after these are
- * zero. q8_0 vectors are whole blocks. */
+ * zero. q8_0 and q4_0 vectors are whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };
@@ -108,6 +117,12 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 		memcpy(&d, block, 2);
 		return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(h)),
 		                     _mm256_cvtph_ps(_mm_set1_epi16((short)d)));
+	}
+	if (type == DT_Q4_0) {
+		uint16_t d;
+
+		memcpy(&d, row + j / 32 * 18, 2);
+		return _mm256_mul_ps(vec8_codes(row, j), _mm256_cvtph_ps(_mm_set1_epi16((short)d)));
 	}
 	if (type == DT_F32)
 		return vec8_load_part((const float *)(const void *)row + j, n);
@@ -217,6 +232,16 @@ INLINE void vec_store_f16_part(uint16_t *p, int32_t n, vec x)
 	_mm256_mask_storeu_epi16(p, mask_first(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+/* Like vec8_codes(), but load LANES values. */
+INLINE vec vec_codes(const uint8_t *row, int32_t j)
+{
+	__m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(row + j / 32 * 18 + 2)));
+
+	/* The permutation reads the low four bits of each lane. */
+	return _mm512_permutexvar_ps(_mm512_srli_epi32(q, (unsigned)(j % 32 / 16 * 4)),
+	                             _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+}
+
 /* Like vec8_row(), but load LANES values. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
@@ -230,6 +255,12 @@ INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 		memcpy(&d, block, 2);
 		return _mm512_cvtepi32_ps(q) * _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128((int)d)));
+	}
+	if (type == DT_Q4_0) {
+		uint16_t d;
+
+		memcpy(&d, row + j / 32 * 18, 2);
+		return vec_codes(row, j) * _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128((int)d)));
 	}
 	if (type == DT_F32)
 		return n >= 16 ? vec_load((const float *)(const void *)row + j)
@@ -364,6 +395,7 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 #define vec_int_sum(x)         sum_int8((__m256i)(x))
 #define vec_load_part          vec8_load_part
 #define vec_row                vec8_row
+#define vec_codes              vec8_codes
 #define LANE_NUMBERS           ((vec_int){ 0, 1, 2, 3, 4, 5, 6, 7 })
 #define mask_first             first8
 #define mask_bits(m)           ((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m)))

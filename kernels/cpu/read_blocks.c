@@ -80,7 +80,7 @@ static void moments_task(void *arg, int task, int worker)
 	const float *far;
 
 	for (size_t i = 0; i < READ_BLOCK; i++)
-		j->c->fns->select->row_to_f32(k->type, x + i * row, rows + i * bytes, (int32_t)dim);
+		cpu_kv_floats(j->c->fns->select, k->type, x + i * row, rows + i * bytes, (int32_t)dim);
 	far = moments_of(x + (size_t)first * row, row, READ_BLOCK - first, (int32_t)dim, mean, variance);
 	for (size_t d = 0; d < dim; d++) {
 		column[d * j->ld] = mean[d];

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/common/quant.h"
 
 enum { SMALL_ROWS = 32 << 10 }; /* up to this many values, one thread is faster than two */
 
@@ -223,44 +222,18 @@ void cpu_rope(struct backend *be, struct tensor *out, const struct tensor *x, co
 	cpu_run_rows(&j, rope_task);
 }
 
-void cpu_kv_row(const struct cpu_fns *f, enum dtype type, void *out, const float *x, int32_t n)
-{
-	if (type == DT_F32) {
-		memcpy(out, x, (size_t)n * sizeof *x);
-	} else if (type == DT_F16) {
-		f->to_f16(out, x, n);
-	} else if (type == DT_BF16) {
-		dtype_from_f32(type, out, x, n);
-	} else {
-		struct block_q8_0 *b = out;
-
-		for (; n > 0; n -= 32, x += 32, b++) {
-			int finite = 1;
-
-			for (int i = 0; i < 32; i++)
-				finite &= fabsf(x[i]) <= 65504.0f;
-			if (finite) {
-				dtype_from_f32(type, b, x, 32);
-			} else {
-				b->d = 0x7e00;
-				memset(b->qs, 0, sizeof b->qs);
-			}
-		}
-	}
-}
-
 static void kv_put_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;
 	size_t dim = (size_t)j->head_dim, row = (size_t)dtype_bytes(j->type, dim);
+	float *work = (float *)j->c->scratch.p + (size_t)worker * dim;
 
-	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
 		for (int32_t h = 0; h < j->heads; h++) {
 			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
 
 			cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at,
-			           j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim, j->head_dim);
+			           j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim, j->head_dim, work);
 		}
 }
 
@@ -278,9 +251,9 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
 		return;
-	if (plane->type == DT_Q8_0 && plane->cols % 32) {
-		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16",
-		             (int)plane->cols);
+	if (plane->cols % dtype_info(plane->type)->block) {
+		backend_fail(be, "a %s cache needs heads of a multiple of %d values, not %d; use --kv-type f16",
+		             dtype_info(plane->type)->name, (int)dtype_info(plane->type)->block, (int)plane->cols);
 		return;
 	}
 	if (!plane->data || !kv_type_ok(plane->type) || n_kv_head <= 0 || plane->rows % n_kv_head ||
@@ -293,5 +266,7 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 		backend_fail(be, "internal: slots %d + %d do not fit a cache of %d", (int)slot0, (int)n, (int)j.cap);
 		return;
 	}
+	if (cpu_buffer_grow(j.c, &j.c->scratch, (size_t)j.c->base.threads * (size_t)plane->cols * sizeof(float)) < 0)
+		return;
 	cpu_run_rows(&j, kv_put_task);
 }

@@ -293,6 +293,8 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 		j->mult[h] = 1;
 		if (!q.hi) {
 			row_query(row, query, a->head_dim, a->scale, pages);
+			if (kv_transformed(j->tile.type) && !pages)
+				sketch_hadamard(row, a->head_dim);
 			continue;
 		}
 		memcpy(row, query, (size_t)a->head_dim * sizeof *row);

@@ -4,8 +4,8 @@
  * Keys are read in blocks of 64. With few queries, a lane holds a dimension: keys are read in place, and sums are added
  * across lanes. With many queries, a lane holds a key: the block's keys are first converted to floats and transposed.
  * Both ways sum a dot product in the same eight chains (partial sums; dimension d belongs to chain d % 8) and add the
- * chains in the same order. So calls with any number of tokens give the same bits. (Prompts may use simd_attn_prompt.h
- * instead.)
+ * chains in the same order. So calls with any number of tokens give the same bits. If keys or values are q4_0, both are
+ * always read in place. (Prompts may use simd_attn_prompt.h instead.)
  *
  * The weighted sum of values is computed row by row, with a dimension in each lane. For many queries the values are
  * converted to floats first.
@@ -14,7 +14,7 @@
 #ifndef WEIR_CPU_SIMD_ATTN_H
 #define WEIR_CPU_SIMD_ATTN_H
 
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/lanes_q4.h"
 #include "kernels/common/quant.h"
 
 #ifdef LANES
@@ -34,8 +34,9 @@ enum {
 /* One span (up to ATTN_SPAN keys) of a tile. */
 struct span {
 	const uint8_t *k, *v;
-	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; offsets past the end serve only for prefetching */
-	const size_t *off;
+	size_t k_bytes, v_bytes; /* bytes of a row */
+	uint8_t *coded;          /* [n_q][coded_bytes]: coded queries (lanes_q4.h), if keys are q4_0 and Q4_DOTS */
+	size_t coded_bytes;
 	/* One block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
 	float *keys, *values;
 	const float *bias; /* bias of the span's keys, or NULL */
@@ -45,23 +46,32 @@ struct span {
 /* One block of a span: its keys kb .. kb + n - 1, for a run of queries (queries that are computed together). */
 struct block {
 	const struct span *sp;
-	const size_t *off;   /* offsets of the block's rows */
-	float *const *score; /* kept scores of the run's queries, or NULL */
+	/* [2 * KEYS + 8]: byte offsets of the rows of the block's keys and values; those past the end of the span serve
+	 * only for prefetching */
+	const size_t *k_off, *v_off;
+	const uint8_t *coded; /* coded queries of the run */
+	float *const *score;  /* kept scores of the run's queries, or NULL */
 	int32_t kb, n;
 	int32_t low; /* number of keys at the block's start that the run's queries do not see */
 };
 
 static size_t attn_scratch(int32_t head_dim, int32_t n_q)
 {
-	(void)n_q;
-	return 2 * KEYS * lanes_round(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
+	return 2 * KEYS * lanes_round(head_dim) + 2 * OFFSETS * sizeof(size_t) / sizeof(float) +
+	       (size_t)n_q * q4_query_bytes(head_dim) / sizeof(float);
+}
+
+/* 1 if rows of the type have so few bytes that cache misses are rare. */
+INLINE int few_bytes(enum dtype type)
+{
+	return type == DT_Q8_0 || type == DT_Q4_0;
 }
 
 /* Prefetch a row to the second-level cache: the first level allows few misses at a time, so prefetches to it would
- * delay other loads. q8_0 rows have so few bytes that misses are rare: prefetch them to the first level. */
+ * delay other loads. Rows of few bytes seldom miss: prefetch them to the first level. */
 INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 {
-	if (type == DT_Q8_0)
+	if (few_bytes(type))
 		ROLLED for (size_t i = 0; i < bytes; i += LINE) line_fetch(row + i);
 	else if (__builtin_constant_p(bytes))
 		UNROLL for (size_t i = 0; i < bytes; i += LINE) line_fetch_far(row + i);
@@ -92,11 +102,9 @@ INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t di
 		int32_t j = 0;
 
 		for (int32_t i = 0; i < LANES; i++) {
-			size_t off = b->off[k + i < b->n ? k + i : b->n - 1];
-
-			rows[i] = b->sp->k + off;
+			rows[i] = b->sp->k + b->k_off[k + i < b->n ? k + i : b->n - 1];
 			if (k + i < b->n)
-				row_fetch(DT_F32, b->sp->v + off, kv_row_bytes(type, dim));
+				row_fetch(DT_F32, b->sp->v + b->v_off[k + i], b->sp->v_bytes);
 		}
 		for (; j + LANES <= dim; j += LANES)
 			tile_transpose(type, out, rows, j, LANES);
@@ -120,10 +128,10 @@ INLINE void values_convert_as(enum dtype type, const struct block *b, int32_t di
 	float *out = b->sp->values;
 
 	for (int32_t k = 0; k < b->n; k++, out += lanes_round(dim)) {
-		const uint8_t *row = b->sp->v + b->off[k];
+		const uint8_t *row = b->sp->v + b->v_off[k];
 		int32_t j = 0;
 
-		row_fetch(DT_F32, b->sp->k + b->off[KEYS + k], kv_row_bytes(type, dim));
+		row_fetch(DT_F32, b->sp->k + b->k_off[KEYS + k], b->sp->k_bytes);
 		for (; j + LANES <= dim; j += LANES)
 			vec_store(out + j, vec_row(type, row, j, LANES));
 		if (j < dim)
@@ -207,20 +215,23 @@ INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *con
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
-/* Compute the scores of a few queries; keys are read in place. Also prefetch the keys of the next block or, for q8_0,
- * the values of this block. */
+/* Compute the scores of a few queries; keys are read in place. Also prefetch the keys of the next block or, if keys have
+ * few bytes, the values of this block. */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
 	size_t clamped[KEYS];
-	const size_t *off = b->off;
+	const size_t *off = b->k_off;
 	struct queries64 q64;
+	float unit[FEW];
 	int32_t k = 0;
 
+	UNROLL for (int r = 0; Q4_DOTS && type == DT_Q4_0 && r < nr; r++) unit[r] =
+		q4_unit(b->coded + (size_t)r * b->sp->coded_bytes, dim);
 	/* Missing keys of the block are copies of its last key; their scores are masked later. */
 	if (b->n % 8) {
 		for (int32_t i = 0; i < KEYS; i++)
-			clamped[i] = b->off[i < b->n ? i : b->n - 1];
+			clamped[i] = b->k_off[i < b->n ? i : b->n - 1];
 		off = clamped;
 	}
 	if (dim == 64)
@@ -237,17 +248,27 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 		UNROLL for (int i = 0; i < 8; i++)
 		{
 			rows[i] = b->sp->k + off[k + i];
-			row_fetch(type, type == DT_Q8_0 ? b->sp->v + off[k + i] : b->sp->k + b->off[KEYS + k + i],
-			          kv_row_bytes(type, dim));
+			if (few_bytes(type))
+				row_fetch(type, b->sp->v + b->v_off[k + i], b->sp->v_bytes);
+			else
+				row_fetch(type, b->sp->k + b->k_off[KEYS + k + i], kv_row_bytes(type, dim));
 		}
-		if (dim == 64) {
+		if (Q4_DOTS && type == DT_Q4_0) {
+			q4_four(nr, dim, rows, b->coded, b->sp->coded_bytes, lo);
+			q4_four(nr, dim, rows + 4, b->coded, b->sp->coded_bytes, hi);
+		} else if (dim == 64) {
 			four_scores64(nr, type, rows, &q64, lo);
 			four_scores64(nr, type, rows + 4, &q64, hi);
 		} else {
 			four_scores(nr, type, dim, rows, q, lo);
 			four_scores(nr, type, dim, rows + 4, q, hi);
 		}
-		UNROLL for (int r = 0; r < nr; r++) vec8_store(p[r] + k, vec8_add8(lo[r], hi[r]));
+		UNROLL for (int r = 0; r < nr; r++)
+		{
+			vec8 s = vec8_add8(lo[r], hi[r]);
+
+			vec8_store(p[r] + k, Q4_DOTS && type == DT_Q4_0 ? vec8_mul(s, vec8_splat(unit[r])) : s);
+		}
 	}
 	while ((k += 8) < b->n)
 		;
@@ -374,9 +395,10 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 }
 
 /* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. off: offsets of the rows of
- * v. ahead: a plane of keys or of values whose rows 64 keys further on are prefetched; NULL = no prefetch. */
+ * v. b: the block; rows 64 keys after its rows may be prefetched. */
 struct value_run {
-	const uint8_t *v, *ahead;
+	const struct block *b;
+	const uint8_t *v;
 	const size_t *off;
 	struct attn_state *st;
 	float (*p)[KEYS];
@@ -384,12 +406,17 @@ struct value_run {
 	int32_t n;
 };
 
-/* Prefetch n dimensions from j on of the row that is 64 keys after key k. */
+/* Prefetch n dimensions from j on of the value that is 64 keys after key k; if values have few bytes, prefetch the whole
+ * key there instead. */
 INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
 {
-	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2;
+	const struct block *b = u->b;
+	size_t part = type == DT_F32 ? 4 : 2;
 
-	row_fetch(type, u->ahead + u->off[KEYS + k] + part * (size_t)j, part * (size_t)n);
+	if (!few_bytes(type))
+		row_fetch(type, u->v + u->off[KEYS + k] + part * (size_t)j, part * (size_t)n);
+	else if (j == 0)
+		row_fetch(type, b->sp->k + b->k_off[KEYS + k], b->sp->k_bytes);
 }
 
 /* Add the keys' values to the sums, for nv vectors of dimensions from j on. Only n of these dimensions exist. */
@@ -442,6 +469,45 @@ INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int
 		vec8_store(u->st[r].acc + j + 8 * i, acc[r][i]);
 }
 
+/* Add the keys' values to the sums as run_values() does, for values of q4_0 and nb blocks of 32 dimensions from j on. The
+ * scale of a block is multiplied with the weight, not with each of its values. */
+INLINE void run_codes(int nr, int nb, const struct value_run *u, int32_t j)
+{
+	enum { PER = 32 / LANES };
+	float w[2][FEW][KEYS] __attribute__((aligned(64)));
+	vec acc[FEW][2 * PER];
+
+	UNROLL for (int i = 0; i < nb; i++)
+	{
+		uint16_t scale[KEYS] = { 0 };
+
+		for (int32_t k = 0; k < u->n; k++)
+			memcpy(scale + k, u->v + u->off[k] + kv_row_bytes(DT_Q4_0, j + 32 * i), 2);
+		UNROLL for (int32_t k = 0; k < KEYS; k += LANES)
+		{
+			vec d = vec_row(DT_F16, (const uint8_t *)scale, k, LANES);
+
+			UNROLL for (int r = 0; r < nr; r++) vec_store(w[i][r] + k, d * vec_load(u->p[r] + k));
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nb * PER; i++) acc[r][i] =
+		vec_load(u->st[r].acc + j + LANES * i) * u->fix[r];
+	ROLLED for (int32_t k = 0; k < u->n; k++)
+	{
+		value_fetch(DT_Q4_0, u, (size_t)k, j, 32 * nb);
+		UNROLL for (int i = 0; i < nb * PER; i++)
+		{
+			vec x = vec_codes(u->v + u->off[k] + kv_row_bytes(DT_Q4_0, j), LANES * i);
+
+			IN_REGISTER(x);
+			UNROLL for (int r = 0; r < nr; r++) acc[r][i] =
+				vec_fma(vec_splat(w[i / PER][r][k]), x, acc[r][i]);
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nb * PER; i++)
+		vec_store(u->st[r].acc + j + LANES * i, acc[r][i]);
+}
+
 INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const struct block *b, struct value_run *u)
 {
 	int32_t j = 0;
@@ -449,6 +515,13 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 	UNROLL for (int r = 0; r < nr; r++) u->fix[r] =
 		softmax_step(b, u->st + r, u->p[r], b->score ? b->score[r] : NULL);
 	u->n = b->n;
+	if (ahead && type == DT_Q4_0) {
+		for (; LANES > 8 && j + 64 <= dim; j += 64)
+			run_codes(nr, 2, u, j);
+		for (; j < dim; j += 32)
+			run_codes(nr, 1, u, j);
+		return;
+	}
 	if (LANES > 8 && nr <= 3 && ahead && type != DT_F32)
 		for (; j + 64 <= dim; j += 64)
 			run_values64(nr, type, u, j);
@@ -460,19 +533,22 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 		run_values(nr, 1, ahead, type, u, j, dim - j);
 }
 
-/* ---- instances: 1 to FEW queries with rows in place, one for each type; RUN queries with converted blocks ---- */
+/* ---- instances: 1 to FEW queries with rows in place, for each type; RUN queries with converted blocks ---- */
 
-INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
-                    struct attn_state *st)
+INLINE void run_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
+                       float p[RUN][KEYS])
 {
-	float p[RUN][KEYS] __attribute__((aligned(64)));
-	struct value_run u = {
-		.v = b->sp->v, .ahead = type == DT_Q8_0 ? b->sp->k : b->sp->v, .off = b->off, .st = st, .p = p
-	};
 	const float *q[FEW];
 
 	UNROLL for (int r = 0; r < nr; r++) q[r] = qs[r];
 	few_scores(nr, type, dim, b, q, p);
+}
+
+INLINE void run_sums(int nr, enum dtype type, int32_t dim, const struct block *b, struct attn_state *st,
+                     float p[RUN][KEYS])
+{
+	struct value_run u = { .b = b, .v = b->sp->v, .off = b->v_off, .st = st, .p = p };
+
 	run_finish(nr, 1, type, dim, b, &u);
 }
 
@@ -480,40 +556,57 @@ INLINE void run_many(int32_t dim, const struct block *b, const float *const *q, 
                      struct attn_state *st)
 {
 	float p[RUN][KEYS] __attribute__((aligned(64)));
-	struct value_run u = { .v = (const uint8_t *)b->sp->values, .off = off, .st = st, .p = p };
+	struct value_run u = { .b = b, .v = (const uint8_t *)b->sp->values, .off = off, .st = st, .p = p };
 
 	many_scores(RUN, dim, b, q, p);
 	run_finish(RUN, 0, DT_F32, dim, b, &u);
 }
 
-typedef void few_fn(int32_t dim, const struct block *, const float *const *, struct attn_state *);
+typedef void scores_fn(int32_t dim, const struct block *, const float *const *, float (*)[KEYS]);
+typedef void sums_fn(int32_t dim, const struct block *, struct attn_state *, float (*)[KEYS]);
 
 #define FEW_FN(nr, type)                                                                                               \
-	static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q,                       \
-	                              struct attn_state *st)                                                           \
+	static void scores_##nr##_##type(int32_t dim, const struct block *b, const float *const *q, float(*p)[KEYS])   \
 	{                                                                                                              \
 		if (nr <= FEW && dim == 64)                                                                            \
-			run_few(nr, DT_##type, 64, b, q, st);                                                          \
+			run_scores(nr, DT_##type, 64, b, q, p);                                                        \
 		else if (nr <= FEW)                                                                                    \
-			run_few(nr, DT_##type, dim, b, q, st);                                                         \
+			run_scores(nr, DT_##type, dim, b, q, p);                                                       \
+	}                                                                                                              \
+	static void sums_##nr##_##type(int32_t dim, const struct block *b, struct attn_state *st, float(*p)[KEYS])     \
+	{                                                                                                              \
+		if (nr <= FEW && dim == 64)                                                                            \
+			run_sums(nr, DT_##type, 64, b, st, p);                                                         \
+		else if (nr <= FEW)                                                                                    \
+			run_sums(nr, DT_##type, dim, b, st, p);                                                        \
 	}
 #define FEW_OF(type) FEW_FN(1, type) FEW_FN(2, type) FEW_FN(3, type) FEW_FN(4, type)
 FEW_OF(F32)
 FEW_OF(F16)
 FEW_OF(BF16)
 FEW_OF(Q8_0)
+FEW_OF(Q4_0)
 
-static void few(enum dtype type, int nr, int32_t dim, const struct block *b, const float *const *q,
-                struct attn_state *st)
+/* Return the row of a type in the tables of few(). */
+static int type_row(enum dtype type)
 {
-	static few_fn *const fn[4][4] = {
-		{ few_1_F32, few_2_F32, few_3_F32, few_4_F32 },
-		{ few_1_F16, few_2_F16, few_3_F16, few_4_F16 },
-		{ few_1_BF16, few_2_BF16, few_3_BF16, few_4_BF16 },
-		{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0, few_4_Q8_0 },
-	};
+	return type == DT_F32 ? 0 : type == DT_F16 ? 1 : type == DT_BF16 ? 2 : type == DT_Q8_0 ? 3 : 4;
+}
 
-	fn[type == DT_F32 ? 0 : type == DT_F16 ? 1 : type == DT_BF16 ? 2 : 3][nr - 1](dim, b, q, st);
+static void few(const struct attn_tile *t, int nr, const struct block *b, const float *const *q, struct attn_state *st)
+{
+#define FEW4(name, type)                                                                                               \
+	{                                                                                                              \
+		name##_1_##type, name##_2_##type, name##_3_##type, name##_4_##type                                     \
+	}
+	static scores_fn *const scores[][4] = { FEW4(scores, F32), FEW4(scores, F16), FEW4(scores, BF16),
+		                                FEW4(scores, Q8_0), FEW4(scores, Q4_0) };
+	static sums_fn *const sums[][4] = { FEW4(sums, F32), FEW4(sums, F16), FEW4(sums, BF16), FEW4(sums, Q8_0),
+		                            FEW4(sums, Q4_0) };
+	float p[RUN][KEYS] __attribute__((aligned(64)));
+
+	scores[type_row(t->k_type)][nr - 1](t->head_dim, b, q, p);
+	sums[type_row(t->v_type)][nr - 1](t->head_dim, b, st, p);
 }
 
 static void many(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
@@ -539,11 +632,11 @@ static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
 	size_t off[KEYS], stride = lanes_round(t->head_dim) * sizeof(float);
-	int32_t n = b->n, transposed = t->n_q - first > FEWEST;
+	int32_t n = b->n, transposed = t->n_q - first > FEWEST && t->k_type != DT_Q4_0 && t->v_type != DT_Q4_0;
 
 	if (transposed) {
-		keys_transpose(t->kv_type, b, t->head_dim);
-		values_convert(t->kv_type, b, t->head_dim);
+		keys_transpose(t->k_type, b, t->head_dim);
+		values_convert(t->v_type, b, t->head_dim);
 		for (size_t i = 0; i < KEYS; i++)
 			off[i] = i * stride;
 	}
@@ -566,34 +659,58 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 			many(t->head_dim, b, t->q + r, off, t->st + r);
 		} else {
 			nr = MIN(FEW, nr);
-			few(t->kv_type, nr, t->head_dim, b, t->q + r, t->st + r);
+			b->coded = b->sp->coded + (size_t)r * b->sp->coded_bytes;
+			few(t, nr, b, t->q + r, t->st + r);
 		}
 		r += nr;
 	}
 }
 
+/* Write the byte offsets of the rows of keys k0 .. k1 - 1 and, for prefetching, of KEYS + 8 rows after them. If the slots
+ * are a list, the rows after them are unknown: their offsets repeat the last one. */
+static void row_offsets(const struct attn_tile *t, size_t bytes, size_t *off)
+{
+	int32_t n = t->k1 - t->k0;
+
+	for (int32_t i = 0; i < n; i++)
+		off[i] = attn_row(t, t->k0 + i) * bytes;
+	for (int32_t i = n; i < n + KEYS + 8; i++)
+		off[i] = t->rows ? off[n - 1] : off[n - 1] + (size_t)(i - n + 1) * bytes;
+}
+
+/* If keys are q4_0, code the queries. */
+static void queries_code(const struct attn_tile *t, struct span *sp)
+{
+	sp->coded_bytes = q4_query_bytes(t->head_dim);
+	for (int32_t r = 0; Q4_DOTS && t->k_type == DT_Q4_0 && r < t->n_q; r++)
+		q4_query(sp->coded + (size_t)r * sp->coded_bytes, t->q[r], t->head_dim);
+}
+
 static void attn(const struct attn_tile *t)
 {
-	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
+	size_t *k_off = (size_t *)(void *)t->scratch, *v_off = k_off + OFFSETS;
 	struct span sp = { .k = t->k,
 		           .v = t->v,
-		           .off = off,
+		           .k_bytes = kv_row_bytes(t->k_type, t->head_dim),
+		           .v_bytes = kv_row_bytes(t->v_type, t->head_dim),
 		           .scale = t->scale * SCORE_UNIT,
 		           .cap = t->softcap * SCORE_UNIT,
 		           .bias = t->bias ? t->bias + t->k0 : NULL };
-	int32_t n_keys = t->k1 - t->k0, first = 0;
+	int32_t first = 0;
 
-	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
+	sp.keys = t->scratch + 2 * OFFSETS * sizeof(size_t) / sizeof(float);
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
-	for (int32_t i = 0; i < n_keys; i++)
-		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* The offsets after those of the keys serve only for prefetching. If the slots are a list, the rows after this
-	 * span are unknown: repeat the last offset. The first block of a list is prefetched here. */
-	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
-		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
-	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {
-		row_fetch(DT_F32, sp.k + off[i], bytes);
-		row_fetch(DT_F32, sp.v + off[i], bytes);
+	sp.coded = (uint8_t *)(sp.values + KEYS * lanes_round(t->head_dim));
+	queries_code(t, &sp);
+	row_offsets(t, sp.k_bytes, k_off);
+	if (sp.k_bytes == sp.v_bytes)
+		v_off = k_off;
+	else
+		row_offsets(t, sp.v_bytes, v_off);
+	/* Prefetch the first block of a list. */
+	for (int32_t i = 0; t->rows && i < KEYS && i < t->k1 - t->k0; i++) {
+		row_fetch(DT_F32, sp.k + k_off[i], sp.k_bytes);
+		row_fetch(DT_F32, sp.v + v_off[i], sp.v_bytes);
 	}
 	for (int32_t r = 0; r < t->n_q; r++) {
 		t->st[r].m = -INFINITY;
@@ -601,7 +718,9 @@ static void attn(const struct attn_tile *t)
 		memset(t->st[r].acc, 0, (size_t)t->head_dim * sizeof(float));
 	}
 	for (int32_t k = t->k0; k < t->k1; k += KEYS) {
-		struct block b = { .sp = &sp, .off = off + (k - t->k0), .kb = k - t->k0 };
+		struct block b = {
+			.sp = &sp, .k_off = k_off + (k - t->k0), .v_off = v_off + (k - t->k0), .kb = k - t->k0
+		};
 
 		while (first < t->n_q && t->limit[first] <= k)
 			first++;

@@ -1,5 +1,5 @@
 /* kernels/cpu/simd_attn_prompt.h (private to the SIMD code) - attention of a prompt's tokens over one KV head, in
- * 16-bit integers; for KV caches of f16, bf16 and q8_0. Compiled for AVX2 and AVX-512, which multiply pairs of 16-bit
+ * 16-bit integers; for KV caches of f16, bf16, q8_0 and q4_0. Compiled for AVX2 and AVX-512, which multiply pairs of 16-bit
  * integers (lanes_pairs.h).
  *
  * Every query, key and value vector is rounded to integers, with a factor of its own. Softmax weights are rounded to
@@ -93,7 +93,7 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 {
 	size_t dim = prompt_dim(head_dim);
 
-	return OFFSETS * sizeof(size_t) / sizeof(float) + KEYS * dim + 3 * KEYS +
+	return 2 * OFFSETS * sizeof(size_t) / sizeof(float) + KEYS * dim + 3 * KEYS +
 	       (size_t)n_q * (2 * (dim / 2 + 1) + (sizeof(struct attn_state) + sizeof(float *)) / sizeof(float) + 2) +
 	       4;
 }
@@ -108,19 +108,19 @@ INLINE vec_int magic_bits(vec_int digits)
 }
 
 /* Return, for each row, a number that bounds the magnitudes of its values: for f16 and bf16 the bits of the largest
- * value, for q8_0 the bits of the largest scale. */
+ * value, for q8_0 and q4_0 the bits of the largest scale. */
 INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off, int32_t dim)
 {
 	int32_t top[LANES];
 
-	if (type != DT_Q8_0)
+	if (type != DT_Q8_0 && type != DT_Q4_0)
 		return halves_top(plane, off, dim);
 	for (int i = 0; i < LANES; i++) {
 		top[i] = 0;
 		for (int32_t j = 0; j < dim; j += 32) {
 			uint16_t d;
 
-			memcpy(&d, plane + off[i] + j / 32 * 34, sizeof d);
+			memcpy(&d, plane + off[i] + kv_row_bytes(type, j), sizeof d);
 			top[i] = (d & 0x7fff) > top[i] ? d & 0x7fff : top[i];
 		}
 	}
@@ -131,7 +131,10 @@ INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off
  * not finite, else 0. The NaN is chosen so that weight_exp2() keeps it. */
 INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 {
-	const int mantissa = type == DT_BF16 ? 7 : 10, bias = type == DT_BF16 ? 126 : type == DT_Q8_0 ? 7 : 14;
+	const int mantissa = type == DT_BF16 ? 7 : 10, bias = type == DT_BF16   ? 126
+	                                                      : type == DT_Q8_0 ? 7
+	                                                      : type == DT_Q4_0 ? 11
+	                                                                        : 14;
 	const int most = (type == DT_BF16 ? 254 : 30) - bias;
 	vec_int e = vec_int_max(top >> mantissa, vec_int_splat(1)) - bias;
 
@@ -203,45 +206,49 @@ INLINE void prompt_values(enum dtype type, int whole, int32_t dim, const struct 
 	}
 }
 
-INLINE void prompt_block_as(enum dtype type, int whole, int32_t dim, const struct prompt *u, const size_t *off,
-                            int32_t n)
-{
-	const size_t bytes = kv_row_bytes(type, dim), *next = off + KEYS;
-	size_t clamped[KEYS];
+#define OF_SHAPE(fn, type, u, off)                                                                                     \
+	((u)->t->head_dim == 64         ? fn(type, 1, 64, u, off)                                                      \
+	 : (u)->t->head_dim == (u)->dim ? fn(type, 1, (u)->dim, u, off)                                                \
+	                                : fn(type, 0, (u)->t->head_dim, u, off))
 
-	/* Missing keys of the block are copies of its last key; their scores are masked later. */
-	if (n < KEYS) {
-		for (int32_t k = 0; k < KEYS; k++)
-			clamped[k] = off[k < n ? k : n - 1];
-		off = clamped;
+static void prompt_keys_of(const struct prompt *u, const size_t off[KEYS])
+{
+	switch (u->t->k_type) {
+	case DT_F16: OF_SHAPE(prompt_keys, DT_F16, u, off); break;
+	case DT_BF16: OF_SHAPE(prompt_keys, DT_BF16, u, off); break;
+	case DT_Q4_0: OF_SHAPE(prompt_keys, DT_Q4_0, u, off); break;
+	default: OF_SHAPE(prompt_keys, DT_Q8_0, u, off); break;
 	}
-	for (int32_t k = 0; k < n; k++)
-		row_fetch(DT_F32, (const uint8_t *)u->t->v + off[k], bytes);
-	prompt_keys(type, whole, dim, u, off);
-	for (int32_t k = 0; k < KEYS; k++)
-		row_fetch(DT_F32, (const uint8_t *)u->t->k + next[k], bytes);
-	prompt_values(type, whole, dim, u, off);
 }
 
-INLINE void prompt_block_of(enum dtype type, const struct prompt *u, const size_t *off, int32_t n)
+static void prompt_values_of(const struct prompt *u, const size_t off[KEYS])
 {
-	if (u->t->head_dim == 64)
-		prompt_block_as(type, 1, 64, u, off, n);
-	else if (u->t->head_dim == u->dim)
-		prompt_block_as(type, 1, u->dim, u, off, n);
-	else
-		prompt_block_as(type, 0, u->t->head_dim, u, off, n);
+	switch (u->t->v_type) {
+	case DT_F16: OF_SHAPE(prompt_values, DT_F16, u, off); break;
+	case DT_BF16: OF_SHAPE(prompt_values, DT_BF16, u, off); break;
+	case DT_Q4_0: OF_SHAPE(prompt_values, DT_Q4_0, u, off); break;
+	default: OF_SHAPE(prompt_values, DT_Q8_0, u, off); break;
+	}
 }
 
-/* Convert the block's keys to integers and prefetch its values; then convert the values and prefetch the next
- * block's keys. */
-static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
+/* Convert the block's keys to integers and prefetch its values; then convert the values and prefetch the next block's
+ * keys. Missing keys of the block are copies of its last key; their scores are masked later. */
+static void prompt_block(const struct prompt *u, const size_t *k_off, const size_t *v_off, int32_t n)
 {
-	switch (u->t->kv_type) {
-	case DT_F16: prompt_block_of(DT_F16, u, off, n); break;
-	case DT_BF16: prompt_block_of(DT_BF16, u, off, n); break;
-	default: prompt_block_of(DT_Q8_0, u, off, n); break;
+	const uint8_t *k = u->t->k, *v = u->t->v;
+	size_t k_bytes = kv_row_bytes(u->t->k_type, u->t->head_dim),
+	       v_bytes = kv_row_bytes(u->t->v_type, u->t->head_dim), keys[KEYS], values[KEYS];
+
+	for (int32_t i = 0; i < KEYS; i++) {
+		keys[i] = k_off[i < n ? i : n - 1];
+		values[i] = v_off[i < n ? i : n - 1];
 	}
+	for (int32_t i = 0; i < n; i++)
+		row_fetch(DT_F32, v + values[i], v_bytes);
+	prompt_keys_of(u, keys);
+	for (int32_t i = 0; i < n; i++)
+		row_fetch(DT_F32, k + k_off[KEYS + i], k_bytes);
+	prompt_values_of(u, values);
 	planes_of_columns(u->keys, u->dim / 2, KEYS);
 	planes_of_columns(u->values, KEYS / 2, u->dim);
 }
@@ -614,21 +621,19 @@ static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first,
 static void attn_prompt(const struct attn_tile *t)
 {
 	struct prompt u = { .t = t, .dim = (int32_t)prompt_dim(t->head_dim) };
-	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
-	int32_t n_keys = t->k1 - t->k0, first = 0;
+	size_t *k_off = (size_t *)(void *)t->scratch, *v_off = k_off + OFFSETS;
+	int32_t first = 0;
 	struct gathered g;
 
-	u.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
+	u.keys = t->scratch + 2 * OFFSETS * sizeof(size_t) / sizeof(float);
 	u.values = u.keys + KEYS / 2 * (size_t)u.dim;
 	u.key_unit = u.values + KEYS / 2 * (size_t)u.dim;
 	u.value_power = u.key_unit + KEYS;
 	u.value_inverse = u.value_power + KEYS;
 	u.q_unit = u.value_inverse + KEYS;
 	u.q = (int32_t *)(u.q_unit + t->n_q);
-	/* Offsets from n_keys on serve only for prefetching. */
-	for (int32_t i = 0; i < (n_keys + KEYS - 1) / KEYS * KEYS + KEYS; i++)
-		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes
-		                    : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);
+	row_offsets(t, kv_row_bytes(t->k_type, t->head_dim), k_off);
+	row_offsets(t, kv_row_bytes(t->v_type, t->head_dim), v_off);
 	if (t->blocks)
 		gathered_init(&g, &u, u.q_unit + t->n_q + (size_t)t->n_q * (size_t)(u.dim / 2));
 	for (int32_t r = 0; r < t->n_q; r++) {
@@ -648,7 +653,7 @@ static void attn_prompt(const struct attn_tile *t)
 		n = keys_seen(t, t->n_q - 1, k, t->k1 - k < KEYS ? t->k1 - k : KEYS);
 		if (t->blocks && !gather(&g, &u, first, k))
 			continue;
-		prompt_block(&u, off + (k - t->k0), n);
+		prompt_block(&u, k_off + (k - t->k0), v_off + (k - t->k0), n);
 		if (!t->blocks) {
 			prompt_runs(&u, first, k, n);
 			continue;

@@ -42,6 +42,7 @@ static void row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	case DT_F16: row_to_f32_as(DT_F16, out, in, n); break;
 	case DT_BF16: row_to_f32_as(DT_BF16, out, in, n); break;
 	case DT_Q8_0: row_to_f32_as(DT_Q8_0, out, in, n); break;
+	case DT_Q4_0: row_to_f32_as(DT_Q4_0, out, in, n); break;
 	default: row_to_f32_as(DT_F32, out, in, n); break;
 	}
 }
@@ -418,15 +419,20 @@ DOTS4(F32)
 DOTS4(F16)
 DOTS4(BF16)
 DOTS4(Q8_0)
+DOTS4(Q4_0)
 #define TYPE4(type)                                                                                                    \
 	{                                                                                                              \
 		dots_1_##type, dots_2_##type, dots_3_##type, dots_4_##type                                             \
 	}
-static panels_fn *const dots[4][4] = { TYPE4(F32), TYPE4(F16), TYPE4(BF16), TYPE4(Q8_0) };
+static panels_fn *const dots[5][4] = { TYPE4(F32), TYPE4(F16), TYPE4(BF16), TYPE4(Q8_0), TYPE4(Q4_0) };
 
 static void scan_rows(const struct scan_tile *t)
 {
-	panels_fn *const *fn = dots[t->type == DT_F32 ? 0 : t->type == DT_F16 ? 1 : t->type == DT_BF16 ? 2 : 3];
+	panels_fn *const *fn = dots[t->type == DT_F32    ? 0
+	                            : t->type == DT_F16  ? 1
+	                            : t->type == DT_BF16 ? 2
+	                            : t->type == DT_Q8_0 ? 3
+	                                                 : 4];
 
 	for (int32_t r = 0; r < t->n_q; r += ROW_HEADS)
 		fn[t->n_q - r < ROW_HEADS ? t->n_q - r - 1 : ROW_HEADS - 1](t, r);

@@ -330,6 +330,10 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (cuda_stopped(be) || n <= 0 || attn_check(be, a, n, &j.cols) < 0)
 		return;
 	width = a->n_head * a->head_dim;
+	if (a->k->type != a->v->type || kv_transformed(a->k->type)) {
+		backend_fail(be, "internal: attention got keys and values of types that a GPU does not have");
+		return;
+	}
 	if (a->blocks) {
 		backend_fail(be, "a GPU reads prompts whole; use --device cpu");
 		return;

@@ -521,7 +521,7 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 		             (int)plane->cols);
 		return;
 	}
-	if (!plane->data || plane->layout != LAYOUT_PLAIN || !kv_type_ok(t) || n_kv_head <= 0 ||
+	if (!plane->data || plane->layout != LAYOUT_PLAIN || !kv_type_ok(t) || kv_transformed(t) || n_kv_head <= 0 ||
 	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
 		backend_fail(be, "internal: kv_put got a plane of the wrong shape");
 		return;

@@ -175,7 +175,7 @@ for kv in sift:k=64 auto auto:k=64,sample=32 full; do
 	[ $rc = 0 ] && grep -q '84 euros' "$dir/out" && ok "$kv: a question about a document" ||
 		bad "$kv: a question about a document" "status $rc: $(cat "$dir/out" "$dir/err")"
 done
-for type in f32 bf16 q8_0; do
+for type in f32 bf16 q8_0 q4_0 k=q8_0,v=q4_0; do
 	"$weir" -m "$model" -p 'What was repaired, and for how much?' --temp 0 -n 40 --kv-type $type "$dir/note.txt" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 	[ $rc = 0 ] && grep -q '84 euros' "$dir/out" && ok "a cache of $type" || bad "a cache of $type" "status $rc: $(cat "$dir/out" "$dir/err")"

@@ -77,7 +77,9 @@ run -c -5;                      expect "a value out of range is usage" 2 'from 0
 run --temp hot;                 expect "a value that is no number is usage" 2 "not 'hot'"
 run --kv cascaed;               expect "an unknown cache policy is usage" 2 "option '--kv': unknown cache policy 'cascaed'; there are .*full"
 run --kv full:size=9;           expect "a setting that a policy lacks is usage" 2 "cache policy 'full' has no settings"
-run --kv-type f8;               expect "an unknown cache type is usage" 2 'f16|f32|bf16|q8_0'
+run --kv-type f8;               expect "an unknown cache type is usage" 2 "unknown KV type 'f8'"
+run --kv-type k=f16,v=f8;       expect "an unknown type of values is usage" 2 "unknown KV type 'f8'"
+run --kv-type x=f16;            expect "types of keys and values alone" 2 'KV types are k=TYPE,v=TYPE'
 run --kv-memory much;           expect "a size that is none is usage" 2 "wants bytes, as 512M or 2G, not 'much'"
 run --read-share 1.5;           expect "a share above 1 is usage" 2 "read-share"
 run --kv-memory 2X;             expect "an unknown unit is usage" 2 "wants bytes, as 512M or 2G, not '2X'"

@@ -57,6 +57,7 @@ static struct engine *open_deep(int family, int layers)
 	return tiny_open(&tiny_families[family], 2, TRAINED, 10000);
 }
 
+static const char *type; /* value of --kv-type; NULL: f16 */
 /* value of --read-share: each token of a prompt reads the entries that get this share of its attention */
 static float share = 1;
 
@@ -66,8 +67,12 @@ static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, u
 	struct err err = { 0 };
 
 	CHECK_MSG(!timeline_open(&tl, e,
-	                         &(struct timeline_options){
-					 .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory, .read_share = share },
+	                         &(struct timeline_options){ .kv = kv,
+	                                                     .kv_type = type,
+	                                                     .ctx = ctx,
+	                                                     .batch = 128,
+	                                                     .kv_memory = memory,
+	                                                     .read_share = share },
 	                         &err),
 	          "%s: %s", kv, err.msg);
 	return tl;
@@ -76,7 +81,7 @@ static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, u
 /* Return the least memory that this cache needs. *all: the memory that it takes without a limit. */
 static uint64_t least_of(struct engine *e, const char *kv, int32_t ctx, uint64_t *all)
 {
-	struct timeline_options o = { .kv = kv, .ctx = ctx, .batch = 128, .read_share = share };
+	struct timeline_options o = { .kv = kv, .kv_type = type, .ctx = ctx, .batch = 128, .read_share = share };
 	struct timeline_need need;
 	struct err err = { 0 };
 
@@ -185,8 +190,11 @@ TEST(every_policy_has_the_same_bits)
 
 	use_directory();
 	e = open_deep(0, DEEP);
-	for (size_t i = 0; i < LEN(all_keep); i++)
+	for (size_t i = 0; i < LEN(all_keep); i++) {
+		type = i % 3 == 1 ? "q4_0" : i % 3 == 2 ? "k=q8_0,v=q4_0" : NULL;
 		same_bits(e, all_keep[i], i ? "full" : "sift:k=64", 2048);
+	}
+	type = NULL;
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
 }

@@ -78,12 +78,15 @@ static struct engine *engine(int family, int threads)
 
 static struct timeline *open_with(int i, int threads)
 {
+	static const char *const types[] = { "f16", "q4_0", "k=q8_0,v=q4_0", "q8_0" };
 	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
 	CHECK_MSG(!timeline_open(&tl, engine(all[i].family, threads),
-	                         &(struct timeline_options){
-					 .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch },
+	                         &(struct timeline_options){ .ctx = all[i].ctx,
+	                                                     .kv = all[i].kv,
+	                                                     .kv_type = types[i % LEN(types)],
+	                                                     .batch = all[i].batch },
 	                         &err),
 	          "%s: %s", all[i].kv, err.msg);
 	CHECK_MSG(!timeline_pin(tl, all[i].pin, &err), "%s", err.msg);

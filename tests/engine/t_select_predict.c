@@ -61,7 +61,8 @@ static void bench_open(struct bench *b)
 	snprintf(policy, sizeof policy, "predict:k=%d,block=%d,rows=%d,calibrate=%d,first=%d,last=%d,dense=%d,by=%s",
 	         b->k_, b->block, b->rows, b->every, b->first, b->last, b->dense, b->by_net ? "net" : "mixed");
 	if (policy_parse(&b->par, policy, &err) ||
-	    kv_init(&b->kv, b->be, &b->hp, DT_F32, &(struct kv_shape){ .cap = CAP, .ctx = CAP, .step = CAP }, &err) ||
+	    kv_init(&b->kv, b->be, &b->hp, (struct kv_types){ DT_F32, DT_F32 },
+	            &(struct kv_shape){ .cap = CAP, .ctx = CAP, .step = CAP }, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, 1, &err))
 		test_skip("%s: %s", policy, err.msg);
 	b->q = new_tensor(b->be, READ, HEADS * DIM);

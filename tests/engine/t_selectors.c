@@ -59,7 +59,8 @@ static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int
 		freq[i] = pow(10000, -2.0 * i / DIM);
 	layer_specs_plain(&b->hp);
 	if (policy_parse(&b->par, policy, &err) ||
-	    kv_init(&b->kv, b->be, &b->hp, DT_F32, &(struct kv_shape){ .cap = cap, .ctx = cap, .step = cap }, &err) ||
+	    kv_init(&b->kv, b->be, &b->hp, (struct kv_types){ DT_F32, DT_F32 },
+	            &(struct kv_shape){ .cap = cap, .ctx = cap, .step = cap }, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, own, &err))
 		test_skip("%s: %s", policy, err.msg);
 	b->q = new_tensor(b->be, 64, b->hp.n_head * DIM);

@@ -321,7 +321,7 @@ static void live(struct life l, int which, int i)
 
 TEST(what_was_loaded_goes_on_bit_for_bit)
 {
-	static const char *const types[] = { "f16", "f32", "q8_0" };
+	static const char *const types[] = { "f16", "f32", "q8_0", "q4_0", "k=q8_0,v=q4_0" };
 	int points = soak() ? (150 * soak() > 1000 ? 150 * soak() : 1000) : 5 * LIVES;
 	struct engine *e[FAMILIES];
 
@@ -331,7 +331,7 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 		int which = i % LIVES, round = i / LIVES;
 
 		live((struct life){ .e = e[(round + which) % FAMILIES],
-		                    .type = types[(round + which / 3) % 3],
+		                    .type = types[(round + which / 3) % LEN(types)],
 		                    .n_vocab = N_VOCAB },
 		     which, i);
 	}
@@ -645,7 +645,7 @@ TEST(adopted_rows_are_as_good_as_read)
 		int which = i % LIVES;
 		struct life l = { .e = e,
 			          .kv = lives[which].kv,
-			          .type = i % 2 ? "q8_0" : "f16",
+			          .type = i % 2 ? "k=q8_0,v=q4_0" : "f16",
 			          .ctx = lives[which].ctx,
 			          .batch = lives[which].batch,
 			          .pin = lives[which].pin,
@@ -1029,7 +1029,7 @@ TEST(default_model_goes_on_bit_for_bit)
 		{ "sift:k=48", "f16", 0, 0 },
 		{ "cascade:size=64,stride=32", "q8_0", 0, 0 },
 		{ "auto:k=32,sample=16,size=48", "f16", 70, 64 },
-		{ "refresh:k=1/4", "f32", 0, 0 },
+		{ "refresh:k=1/4", "q4_0", 0, 0 },
 		{ "auto", "f16", 0, 0 },
 	};
 	struct engine *e = NULL;

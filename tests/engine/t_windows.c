@@ -104,7 +104,9 @@ TEST(windows_have_the_bits_of_full_planes)
 	for (size_t m = 0; m < N_MODELS; m++)
 		for (int q8 = 0; q8 < 2; q8++) {
 			struct engine *e = open_model(models[m], 2), *one = open_model(models[m], 1);
-			const char *type = q8 && engine_info(e)->head_dim % 32 == 0 ? "q8_0" : q8 ? "f16" : "f32";
+			const char *type = q8 && engine_info(e)->head_dim % 32 == 0 ? "k=q8_0,v=q4_0"
+			                   : q8                                     ? "f16"
+			                                                            : "f32";
 			struct timeline *full = open_line(e, "full", type, CTX), *t = open_line(e, "full", type, 100),
 					*u = open_line(one, "full", type, 512);
 

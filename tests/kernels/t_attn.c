@@ -55,6 +55,9 @@ static void same_bits(int prompt)
 		{ 8, 2, 64, 1500, 19, DT_F16, 1, { 1400 }, { 0 }, 2, .window = 600 },
 		{ 8, 4, 256, 1500, 19, DT_F16, 1, { 1300 }, { 0 }, 2, .window = 17, .softcap = 3 },
 		{ 6, 2, 40, 700, 19, DT_F32, 1, { 640 }, { 0 }, 2, .window = 128 },
+		{ 9, 3, 64, 700, 19, DT_Q4_0, 2, { 512, 30 }, { 1, 0 }, 2, .window = 0 },
+		{ 8, 2, 96, 700, 19, DT_Q8_0, 1, { 600 }, { 0 }, 2, .window = 200, .apart = 1, .v_type = DT_Q4_0 },
+		{ 8, 1, 160, 400, 19, DT_Q4_0, 1, { 300 }, { 0 }, 2, .softcap = 3, .apart = 1, .v_type = DT_F16 },
 	};
 
 	for (size_t i = 0; i < LEN(list); i++) {
@@ -474,7 +477,7 @@ TEST(put_every_type)
 
 				if (!be)
 					continue;
-				if (attn_types[t] == DT_Q8_0 && dim % 32) {
+				if (dim % dtype_info(attn_types[t])->block || kv_transformed(attn_types[t])) {
 					finish(be);
 					continue;
 				}
@@ -500,6 +503,60 @@ TEST(put_every_type)
 				free(ref);
 				free(got);
 			}
+}
+
+/* Keys and values of q4_0 are stored transformed, with the bits of plain C at every level. What is read back differs by
+ * the rounding to four bits. */
+TEST(put_transforms_rows_of_q4_0)
+{
+	enum { CAP = 20, ROW0 = 3, N = 9 };
+	static const int32_t dims[] = { 64, 32, 96, 160, 256 };
+
+	for (int d = 0; d < 5; d++) {
+		int32_t dim = dims[d];
+		size_t row = (size_t)dtype_bytes(DT_Q4_0, (uint64_t)dim), bytes = CAP * row;
+		float *x = must_alloc((size_t)(N * dim) * 4), *y = must_alloc((size_t)dim * 4);
+		uint8_t *first = NULL;
+
+		for (int i = 0; i < N * dim; i++)
+			x[i] = test_randf(-4, 4) * (i % 13 ? 1 : 10);
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct backend *be = open_level(levels[l], 2);
+			struct tensor tx, plane;
+			uint8_t *got;
+
+			if (!be)
+				continue;
+			got = must_alloc(bytes);
+			tx = tensor_new(be, DT_F32, N, dim, x);
+			plane = tensor_new(be, DT_Q4_0, CAP, dim, NULL);
+			be->ops->kv_put(be, &plane, &tx, 1, ROW0, N);
+			be->ops->read(be, &plane, 0, got, bytes);
+			for (int i = 0; i < N; i++) {
+				double err = 0, size = 0;
+
+				dtype_to_f32(DT_Q4_0, y, got + (size_t)(ROW0 + i) * row, dim);
+				sketch_hadamard(y, dim);
+				for (int32_t j = 0; j < dim; j++) {
+					err += pow((double)y[j] - (double)x[i * dim + j], 2);
+					size += pow((double)x[i * dim + j], 2);
+				}
+				CHECK_MSG(err < 0.015 * size, "%s, heads of %d: row %d is off by %g", levels[l],
+				          (int)dim, i, err / size);
+			}
+			CHECK_MSG(!first || !memcmp(got, first, bytes), "%s, heads of %d: other bits", levels[l],
+			          (int)dim);
+			first = first ? first : got;
+			if (first != got)
+				free(got);
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &plane);
+			finish(be);
+		}
+		free(first);
+		free(x);
+		free(y);
+	}
 }
 
 TEST(put_keeps_what_is_not_finite)

@@ -233,7 +233,7 @@ static struct tokens_case tokens_random(int round)
 	c->more = t.m + (int32_t)(test_rand() % 700);
 	c->cap = c->n + c->more + (int32_t)(test_rand() % 70);
 	if (test_rand() % 3 == 0 && c->dim % 32 == 0)
-		c->type = DT_Q8_0;
+		c->type = test_rand() % 2 ? DT_Q8_0 : DT_Q4_0;
 	case_fill(c);
 	free(c->q);
 	c->q = random_values((size_t)t.m * (size_t)(c->n_kv * c->group * c->dim), 2);

@@ -159,12 +159,12 @@ TEST(codes_are_good_and_unbiased)
 
 TEST(sketch_scans_agree_with_doubles_and_between_levels)
 {
-	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0, DT_Q4_0 };
 
 	for (int si = 0; si < N_SHAPES; si++)
 		for (int bits = 2; bits <= 8; bits *= 2) {
 			const struct shape *s = &select_shapes[si];
-			enum dtype type = types[(si + bits) % 4];
+			enum dtype type = types[(si + bits) % LEN(types)];
 			int32_t n_head = s->group * s->n_kv;
 			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim,
 			       n_out = (size_t)s->n_kv * (size_t)s->n;
@@ -180,7 +180,7 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
 				sketch_hadamard(turned + h * s->dim, s->dim);
 			}
-			if (type == DT_Q8_0 && s->dim % 32)
+			if (s->dim % dtype_info(type)->block)
 				type = DT_F16;
 			for (int l = 0; l < N_LEVELS; l++)
 				for (int threads = 1; threads <= 3; threads++) {
@@ -261,17 +261,17 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 
 TEST(plane_scans_agree_with_doubles)
 {
-	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0, DT_Q4_0 };
 
 	for (int si = 0; si < N_SHAPES; si++)
-		for (int ty = 0; ty < 4; ty++) {
+		for (size_t ty = 0; ty < LEN(types); ty++) {
 			const struct shape *s = &select_shapes[si];
 			int32_t n_head = s->group * s->n_kv;
 			size_t n_out = (size_t)s->n_kv * (size_t)s->n;
 			float *x, *held, *q;
 			double *want, slack[8];
 
-			if (types[ty] == DT_Q8_0 && s->dim % 32)
+			if (s->dim % dtype_info(types[ty])->block)
 				continue;
 			x = random_keys(s->n_kv, s->cap, s->dim);
 			held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
@@ -744,7 +744,7 @@ TEST(topk_toy)
 
 TEST(moves_read_before_they_write)
 {
-	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0, DT_Q4_0 };
 	static const struct {
 		int32_t dim, dims, n;
 	} cases[] = {
@@ -753,7 +753,7 @@ TEST(moves_read_before_they_write)
 	enum { HEADS = 3, CAP = 1100, TURNS = 6 };
 
 	for (int ci = 0; ci < 6; ci++)
-		for (int ty = 0; ty < 4; ty++)
+		for (size_t ty = 0; ty < LEN(types); ty++)
 			for (int l = 0; l < N_LEVELS; l++)
 				for (int values = 0; values < 2; values++) {
 					int32_t dim = cases[ci].dim, dims = cases[ci].dims, n = cases[ci].n, moved = 0,
@@ -767,7 +767,7 @@ TEST(moves_read_before_they_write)
 					int32_t *m, *to;
 					uint8_t *before, *after;
 
-					if (types[ty] == DT_Q8_0 && dim % 32)
+					if (dim % dtype_info(types[ty])->block)
 						continue;
 					be = open_level(levels[l], 1 + l);
 					if (!be)
@@ -833,6 +833,8 @@ TEST(moves_read_before_they_write)
 								continue;
 							}
 							dtype_to_f32(types[ty], got, after + row * rb, dim);
+							if (kv_transformed(types[ty]))
+								sketch_hadamard(got, dim);
 							for (int32_t i = 0; i < dim; i++) {
 								double want = src[i], other, c, s;
 								int32_t pair, mate;
@@ -850,7 +852,8 @@ TEST(moves_read_before_they_write)
 								size = fmax(size, fabs(want));
 								large = fmax(large, fabs(got[i]));
 							}
-							off += !(err <= size * (types[ty] == DT_F32   ? 1e-6
+							off += !(err <= size * (types[ty] == DT_Q4_0  ? 0.3
+							                        : types[ty] == DT_F32 ? 1e-6
 							                        : types[ty] == DT_F16 ? 1e-3
 							                                              : 4.5e-3));
 						}

@@ -10,10 +10,11 @@
 
 #include "kernels/backend.h"
 #include "kernels/common/quant.h"
+#include "kernels/cpu/select.h"
 #include "tests/lib/levels.h"
 
-static const enum dtype attn_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
-enum { N_TYPES = 4, MOST_PARTS = 16 };
+static const enum dtype attn_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0, DT_Q4_0 };
+enum { N_TYPES = LEN(attn_types), MOST_PARTS = 16 };
 
 /* ---- helpers ---- */
 
@@ -35,6 +36,8 @@ struct shape {
 	int sinks;  /* 1 = each head has an attention sink, sink_of() */
 	int biased; /* 1 = the first list adds bias_of() to the scores of its slots */
 	int prompt; /* 1 = the tokens are computed as tokens of a prompt */
+	int apart;  /* 1 = the values have the type v_type, the keys `type`; 0 = both have `type` */
+	enum dtype v_type;
 };
 
 struct world {
@@ -79,16 +82,23 @@ static inline int biased_list(const struct shape *s, int part)
 	return s->biased && s->list[part];
 }
 
-static inline void plane_random(const struct shape *s, void **stored, float **x)
+static inline enum dtype value_type(const struct shape *s)
+{
+	return s->apart ? s->v_type : s->type;
+}
+
+static inline void plane_random(const struct shape *s, enum dtype type, void **stored, float **x)
 {
 	size_t n = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim;
 
 	*x = must_alloc(n * sizeof **x);
-	*stored = must_alloc((size_t)dtype_bytes(s->type, n));
+	*stored = must_alloc((size_t)dtype_bytes(type, n));
 	for (size_t i = 0; i < n; i++)
 		(*x)[i] = test_randf(-1, 1);
-	CHECK(dtype_from_f32(s->type, *stored, *x, (int64_t)n) == 0);
-	dtype_to_f32(s->type, *x, *stored, (int64_t)n);
+	CHECK(dtype_from_f32(type, *stored, *x, (int64_t)n) == 0);
+	dtype_to_f32(type, *x, *stored, (int64_t)n);
+	for (size_t i = 0; kv_transformed(type) && i < n; i += (size_t)s->dim)
+		sketch_hadamard(*x + i, s->dim);
 }
 
 static inline struct world world_new(const struct shape *s)
@@ -96,8 +106,8 @@ static inline struct world world_new(const struct shape *s)
 	struct world w = { .s = *s };
 	size_t width = (size_t)(s->n_head * s->dim);
 
-	plane_random(s, &w.kb, &w.k);
-	plane_random(s, &w.vb, &w.v);
+	plane_random(s, s->type, &w.kb, &w.k);
+	plane_random(s, value_type(s), &w.vb, &w.v);
 	for (int p = 0; p < s->n_part; p++) {
 		int32_t rows = s->n_rows[p];
 
@@ -196,7 +206,7 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 	struct stage g = { .be = be, .w = w };
 
 	g.k = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->kb);
-	g.v = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->vb);
+	g.v = tensor_new(be, value_type(s), s->n_kv * s->cap, s->dim, w->vb);
 	for (int p = 0; p < s->n_part; p++)
 		if (s->list[p]) {
 			int32_t cols = s->n_rows[p] + 3;
@@ -310,8 +320,9 @@ static inline double nmse(const float *a, const double *b, size_t n)
 static const char *describe(const struct shape *s)
 {
 	static char text[400];
-	int at = snprintf(text, sizeof text, "%d/%d heads of %d, %s, %d tokens%s, parts", (int)s->n_head, (int)s->n_kv,
-	                  (int)s->dim, dtype_info(s->type)->name, (int)s->n, s->prompt ? " of a prompt" : "");
+	int at = snprintf(text, sizeof text, "%d/%d heads of %d, %s, values %s, %d tokens%s, parts", (int)s->n_head,
+	                  (int)s->n_kv, (int)s->dim, dtype_info(s->type)->name, dtype_info(value_type(s))->name,
+	                  (int)s->n, s->prompt ? " of a prompt" : "");
 
 	for (int p = 0; p < s->n_part; p++)
 		at += snprintf(text + at, sizeof text - (size_t)at, " %d%s", (int)s->n_rows[p],
@@ -325,7 +336,9 @@ static inline struct shape shape_random(int round)
 	static const int32_t lengths[] = { 1, 63, 64, 65, 511, 512, 513, 1027 };
 	struct shape s = { .type = attn_types[round % N_TYPES], .dim = dims[below(8)] };
 
-	if (s.type == DT_Q8_0 && s.dim % 32)
+	s.apart = round % 3 == 1;
+	s.v_type = attn_types[below(N_TYPES)];
+	if ((dtype_info(s.type)->block | dtype_info(value_type(&s))->block) > 1 && s.dim % 32)
 		s.dim = 64;
 	s.n_kv = 1 + below(3);
 	s.n_head = s.n_kv * groups[round % 8];
@@ -363,6 +376,15 @@ static inline struct shape shape_of_few(int round)
 	return s;
 }
 
+/* Return the largest squared error. Tokens of a prompt may be computed in narrower arithmetic; with keys of q4_0, queries
+ * of generated tokens may be rounded to bytes. */
+static inline double error_most(const struct shape *s)
+{
+	if (s->prompt && s->type != DT_F32 && value_type(s) != DT_F32)
+		return 3e-7;
+	return s->type == DT_Q4_0 ? 1e-4 : 1e-11;
+}
+
 /* Compare attention at every level this machine has with the computation in double, for `rounds` shapes. with: changes
  * a world before it is used; may be NULL. */
 static inline void attn_matches_double(struct shape (*shape)(int round), void (*with)(struct world *), int rounds,
@@ -393,9 +415,8 @@ static inline void attn_matches_double(struct shape (*shape)(int round), void (*
 				g = stage_new(be, &w);
 				stage_run(&g, 0, s.n, NULL, got);
 				e = nmse(got, ref, all);
-				/* Tokens of a prompt may be computed in narrower arithmetic. */
-				CHECK_MSG(e < (s.prompt && s.type != DT_F32 ? 3e-7 : 1e-11),
-				          "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
+				CHECK_MSG(e < error_most(&s), "%s, %d threads, %s: nmse %g", levels[l], threads,
+				          describe(&s), e);
 				worst[l] = fmax(worst[l], e);
 				stage_free(&g);
 				finish(be);

@@ -90,6 +90,8 @@ struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int3
 
 	CHECK_INT(dtype_from_f32(type, bytes, x, (int64_t)n), 0);
 	dtype_to_f32(type, held, bytes, (int64_t)n);
+	for (size_t i = 0; kv_transformed(type) && i < n; i += (size_t)dim)
+		sketch_hadamard(held + i, dim);
 	t = tensor_new(be, type, heads * cap, dim, bytes);
 	free(bytes);
 	return t;

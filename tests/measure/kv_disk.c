@@ -102,8 +102,8 @@ static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps
 {
 	struct kv_store *kv = &tl->cache.kv;
 	struct kv_rows *rows = kv->rows;
-	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->type, kv->cap, rows->rows), disk,
-		 moved;
+	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->types, kv->cap, rows->rows),
+		 disk, moved;
 	int32_t vocab = engine_info(tl->e)->n_vocab;
 	struct err err;
 

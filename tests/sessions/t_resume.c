@@ -262,6 +262,7 @@ TEST(another_policy_misses)
 		{ "auto", NULL, "cache policy was 'full" },
 		{ "full", "q8_0", "cache type was 'F16', is 'Q8_0'" },
 		{ "full", "f32", "cache type was 'F16', is 'F32'" },
+		{ "full", "k=q8_0,v=q4_0", "cache type was 'F16', is 'k=Q8_0,v=Q4_0'" },
 	};
 	struct engine *e = tiny_open(&tiny_families[1], 1, TRAINED, 10000);
 	struct timeline *tl = open_timeline(e, "full");
