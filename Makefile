@@ -293,7 +293,8 @@ test: setup-test
 	@tests/package/setup.sh start || echo 'make: no default model: the tests that need it will be skipped' >&2
 	@$(MAKE) --no-print-directory $(jobs) check
 
-check: $(PROGRAM) $(LAB) $(unit) $(data:%=$(BUILD)/share/weir/%)
+# Programs that measure are compiled, too, so that none of them is forgotten when code changes.
+check: $(PROGRAM) $(LAB) $(unit) $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/measure/*.c)) $(data:%=$(BUILD)/share/weir/%)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
 	  $(if $(SANITIZE),WEIR_TEST_SLOW_BUILD=1) tests/run.sh
 

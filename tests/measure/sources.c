@@ -16,7 +16,7 @@
 #include "app/retrieval/retrieval_private.h"
 #include "sessions/store/store.h"
 
-struct asked {
+struct table_row {
 	int half;
 	const char *kind, *places, *answers, *text, *before, *answered;
 };
@@ -59,14 +59,14 @@ static char *column(char **line)
 	return p;
 }
 
-static size_t questions(char *text, struct asked **out)
+static size_t questions(char *text, struct table_row **out)
 {
 	size_t n = 0;
 
 	*out = NULL;
 	for (char *next = text; *next;) {
 		char *line = next;
-		struct asked q;
+		struct table_row q;
 
 		next += strcspn(next, "\n");
 		if (*next)
@@ -132,7 +132,7 @@ static int has_answer(const char *text, size_t n, const char *answers)
 }
 
 /* Make the conversation before the question: another question and its answer, or nothing. */
-static void say_before(struct conversation *conv, const struct asked *all, size_t i)
+static void say_before(struct conversation *conv, const struct table_row *all, size_t i)
 {
 	const char *behind = getenv("SOURCES_BEHIND"), *question = all[i].before, *answer = all[i].answered;
 	size_t lines = behind ? strtoul(behind, NULL, 10) : 0;
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct conversation t;
 	struct err e = { 0 };
-	struct asked *asked;
+	struct table_row *asked;
 	struct passage_index *passages = NULL;
 	struct indexed_text whole;
 	struct found_passage found[10];
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 		              strlen(asked[(size_t)i * n / 50].text), found, 10, &e);
 	printf("  a search without the model: %.1f ms\n", (now_seconds() - start) * 20);
 	for (size_t i = 0; i < n; i++) {
-		const struct asked *q = &asked[i];
+		const struct table_row *q = &asked[i];
 		struct sources s;
 		const char *second = strchr(q->places, ' ');
 		int rank, other = 1, quoted = 0;
