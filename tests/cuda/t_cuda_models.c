@@ -394,6 +394,21 @@ TEST(cuda_policies_run_where_layers_differ)
 	policies_run("gemma4");
 }
 
+TEST(cuda_refuses_four_bits_and_two_types)
+{
+	static const char *const type[] = { "q4_0", "k=q8_0,v=f16" };
+	struct engine *e = open_on("cuda", "llama-block256");
+
+	for (int i = 0; i < 2; i++) {
+		struct timeline *tl = NULL;
+		struct err err = { 0 };
+
+		CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = 64, .kv_type = type[i] }, &err), -1);
+		CHECK_MSG(strstr(err.msg, "a GPU keeps keys and values in one type"), "%s: %s", type[i], err.msg);
+	}
+	engine_close(e);
+}
+
 TEST(cuda_cache_types)
 {
 	static const char *const type[] = { "f32", "bf16", "q8_0" };
