@@ -567,7 +567,7 @@ static float *toy_run(struct toy *t, const char *kv, int32_t prompt, int32_t chu
 	float *out = xcalloc((size_t)IDS * VOCAB, sizeof *out);
 	struct forward f = { .m = NULL };
 	struct err err = { 0 };
-	struct cache p = { .hp = &t->m.hp, .be = t->be, .type = DT_F32, .batch = IDS, .ctx = CTX };
+	struct cache p = { .hp = &t->m.hp, .be = t->be, .types = { DT_F32, DT_F32 }, .batch = IDS, .ctx = CTX };
 	int32_t id[IDS];
 
 	for (int32_t i = 0; i < IDS; i++)

@@ -106,7 +106,7 @@ static int rig_try(struct rig *r, const struct rig_options *o, struct err *err)
 	r->sharp = o->sharp != 0 ? o->sharp : 1.5f;
 	r->p = (struct cache){ .hp = &r->hp,
 		               .be = r->be,
-		               .type = o->type,
+		               .types = { o->type, o->type },
 		               .batch = o->batch ? o->batch : CALL_MAX,
 		               .ctx = o->ctx ? o->ctx : 4096 };
 	r->q = r->out = (struct tensor){ .type = DT_F32, .rows = CALL_MAX, .cols = heads * DIM };
