@@ -252,8 +252,8 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
 		return;
 	if (plane->cols % dtype_info(plane->type)->block) {
-		backend_fail(be, "a %s cache needs heads of a multiple of %d values, not %d; use --kv-type f16",
-		             dtype_info(plane->type)->name, (int)dtype_info(plane->type)->block, (int)plane->cols);
+		backend_fail(be, "a %s cache needs heads of a multiple of 32 values, not %d; use --kv-type f16",
+		             plane->type == DT_Q4_0 ? "q4_0" : "q8_0", (int)plane->cols);
 		return;
 	}
 	if (!plane->data || !kv_type_ok(plane->type) || n_kv_head <= 0 || plane->rows % n_kv_head ||
