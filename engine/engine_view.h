@@ -102,6 +102,10 @@ struct cache_view {
 };
 /* Fill *out, with `cols` columns (1 .. VIEW_COLS) or fewer if the sequence is short. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
+/* refresh, recycled: set stride[i], i < n, to the number of generated tokens for each selection of layer i since the
+ * timeline was opened; 0 = the layer selected nothing. Returns the mean over the layers that selected, tokens for each
+ * selection; 0 = none did, or another policy. */
+double timeline_strides(const struct timeline *, float *stride, int32_t n);
 /* Set out[i], i < n, to the share of the KV entries of token first + i that are not evicted, coded as cache_view.kept
  * (255 = all, 0 = none). 0 = no such token. */
 void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);

@@ -237,7 +237,7 @@ void ui_mouse(struct ui *, int on);                        /* on: 1 or 0; < 0: t
 
 /* ---- the figures of the cache (pane_cache.c) ---- */
 
-enum { UI_COLS = 256, UI_COL_TEXT = 96, UI_REGIONS = 12, UI_FLOWS = 8 };
+enum { UI_COLS = 256, UI_LAYERS = 128, UI_COL_TEXT = 96, UI_REGIONS = 12, UI_FLOWS = 8 };
 struct ui_region {
 	char letter;         /* 's' sinks, 'p' pinned prefix, '1' .. the rings */
 	const char *name;    /* "sinks", "prefix", "ring 1" */
@@ -284,6 +284,9 @@ struct ui_cache {
 	/* number of layers that made a new selection for the last token; < 0 = this policy never reuses a
 	 * selection */
 	int32_t refreshed;
+	/* generated tokens for each selection: the mean over the layers, and by layer; 0 = none was made, or this policy
+	 * never reuses a selection */
+	float stride, stride_of[UI_LAYERS];
 	/* cosine similarity of the current query and the query that made the selection; < -1 = unknown */
 	float cosine;
 	/* when a layer replaced its selection: the share of the attention that the old selection still got; < 0 =

@@ -257,6 +257,7 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	}
 	c->selected = p->view.selected;
 	c->refreshed = p->view.refreshed;
+	c->stride = (float)timeline_strides(conv->tl, c->stride_of, p->view.n_layer);
 	c->cosine = p->view.cosine;
 	c->recovered = p->view.recovered;
 	c->estimated = p->view.estimated;
@@ -345,6 +346,10 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 	json_close(out, ']');
 	json_int(out, "chosen", c->selected);
 	json_int(out, "refreshed", c->refreshed);
+	json_open(out, "strides", '[');
+	for (int i = 0; c->stride > 0 && i < p->view.n_layer; i++)
+		json_real(out, NULL, (double)c->stride_of[i], "%.2f");
+	json_close(out, ']');
 	if (c->cosine < -1)
 		json_null(out, "cosine");
 	else

@@ -1,6 +1,7 @@
 /* app/chat/cmd_program.c - the commands about weir itself: /stats, /log, /editor and /quit. */
 #include "app/chat/chat_private.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LOG_SHOWN = 20 };
@@ -9,6 +10,23 @@ void slash_quit(struct chat *c, char *arg)
 {
 	(void)arg;
 	c->quit = 1;
+}
+
+/* Append how often the layers selected anew, under policies that use a selection for several tokens. */
+static void stats_strides(const struct conversation *conv, struct str *s)
+{
+	float stride[VIEW_LAYERS], least = INFINITY, most = 0;
+	double mean = timeline_strides(conv->tl, stride, VIEW_LAYERS);
+
+	if (mean <= 0)
+		return;
+	for (int i = 0; i < VIEW_LAYERS; i++)
+		if (stride[i] > 0) {
+			least = MIN(least, stride[i]);
+			most = MAX(most, stride[i]);
+		}
+	str_addf(s, "           selected anew every %.1f tokens, %.1f to %.1f by layer\n", mean, (double)least,
+	         (double)most);
 }
 
 /* Append the lines about the cache. */
@@ -47,6 +65,7 @@ static void stats_cache(const struct conversation *conv, const struct timeline_s
 	if (replaced)
 		str_addf(s, "           %s of %s, until the next question\n", count_text((uint64_t)replaced).s,
 		         conv->n_undone ? "undone turns" : "the conversation before");
+	stats_strides(conv, s);
 	if (!st->endless)
 		return;
 	str_addf(s, "           %d pinned\n", r->pinned);

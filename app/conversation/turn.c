@@ -187,6 +187,19 @@ static void kv_memory_json(const struct conversation *conv, struct str *out)
 	json_real(out, "kv_overlap", st.kv_overlap, "%.4f");
 }
 
+/* Append "strides", tokens for each selection by layer, if the policy uses a selection for several tokens. */
+static void strides_json(const struct conversation *conv, struct str *out)
+{
+	float stride[VIEW_LAYERS];
+
+	if (!conv->tl || timeline_strides(conv->tl, stride, VIEW_LAYERS) <= 0)
+		return;
+	json_open(out, "strides", '[');
+	for (int i = 0; i < MIN(conv->info->n_layer, VIEW_LAYERS); i++)
+		json_real(out, NULL, (double)stride[i], "%.2f");
+	json_close(out, ']');
+}
+
 void conversation_json(const struct conversation *conv, const struct turn *turn, const char *session, struct str *out)
 {
 	static const char *stop[] = { [STOP_EOS] = "eos",
@@ -222,6 +235,7 @@ void conversation_json(const struct conversation *conv, const struct turn *turn,
 	json_string(out, "stop", stop[turn->stop]);
 	sampling_json(&conv->sampled, "sampling", out);
 	kv_memory_json(conv, out);
+	strides_json(conv, out);
 	json_string(out, "session", *session ? session : NULL);
 	EACH_COMPANION(conv, k, json)
 		k->ops->json(k->self, conv, out);

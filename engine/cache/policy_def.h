@@ -60,6 +60,9 @@ struct selector_ops;
 struct policy_def {
 	const char *name, *help;    /* name ("cascade"); help in one line */
 	const struct param *params; /* terminated by key = NULL */
+	/* The settings of the method's authors that differ from the defaults, "key=value,..."; "" = the defaults are
+	 * theirs; NULL = the policy is not a published method. */
+	const char *published;
 	/* Set values that users cannot set. Example: policy `recycled` is `refresh` with a fixed stride. May be
 	 * NULL. */
 	void (*preset)(void *values);

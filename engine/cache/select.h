@@ -42,6 +42,8 @@ struct select_status {
 	int fresh;
 	/* cosine between the query of the token and the query of the last selection; -2: not compared */
 	double cosine;
+	/* generated tokens, and the selections that the layer made for them, since the selector was opened */
+	int64_t tokens, selections;
 };
 
 struct selector_ops {
@@ -210,9 +212,9 @@ void picks_archive(struct picks *, const struct selector *, struct serializer *)
 		"stride", PARAM_INT, offsetof(PAR, stride), 1, COUNT_MOST, NULL, preset_,                              \
 			"tokens between two selections"                                                                \
 	}
-#define PARAM_POOL(PAR, help_)                                                                                         \
+#define PARAM_POOL(PAR, preset_, help_)                                                                                \
 	{                                                                                                              \
-		"pool", PARAM_ODD, offsetof(PAR, pool), 1, 63, NULL, "7", help_                                        \
+		"pool", PARAM_ODD, offsetof(PAR, pool), 1, 63, NULL, preset_, help_                                    \
 	}
 #define PARAM_DENSE(PAR, preset_)                                                                                      \
 	{                                                                                                              \

@@ -342,7 +342,8 @@ static void panel_commit(struct observer *o, const struct step *st)
 	p->fresh = -1;
 	for (int32_t i = 0; i < p->c->hp->n_layer; i++) {
 		struct layer_selection *l = &p->sel[i];
-		struct select_status status = s->ops->status ? s->ops->status(s, i) : (struct select_status){ -1, -2 };
+		struct select_status status =
+			s->ops->status ? s->ops->status(s, i) : (struct select_status){ .fresh = -1, .cosine = -2 };
 
 		l->n_part = kv_parts_met(&p->c->kv, l->part, l->n_part);
 		if (l->now >= 0)

@@ -60,6 +60,42 @@ static int unknown_key(const struct policy_def *d, const char *key, size_t len, 
 	               (int)(MIN(len, 40)), key, removed ? " any more" : "", known);
 }
 
+/* Set one setting from "key=value", text[0..len). */
+static int parse_setting(struct policy *par, const char *text, size_t len, struct err *err)
+{
+	const struct policy_def *d = par->def;
+	size_t key = MIN(strcspn(text, "="), len), value = len - MIN(key + 1, len);
+	const struct param *p = param_find(d, text, key);
+	char range[120];
+
+	if (!p || p->type == PARAM_REMOVED)
+		return unknown_key(d, text, key, err);
+	if (key == len)
+		return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name, p->key,
+		               p->key);
+	if (!param_set(par, p, text + key + 1, value))
+		return 0;
+	param_range(p, range, sizeof range);
+	return err_set(err, ERR_USAGE, "cache policy '%s' cannot take %s='%.*s' (%s)", d->name, p->key,
+	               (int)(MIN(value, 40)), text + key + 1, range);
+}
+
+/* Set the settings of "key=value,..." in their order. The word `published` stands for those of the method's authors. */
+static int parse_settings(struct policy *par, const char *text, struct err *err)
+{
+	static const char published[] = "published";
+
+	for (const char *at = text; *at; at += *at == ',') {
+		size_t len = strcspn(at, ",");
+		int preset = par->def->published && len == strlen(published) && !memcmp(at, published, len);
+
+		if (preset ? parse_settings(par, par->def->published, err) : parse_setting(par, at, len, err))
+			return -1;
+		at += len;
+	}
+	return 0;
+}
+
 int policy_parse(struct policy *par, const char *text, struct err *err)
 {
 	const struct policy_def *d = policies[0];
@@ -69,27 +105,7 @@ int policy_parse(struct policy *par, const char *text, struct err *err)
 	if (*at && !(d = policy_find(at, len)))
 		return unknown_policy(at, len, err);
 	policy_preset(par, d);
-	at += len;
-	for (at += *at == ':'; *at; at += *at == ',') {
-		size_t key = strcspn(at, "=,"), value;
-		const struct param *p = param_find(d, at, key);
-		char range[120];
-
-		if (!p || p->type == PARAM_REMOVED)
-			return unknown_key(d, at, key, err);
-		if (at[key] != '=')
-			return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name,
-			               p->key, p->key);
-		at += key + 1;
-		value = strcspn(at, ",");
-		if (param_set(par, p, at, value)) {
-			param_range(p, range, sizeof range);
-			return err_set(err, ERR_USAGE, "cache policy '%s' cannot take %s='%.*s' (%s)", d->name, p->key,
-			               (int)(MIN(value, 40)), at, range);
-		}
-		at += value;
-	}
-	return 0;
+	return parse_settings(par, at + len + (at[len] == ':'), err);
 }
 
 int kv_policy_check(const char *text, struct err *err)
@@ -184,5 +200,7 @@ void kv_policy_help(struct str *out)
 			param_range(p, range, sizeof range);
 			str_addf(out, "      %s=%s  %s (%s)\n", p->key, p->preset, p->help, range);
 		}
+		if (policies[i]->published && *policies[i]->published)
+			str_addf(out, "      published  the settings of its authors: %s\n", policies[i]->published);
 	}
 }

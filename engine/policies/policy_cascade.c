@@ -79,6 +79,7 @@ const struct policy_def policy_sink = {
 	.name = "sink",
 	.help = "the first tokens and the newest ones stay; endless",
 	.params = sink_params,
+	.published = "stride=1",
 	.preset = sink_preset,
 	.retention = &retain_cascade,
 };
@@ -86,6 +87,7 @@ const struct policy_def policy_cascade = {
 	.name = "cascade",
 	.help = "sinks, and rings in which fewer and fewer, but important, older tokens stay; endless",
 	.params = cascade_settings,
+	.published = "n=4,heads=layer,reduce=mean,stride=1",
 	.retention = &retain_cascade,
 };
 
@@ -118,7 +120,7 @@ static const struct param auto_params[] = {
 	  "refresh: steps between two comparisons of the query" },
 	{ "s", PARAM_REAL, offsetof(struct auto_params, s), -2, 2, NULL, "0.85",
 	  "refresh: a query less like the last one selects anew" },
-	PARAM_POOL(struct auto_params, "refresh: neighbours pooled before selecting"),
+	PARAM_POOL(struct auto_params, "15", "refresh: neighbours pooled before selecting"),
 	{ "group", PARAM_CHOICE, offsetof(struct auto_params, group), 0, 0, REFRESH_GROUPS, "max",
 	  "refresh: how the query heads of a KV head are reduced" },
 	{ "scan", PARAM_CHOICE, offsetof(struct auto_params, scan), 0, 0, REFRESH_SCANS, "k",

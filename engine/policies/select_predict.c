@@ -508,6 +508,7 @@ const struct policy_def policy_predict = {
 	.name = "predict",
 	.help = "every token stays; each generated token reads the blocks that a trained network expects (AttentionPredictor)",
 	.params = predict_params,
+	.published = "",
 	.retention = &retain_all,
 	.selector = &predict_ops,
 };

@@ -214,6 +214,7 @@ const struct policy_def policy_quest = {
 	.name = "quest",
 	.help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
 	.params = quest_params,
+	.published = "bound=raw",
 	.retention = &retain_all,
 	.selector = &quest_ops,
 };

@@ -51,6 +51,8 @@ struct refresh {
 	int32_t start;
 	/* asked: how often a layer needed a set for a token; chose: how often it then selected a new set */
 	int64_t asked, chose;
+	/* since init(): tokens: generated tokens for which sets were needed; selections: [n_layer] sets selected anew */
+	int64_t tokens, *selections;
 };
 
 static const struct refresh_params *par_of(const struct selector *s)
@@ -77,6 +79,7 @@ static int refresh_init(struct selector *s, struct err *err)
 	r->compared = xcalloc((size_t)hp->n_layer, 1);
 	r->due = xcalloc((size_t)hp->n_layer, 1);
 	r->knows = xcalloc((size_t)hp->n_layer, 1);
+	r->selections = xcalloc((size_t)hp->n_layer, sizeof *r->selections);
 	return select_alloc(s, &r->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
 	                       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
 	                       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
@@ -106,6 +109,7 @@ static void refresh_release(struct selector *s)
 	free(r->compared);
 	free(r->due);
 	free(r->knows);
+	free(r->selections);
 }
 
 /* ---- the query ---- */
@@ -344,10 +348,17 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	for (int32_t i = 0; step_generates(st) && i < st->n; i++) {
 		int32_t slots = s->own ? n_slots - st->n + 1 + i : n_slots;
 
-		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? choosing_layers(s) : 0;
+		if (entry_count_of(par_of(s)->k, slots) >= slots)
+			continue;
+		r->asked += choosing_layers(s);
+		r->tokens++;
 	}
-	for (int32_t i = 0; step_generates(st) && i < r->picks.n_layer; i++)
-		r->chose += st->n == st->tried && r->picks.fresh[i];
+	for (int32_t i = 0; step_generates(st) && i < r->picks.n_layer; i++) {
+		int chose = st->n == st->tried && r->picks.fresh[i];
+
+		r->chose += chose;
+		r->selections[i] += chose;
+	}
 	if (!step_generates(st)) {
 		r->start = st->pos + st->n;
 		for (int32_t i = 0; i < r->picks.n_layer; i++)
@@ -397,7 +408,8 @@ static struct select_status refresh_status(const struct selector *s, int32_t lay
 {
 	const struct refresh *r = s->state;
 
-	return (struct select_status){ r->picks.was_fresh[layer], r->knows[layer] ? (double)r->same[layer] : -2 };
+	return (struct select_status){ r->picks.was_fresh[layer], r->knows[layer] ? (double)r->same[layer] : -2,
+		                       r->tokens, r->selections[layer] };
 }
 
 static int32_t refresh_entries(const struct selector *s, int32_t n_slots)
@@ -444,8 +456,8 @@ static const struct selector_ops refresh_ops = {
 /* clang-format on */
 
 #define AT(field) offsetof(struct refresh_params, field)
-#define REFRESH(scan_preset)                                                                                           \
-	PARAM_POOL(struct refresh_params, "neighbours pooled before selecting"),                                       \
+#define REFRESH(pool_preset, scan_preset)                                                                              \
+	PARAM_POOL(struct refresh_params, pool_preset, "neighbours pooled before selecting"),                          \
 		{ "group", PARAM_CHOICE,   AT(group), 0,                                                               \
 		  0,       REFRESH_GROUPS, "max",     "how the query heads of a KV head are reduced" },                \
 		{ "scan",      PARAM_CHOICE,                                                                           \
@@ -463,7 +475,7 @@ static const struct param refresh_params[] = {
 	{ "qc", PARAM_INT, AT(qc), 0, 1e9, NULL, "5", "compare queries every so many tokens; 0 = fixed stride" },
 	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "select anew at this cosine and below" },
 	{ "stride", PARAM_INT, AT(stride), 1, 1e9, NULL, "10", "with qc=0: tokens between two selections" },
-	REFRESH("k"),
+	REFRESH("15", "k"),
 	REMOVED("query", "pre", 0),
 	{ .key = NULL },
 };
@@ -471,6 +483,7 @@ const struct policy_def policy_refresh = {
 	.name = "refresh",
 	.help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
 	.params = refresh_params,
+	.published = "k=1/8,pool=7,scan=kv",
 	.retention = &retain_all,
 	.selector = &refresh_ops,
 };
@@ -478,7 +491,7 @@ const struct policy_def policy_refresh = {
 static const struct param recycled_params[] = {
 	PARAM_K(struct refresh_params, "512"),
 	PARAM_STRIDE(struct refresh_params, "10"),
-	REFRESH("kv"),
+	REFRESH("7", "kv"),
 	{ .key = NULL },
 };
 static void recycled_preset(void *values)
@@ -491,6 +504,7 @@ const struct policy_def policy_recycled = {
 	.name = "recycled",
 	.help = "refresh at a fixed stride (Recycled Attention)",
 	.params = recycled_params,
+	.published = "k=1/8",
 	.preset = recycled_preset,
 	.retention = &retain_all,
 	.selector = &refresh_ops,

@@ -155,7 +155,7 @@ static const struct param snapkv_params[] = {
 	PARAM_K(struct snapkv_params, "512"),
 	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32",
 	  "last tokens whose attention selects; 1: largest of a group, else the mean" },
-	PARAM_POOL(struct snapkv_params, "neighbours pooled before selecting"),
+	PARAM_POOL(struct snapkv_params, "7", "neighbours pooled before selecting"),
 	REMOVED("kind", "max", 0),
 	PARAM_DENSE(struct snapkv_params, "0"),
 	{ .key = NULL },

@@ -187,6 +187,23 @@ void timeline_view(struct timeline *tl, int32_t cols, struct cache_view *out)
 	out->seconds = now_seconds() - start;
 }
 
+double timeline_strides(const struct timeline *tl, float *stride, int32_t n)
+{
+	const struct selector *s = tl->cache.selecting ? &tl->cache.sel : NULL;
+	int64_t tokens = 0, selections = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		struct select_status st = { 0 };
+
+		if (s && s->ops->status && i < tl->cache.hp->n_layer)
+			st = s->ops->status(s, i);
+		stride[i] = st.selections ? (float)((double)st.tokens / (double)st.selections) : 0;
+		tokens += st.selections ? st.tokens : 0;
+		selections += st.selections;
+	}
+	return selections ? (double)tokens / (double)selections : 0;
+}
+
 /* ---- how much of attention is read ---- */
 
 /* 1 if the share of attention on the selected entries can be measured. The selector must scan keys, and select anew for

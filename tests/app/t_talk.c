@@ -200,7 +200,7 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	kept_policy(&s, &kept);
 	CHECK_STR(
 		kept.p,
-		"auto:prefix=sift,k=256,bits=2,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
+		"auto:prefix=sift,k=256,bits=2,split=need,sample=128,qc=5,s=0.8512345678,pool=15,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
 		"score=attn");
 	close_scene(&s);
 	/* /set shows only the settings that differ from the defaults. */

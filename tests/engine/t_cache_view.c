@@ -428,12 +428,14 @@ TEST(sets_that_serve_several_steps)
 	static const char *const kv[] = { "recycled:k=24,stride=4,scan=k", "refresh:k=24,qc=4,s=1.5",
 		                          "refresh:k=24,qc=4,s=-1.5" };
 	struct cache_view v;
+	float stride[LAYERS + 1];
 
 	for (int i = 0; i < 3; i++) {
 		struct timeline *tl = read_kv(kv[i], 200);
 
 		timeline_view(tl, 256, &v);
 		CHECK(v.cosine <= -2 && v.refreshed == -1);
+		CHECK(timeline_strides(tl, stride, LAYERS + 1) == 0);
 		for (int step = 1; step <= 20; step++) {
 			int due = step % 4 == 0 && i != 2;
 
@@ -448,6 +450,9 @@ TEST(sets_that_serve_several_steps)
 				          kv[i], step, rows_of(&v, l));
 			}
 		}
+		CHECK(timeline_strides(tl, stride, LAYERS + 1) == (i == 2 ? 0 : 4));
+		for (int l = 0; l <= LAYERS; l++)
+			CHECK(stride[l] == (i == 2 || l == LAYERS ? 0 : 4));
 		timeline_close(tl);
 	}
 }

@@ -145,13 +145,39 @@ TEST(snapshots_of_older_versions_are_found)
 	identity_is("snapkv", "snapkv:k=512,window=32,pool=7,kind=0,dense=0");
 	identity_is("streaming++", "streaming++:size=512,stride=10,sinks=4,positions=0,dense=0");
 	identity_is(
-		"refresh",
+		"refresh:pool=7",
 		"refresh:k=512,qc=5,s=0x1.b333333333333p-1,stride=10,pool=7,group=0,scan=0,dense=0,sinks=0,recent=0,"
 		"update=0,query=0");
 	identity_is("recycled", "recycled:k=512,stride=10,pool=7,group=0,scan=1,dense=0,sinks=0,recent=0,update=0");
-	identity_is("auto",
+	identity_is("auto:pool=7",
 	            "auto:prefix=0,k=256,bits=2,every=1,split=0,sample=128,qc=5,s=0x1.b333333333333p-1,pool=7,group=0,"
 	            "scan=0,size=0,n=2,sinks=4,f=2,heads=0,reduce=0,score=0");
+}
+
+static void equal_settings(const char *text, const char *wanted)
+{
+	struct str is = { 0 }, want = { 0 };
+
+	kv_policy_whole(text, &is);
+	kv_policy_whole(wanted, &want);
+	CHECK_STR(is.p, want.p);
+	str_free(&is);
+	str_free(&want);
+}
+
+TEST(published_stands_for_the_settings_of_the_authors)
+{
+	equal_settings("cascade:published", "cascade:n=4,heads=layer,reduce=mean,stride=1");
+	equal_settings("cascade:published,n=2,size=64", "cascade:n=2,heads=layer,reduce=mean,stride=1,size=64");
+	equal_settings("refresh:published", "refresh:k=1/8,qc=5,s=0.85,pool=7,group=max,scan=kv");
+	equal_settings("recycled:published", "recycled:k=1/8,stride=10,pool=7,group=max,scan=kv");
+	equal_settings("predict:published,k=64", "predict:k=64");
+	equal_settings("quest:published", "quest:bound=raw");
+	equal_settings("sink:published", "sink:stride=1");
+	refused("cascade:publishe", "cache policy 'cascade' has no setting 'publishe'");
+	refused("cascade:published=1", "cache policy 'cascade' has no setting 'published'; it has size");
+	refused("sift:published", "cache policy 'sift' has no setting 'published'");
+	refused("full:published", "cache policy 'full' has no settings");
 }
 
 static void whole_again(const char *text)

@@ -231,12 +231,12 @@ TEST(a_threshold_above_one_is_a_fixed_stride)
 
 	random_ids(id, PROMPT + STEPS);
 	run_policy(e, "refresh:k=24,qc=5,s=1.5", id, &got);
-	run_policy(e, "recycled:k=24,stride=5,scan=k", id, &other);
+	run_policy(e, "recycled:k=24,pool=15,stride=5,scan=k", id, &other);
 	CHECK(same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=0,stride=5", id, &other);
 	CHECK(same(&got, &other));
 	/* In the published method, a step that selects reads all entries. */
-	run_policy(e, "recycled:k=24,stride=5", id, &got);
+	run_policy(e, "recycled:k=24,pool=15,stride=5", id, &got);
 	CHECK(!same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=0,stride=5,scan=kv", id, &other);
 	CHECK(same(&got, &other));
@@ -246,7 +246,7 @@ TEST(a_threshold_above_one_is_a_fixed_stride)
 	run_policy(e, "refresh:k=24,qc=5,s=-2", id, &got);
 	run_policy(e, "refresh:k=24,update=no", id, &other);
 	CHECK(same(&got, &other));
-	run_policy(e, "recycled:k=24,stride=41", id, &other);
+	run_policy(e, "recycled:k=24,pool=15,stride=41", id, &other);
 	CHECK(same(&got, &other));
 	engine_close(e);
 }

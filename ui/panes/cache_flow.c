@@ -119,6 +119,10 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 		          share.s);
 	else if (estimated && c->refreshed < 0)
 		area_putf(a, 0, y, ST_TEXT, "read %5s  estimated %4s", read, share.s);
+	else if (a->w >= 76 && c->stride > 0)
+		area_putf(a, 0, y, ST_TEXT, "read %5s  refreshed %3s, every %4s tokens  cosine %6s  %s %4s", read,
+		          layers, num_short((int64_t)(c->stride + .5f)).s, cosine,
+		          estimated ? "estimated" : "recovered", share.s);
 	else if (a->w >= 76)
 		area_putf(a, 0, y, ST_TEXT, "read %5s entries  refreshed %5s layers  cosine %6s  %s %4s", read, layers,
 		          cosine, estimated ? "estimated" : "recovered", share.s);

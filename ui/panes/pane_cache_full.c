@@ -186,6 +186,8 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 	if ((cell = cell_of(p, w, col)) >= 0)
 		area_cell(a, LABEL + cell, rows - 1, p->ascii ? '^' : 0x25b2, ST_SELECTED, 0);
 	x = area_putf(a, 0, rows, ST_STRONG, "L%02d", p->layer) + 1;
+	if (p->c.stride_of[p->layer] > 0)
+		x = area_putf(a, x, rows, ST_FAINT, "every %.0f", (double)p->c.stride_of[p->layer]) + 1;
 	x = area_text(a, x, rows, ST_FAINT, "peaks", 5);
 	n = find_peaks(p, at);
 	if (!n)
