@@ -50,7 +50,7 @@ void sources_below(struct chat *c)
 {
 	const struct conversation *conv = &c->conv;
 	const struct message *m = conversation_answer(conv);
-	struct str s = { 0 };
+	struct str s = { 0 }, words = { 0 };
 
 	if (!sources_shown(c) || !m)
 		return;
@@ -60,8 +60,10 @@ void sources_below(struct chat *c)
 	if (s.n)
 		str_adds(&s, "\n");
 	unsupported_line(conv, &s);
+	unsupported_words(conv, &words);
 	if (c->front->unsupported)
-		c->front->unsupported(c, unsupported_words(conv));
+		c->front->unsupported(c, str_text(&words));
+	str_free(&words);
 	if (s.n && !c->o.json)
 		notice(c, "%.*s", (int)(s.n - (s.p[s.n - 1] == '\n')), s.p);
 	if (m->sources.n)

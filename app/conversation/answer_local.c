@@ -2,6 +2,7 @@
  * (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,13 +69,93 @@ void local_close(struct conversation *conv)
 
 /* ---- a turn ---- */
 
-/* Append the text of a token to the message and pass it to the text hook. Returns 0, or -1 to stop the turn. */
-static int piece_emit(struct conversation *conv, struct message *m, int32_t id, const struct answer_hooks *h,
-                      struct err *e)
-{
-	size_t n = engine_piece_add(conv->engine, id, 0, &m->text);
+/* An answer that is being generated. */
+struct generated {
+	struct message *m;
+	int ids; /* 1 = its tokens are stored with the message */
+	const struct answer_hooks *hooks;
+	struct tokens held; /* tokens of the sentence that is not shown yet, if conv->guarded is set */
+	struct str held_text;
+	int dropped;   /* 1 = a sentence was not shown, which ends the answer */
+	int32_t shown; /* number of tokens that were shown */
+};
 
-	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
+/* Append tokens to the message and pass their text to the text hook. Returns 0, or -1 to stop the turn. */
+static int tokens_show(struct conversation *conv, struct generated *g, const int32_t *id, size_t n_id, struct err *e)
+{
+	struct str *text = &g->m->text;
+	size_t had = text->n;
+
+	for (size_t i = 0; i < n_id; i++) {
+		if (g->ids)
+			tokens_add(&g->m->id, id[i]);
+		engine_piece_add(conv->engine, id[i], 0, text);
+	}
+	g->shown += (int32_t)n_id;
+	return g->hooks->text ? g->hooks->text(str_text(text) + had, text->n - had, g->hooks->text_ud, e) : 0;
+}
+
+/* Show the held sentence, or drop it if a companion does not allow it. Returns 0, or -1 to stop the turn. */
+static int held_show(struct conversation *conv, struct generated *g, struct err *e)
+{
+	int rc = 0;
+
+	EACH_COMPANION(conv, k, allows)
+		g->dropped |= !k->ops->allows(k->self, conv, str_text(&g->held_text), g->held_text.n);
+	if (!g->dropped)
+		rc = tokens_show(conv, g, g->held.id, g->held.n, e);
+	g->held.n = 0;
+	str_clear(&g->held_text);
+	return rc;
+}
+
+/* 1 if a sentence or a line ends at the end of the text. */
+static int sentence_ends(const struct str *text)
+{
+	size_t n = text->n;
+
+	while (n && strchr("\"')*", text->p[n - 1]))
+		n--;
+	return n && memchr(".!?:\n", text->p[n - 1], 5);
+}
+
+/* Add a token to the answer. A guarded answer shows it together with its sentence, and ends (g->dropped) at a sentence
+ * that may not be shown. Returns 0, or -1 to stop the turn. */
+static int token_show(struct conversation *conv, struct generated *g, int32_t id, struct err *e)
+{
+	struct str piece = { 0 };
+	int rc = 0;
+
+	if (!conv->guarded || (size_t)g->shown < conv->given.n)
+		return tokens_show(conv, g, &id, 1, e);
+	engine_piece_add(conv->engine, id, 0, &piece);
+	if (piece.n && byte_is_blank(*piece.p) && sentence_ends(&g->held_text))
+		rc = held_show(conv, g, e);
+	if (!rc && !g->dropped) {
+		tokens_add(&g->held, id);
+		str_add(&g->held_text, piece.p, piece.n);
+	}
+	str_free(&piece);
+	return rc;
+}
+
+/* End a guarded answer: show the held sentence. If nothing of the answer was allowed, show what the companions give
+ * instead. Returns 0 or -1. */
+static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
+{
+	struct tokens instead = { 0 };
+	int rc = g->held.n ? held_show(conv, g, e) : 0;
+
+	if (!rc && g->dropped && !g->m->text.n)
+		EACH_COMPANION(conv, k, instead)
+			k->ops->instead(k->self, conv, &instead);
+	if (conv->o->predict >= 0)
+		instead.n = MIN(instead.n, (size_t)conv->o->predict);
+	if (instead.n)
+		rc = tokens_show(conv, g, instead.id, instead.n, e);
+	tokens_free(&instead);
+	turn->answer_tokens = g->shown;
+	return rc;
 }
 
 /* Append the tokens of an answer that will be continued: the sampled tokens; if another model wrote it, the tokens of
@@ -148,15 +229,14 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 }
 
 /* Generate the answer. channels: parser that has read the text of an answer to continue (token_ends_answer()). */
-static int generate_tokens(struct conversation *conv, int ids, double start, struct reasoning *channels,
-                           const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int generate_tokens(struct conversation *conv, struct generated *g, double start, struct reasoning *channels,
+                           struct turn *turn, struct err *e)
 {
-	struct message *m = &conv->msg[conv->n_msg - 1];
 	int32_t most = conv->o->predict;
 	struct timeline_stats st;
 	struct loop_watch watch = { .n = 0 };
 
-	conv->sampling.answer = m->place.first; /* the repeat penalties also count the text that is continued */
+	conv->sampling.answer = g->m->place.first; /* the repeat penalties also count the text that is continued */
 	conv->sampling.given = conv->given.id;
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
@@ -177,17 +257,19 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 			turn->stop = STOP_EOS;
 		if (got <= 0)
 			return got;
-		if (ids)
-			tokens_add(&m->id, step.id);
 		/* Measure the attention only at tokens 0, 1, 2, 4, 8, ..., because the figures change little after the
 		 * first tokens. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(conv->tl);
 		turn->answer_tokens++;
-		if (piece_emit(conv, m, step.id, h, e) < 0)
+		if (token_show(conv, g, step.id, e) < 0)
 			return -1;
 		conversation_emit(conv, EVENT_ANSWER_GREW, 0);
-		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
+		if (g->dropped) {
+			turn->stop = STOP_EOS;
+			return 0;
+		}
+		turn->loop = g->hooks->stop_loops ? loop_add(&watch, step.id) : 0;
 		if (turn->loop) {
 			turn->stop = STOP_LOOP;
 			return 0;
@@ -199,14 +281,20 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 static int local_generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h,
                           struct turn *turn, struct err *e)
 {
-	const struct str *begun = &conv->msg[conv->n_msg - 1].text;
+	struct generated g = { .m = &conv->msg[conv->n_msg - 1], .ids = ids, .hooks = h };
+	const struct str *begun = &g.m->text;
 	struct reasoning channels = { .first = 0 };
 	struct str answer = { 0 };
+	struct err none = { 0 };
 	int rc;
 
 	if (conv->info->channels && begun->n)
 		reasoning_feed(&channels, begun->p, begun->n, &answer);
-	rc = generate_tokens(conv, ids, start, &channels, h, turn, e);
+	rc = generate_tokens(conv, &g, start, &channels, turn, e);
+	if (answer_end(conv, &g, turn, rc < 0 ? &none : e) < 0)
+		rc = -1;
+	tokens_free(&g.held);
+	str_free(&g.held_text);
 	reasoning_free(&channels);
 	str_free(&answer);
 	return rc;

@@ -2,8 +2,8 @@
  * each question, such as document search (app/retrieval) and reading streams (app/reader).
  *
  * A companion is a table of functions and its state, `self`. Companions are called in the order in which they were
- * added. A function may be NULL. Order of the calls for a question: before, context, given, begin, began, ended.
- * For regenerate and continue: again, begin, began, ended. */
+ * added. A function may be NULL. Order of the calls for a question: before, context, given, begin, began, allows,
+ * instead, ended. For regenerate and continue: again, begin and those after it. */
 #ifndef WEIR_COMPANION_H
 #define WEIR_COMPANION_H
 
@@ -48,6 +48,10 @@ struct companion_ops {
 	/* Begin the answer, after the prompt is prefilled. answer: the new last message, which is empty, or has the
 	 * text to continue. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
+	/* 1 if text[0 .. n) may be shown: the next sentence of the answer. Called if conv->guarded is set. */
+	int (*allows)(void *self, struct conversation *, const char *text, size_t n);
+	/* Append the tokens that become the answer if its first sentence may not be shown. */
+	void (*instead)(void *self, const struct conversation *, struct tokens *out);
 	/* End the turn. answer: the last message; NULL if the turn ended before the answer began. */
 	void (*ended)(void *self, struct conversation *, struct message *answer);
 	/* If the last message is being read from a stream, prefill its text that is not prefilled yet. Returns the

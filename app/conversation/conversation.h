@@ -220,6 +220,7 @@ struct conversation {
 	/* sampling settings, and the state of the random generator, which is kept from turn to turn */
 	struct sampling sampling;
 	struct tokens given;            /* tokens that the answer is forced to begin with */
+	int guarded;                    /* 1 = a sentence of the answer is shown only if all companions allow it */
 	struct sampling_choice sampled; /* sampling settings in force, and the origin of each */
 	struct str system;
 	int has_system;

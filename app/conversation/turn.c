@@ -17,6 +17,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	int32_t first;
 
 	*turn = (struct turn){ .stop = STOP_LENGTH };
+	conv->guarded = 0;
 	conv->by->begin(conv);
 	EACH_COMPANION(conv, k, begin)
 		k->ops->begin(k->self, conv, h);

@@ -130,7 +130,7 @@ const struct option_def option_defs[] = {
 
 	{"docs", 0, OPT_CHOICE, "auto|whole|passages", NULL, "documents: read whole, or searched for passages; auto reads those that fit",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(docs), 0, 0},
-	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (-1: 1 for models below a billion parameters, else 3; 0: the best sentence alone)",
+	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (-1: 1 for models below a billion parameters, else 3 to 10 by their size; 0: the best sentence alone)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), -1, 50},
 	{"encoder", 'e', OPT_TEXT, "auto|off|FILE", "WEIR_ENCODER", "search documents also by meaning, with a text encoder: a GGUF file, or a name of 'weir models' (auto: the one of 'make model', if it is there)",
 		CHAT | CMD_DOCTOR | CMD_MODELS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(encoder), 0, 0},

@@ -60,12 +60,15 @@ int question_is_english(const char *question, size_t n)
 	return text_has_word(question, n, english, NULL);
 }
 
+/* First words of questions that are answered by yes or no, in English. */
+static const char verbs[] = " is are was were do does did has have had may must should ";
+
 int question_asks(const char *text, size_t n)
 {
 	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* question marks */
 
 	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) ||
-	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, NULL);
+	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, verbs);
 }
 
 /* ---- who or what is X ---- */

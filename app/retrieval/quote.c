@@ -3,7 +3,8 @@
  *
  * The context has the best passages, in document order, and then the sentence that answers best. Passages of a
  * document whose whole text is in the prompt are left out. A passage that was sent with an earlier question is not
- * sent again while its KV entries are in the cache. */
+ * sent again while its KV entries are in the cache. A model that is large enough is asked to mark its sentences with the
+ * numbers of the passages; unsupported.c checks these marks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +17,15 @@ enum {
 	SHARE_OF_CTX = 3,
 	/* with a KV cache that evicts nothing, they also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
-	PASSAGES = 3, /* most passages of a question, unless --passages is given */
-	/* the same for a small model, which more passages would distract (tests/results.md) */
-	PASSAGES_SMALL = 1,
+	PASSAGES_UNKNOWN = 3, /* passages of a question to a server that does not tell its model's size */
 };
-static const uint64_t SMALL = 1000000000; /* a model with fewer parameters is small */
+/* Most passages of a question by the parameters of the model, unless --passages is given: the last row that the model
+ * reaches. A model below a billion gets one, because more would distract it (tests/results.md). */
+static const struct {
+	uint64_t params;
+	size_t passages;
+} by_size[] = { { 0, 1 }, { 1000000000, 3 }, { 4000000000, 5 }, { 12000000000, 8 }, { 30000000000, SOURCES_MOST } };
+static const uint64_t MARKS = 1000000000; /* a model with as many parameters marks what it takes from a passage */
 /* A model with fewer parameters than this is forced to begin its answer with the best sentence; the answer then ends
  * at the next line break. Measured with 135 million parameters on 80 easy questions: 80 right answers; without the
  * forced beginning 67 (tests/results/2026-11-28-answers.md). */
@@ -29,6 +34,9 @@ static const uint64_t QUOTES = 200000000;
  * words, with the right passage given: the best sentence alone has the answer for 56, the longer quotation for 101
  * (tests/results.md). */
 enum { QUOTATION = 350 };
+enum { REFERENCE = 60 }; /* most bytes quoted of a passage that an earlier question brought */
+#define MARK_IT                                                                                                        \
+	"Put behind each sentence of the answer the number of the passage that says it, in brackets, like [1].\n\n"
 
 static const char *body_of(const struct conversation *conv, const struct source *s)
 {
@@ -136,9 +144,13 @@ static size_t room_for_passages(const struct conversation *conv)
 
 static size_t passages_most(const struct conversation *conv)
 {
-	return conv->o->passages >= 0                                 ? (size_t)conv->o->passages
-	       : conv->info->n_params && conv->info->n_params < SMALL ? PASSAGES_SMALL
-	                                                              : PASSAGES;
+	size_t most = PASSAGES_UNKNOWN;
+
+	if (conv->o->passages >= 0)
+		return (size_t)conv->o->passages;
+	for (size_t i = 0; i < LEN(by_size) && conv->info->n_params && conv->info->n_params >= by_size[i].params; i++)
+		most = by_size[i].passages;
+	return most;
 }
 
 /* Choose the passages to send with the question: the best ones that fit. Documents whose whole text is in the prompt
@@ -203,9 +215,7 @@ static size_t item_mark(const char *p, size_t n)
 	return mark && mark + 1 < n && p[mark] == ' ' ? mark + 1 : 0;
 }
 
-/* 1 if the model is so small that its answers should begin with the quotation, and its template lets an answer begin
- * with any text. */
-static int quotes_first(const struct conversation *conv)
+int quotes_first(const struct conversation *conv)
 {
 	const struct engine_info *i = conv->info;
 
@@ -275,49 +285,88 @@ static void add_quotation(const struct conversation *conv, const struct source *
 	str_adds(out, "\"");
 }
 
+/* Append the heading of a passage, 'From report.pdf, page 12, "Methods":', with its mark in front, unless it is 0. */
+static void passage_heading(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
+{
+	if (mark)
+		str_addf(out, "[%zu] ", mark);
+	str_adds(out, "From ");
+	if (conv->doc[s->doc].grows)
+		str_adds(out, "the text above");
+	else
+		source_place(conv, s->doc, s->from, s->to, out);
+	if (s->title_end) {
+		str_adds(out, ", whose title is \"");
+		text_on_one_line(body_of(conv, s) + s->title, s->title_end - s->title, out);
+		str_adds(out, "\"");
+	}
+}
+
+/* Append a chosen passage. One that the model has from an earlier question is only referred to, and that only if it
+ * gets a mark. */
+static void passage_add(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
+{
+	const char *text = body_of(conv, s) + s->from;
+	size_t n = s->to - s->from;
+	int before = sent_before(conv, text, n);
+
+	if (before && !mark)
+		return;
+	passage_heading(conv, s, mark, out);
+	if (before) {
+		str_adds(out, ", quoted above: \"");
+		text_on_one_line(text, utf8_complete(text, MIN(n, REFERENCE)), out);
+		str_adds(out, "...\"\n\n");
+		return;
+	}
+	str_adds(out, ":\n");
+	str_add(out, text, n);
+	str_adds(out, "\n\n");
+}
+
+/* Return the number under which the user sees the source, from 1 on; 0: the list leaves it out. */
+static size_t mark_of(const struct conversation *conv, const struct answer_sources *list, const struct source *s)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->at[i].from == s->from && list->at[i].to == s->to &&
+		    !strcmp(list->at[i].doc, conv->doc[s->doc].name))
+			return i + 1;
+	return 0;
+}
+
 void question_context(struct conversation *conv, struct str *out)
 {
 	const struct sources *last = sources_of(conv);
+	struct answer_sources list = { 0 };
 	struct source chosen[SOURCES_MOST];
-	size_t n = 0;
+	size_t n = 0, mark, marks = 0;
 
 	for (size_t i = 0; i < last->n && n < SOURCES_MOST; i++)
 		if (last->at[i].chosen)
 			chosen[n++] = last->at[i];
 	qsort(chosen, n, sizeof *chosen, by_place);
-	for (size_t i = 0; i < n; i++) {
-		const struct source *s = &chosen[i];
-		const char *text = body_of(conv, s) + s->from;
-
-		if (sent_before(conv, text, s->to - s->from))
-			continue;
-		str_adds(out, "From ");
-		if (conv->doc[s->doc].grows)
-			str_adds(out, "the text above");
-		else
-			source_place(conv, s->doc, s->from, s->to, out);
-		if (s->title_end) {
-			str_adds(out, ", whose title is \"");
-			text_on_one_line(body_of(conv, s) + s->title, s->title_end - s->title, out);
-			str_adds(out, "\"");
-		}
-		str_adds(out, ":\n");
-		str_add(out, text, s->to - s->from);
-		str_adds(out, "\n\n");
+	if (!conv->info->n_params || conv->info->n_params >= MARKS)
+		answer_sources_found(conv, &list);
+	for (size_t i = 0; i < n; i++, marks += mark != 0) {
+		mark = mark_of(conv, &list, &chosen[i]);
+		passage_add(conv, &chosen[i], mark, out);
 	}
+	answer_sources_free(&list);
 	if (!last->n)
 		return;
 	add_quotation(conv, &last->at[0], out);
 	str_adds(out, "\n\n");
+	if (marks)
+		str_adds(out, MARK_IT);
 }
 
-void quotation_given(const struct conversation *conv, const char *question, size_t n, struct tokens *out)
+void quotation_given(const struct conversation *conv, struct tokens *out)
 {
 	const struct sources *last = sources_of(conv);
 	struct str text = { 0 };
 	struct err none = { 0 };
 
-	if (!last->n || !quotes_first(conv) || !question_asks(question, n))
+	if (!last->n || !quotes_first(conv))
 		return;
 	add_quotation(conv, &last->at[0], &text);
 	engine_tokenize(conv->engine, text.p, text.n, 0, out, &none);
@@ -327,6 +376,11 @@ void quotation_given(const struct conversation *conv, const char *question, size
 int context_is_searched(const struct str *context)
 {
 	return context->n && memmem(context->p, context->n, SAYS, strlen(SAYS));
+}
+
+int context_asks_for_marks(const struct str *context)
+{
+	return context->n && memmem(context->p, context->n, MARK_IT, strlen(MARK_IT));
 }
 
 size_t context_quotes(const struct conversation *conv, const struct str *context, struct quoted out[QUOTED_MOST])

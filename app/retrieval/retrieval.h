@@ -162,10 +162,11 @@ struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- unsupported.c: numbers and names of an answer that the model was not given ---- */
 
-/* Return the numbers and names of the last answer that the model was not given, with a newline after each; valid until
- * the next turn. */
-const char *unsupported_words(const struct conversation *);
-/* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. */
+/* Append the words of the last answer to underline, with a newline after each: numbers and names that the model was not
+ * given, or not by the passages that the sentence names ("[2]"), and marks of passages that were not sent. */
+void unsupported_words(const struct conversation *, struct str *out);
+/* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. "1871 [2]": the
+ * model was given 1871, but not by passage 2. */
 void unsupported_line(const struct conversation *, struct str *out);
 
 #endif

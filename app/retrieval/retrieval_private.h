@@ -142,6 +142,11 @@ int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* Append the numbers and names of an answer that occur in no text that the model was given, one a line. */
 void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
+/* For an answer that was asked to mark its sentences with the numbers of passages, append what is wrong with the marks,
+ * one a line: "[7]" for a passage that was not sent; "1871 [2]" for a number or name that the model was given, but not
+ * by passage 2. list: the sources of the answer. */
+void marks_find(const struct conversation *, const struct answer_sources *list, const char *answer, size_t n,
+                struct str *out);
 
 /* ---- quote.c ---- */
 
@@ -158,11 +163,15 @@ void sources_choose(struct conversation *);
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
-/* Append the tokens that the answer is forced to begin with: the quoted best sentence, for models with few
- * parameters. Larger models get none. */
-void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
+/* 1 if the model is so small that its answers should begin with the quoted best sentence, and its template lets an
+ * answer begin with any text. */
+int quotes_first(const struct conversation *);
+/* Append the tokens of the quoted best sentence, with which the answers of such a model begin. Larger models get none. */
+void quotation_given(const struct conversation *, struct tokens *out);
 /* 1 if a question's context (the text sent before it) has a passage or a sentence that the search found. */
 int context_is_searched(const struct str *context);
+/* 1 if a question's context asks the model to mark its sentences with the numbers of passages, "[1]". */
+int context_asks_for_marks(const struct str *context);
 /* Append JSON member "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 

@@ -149,7 +149,14 @@ static void sources_context(void *self, struct conversation *conv, struct str *o
 static void sources_given(void *self, const struct conversation *conv, const struct question *q, struct tokens *out)
 {
 	(void)self;
-	quotation_given(conv, q->text, q->n, out);
+	if (question_asks(q->text, q->n))
+		quotation_given(conv, out);
+}
+
+static void sources_instead(void *self, const struct conversation *conv, struct tokens *out)
+{
+	(void)self;
+	quotation_given(conv, out);
 }
 
 /* Report the sources of the last question again, for an answer that is regenerated or (goes_on 1) continued. If they
@@ -227,6 +234,7 @@ const struct companion_ops sources_ops = {
 	.before = sources_before,
 	.context = sources_context,
 	.given = sources_given,
+	.instead = sources_instead,
 	.again = sources_again,
 	.began = sources_began,
 	.changed = sources_changed,

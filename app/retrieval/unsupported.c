@@ -3,7 +3,8 @@
  *
  * The model was given: documents that are read whole, the passages that were sent with questions, the user's
  * messages, the system prompt and the names of the documents. A number or name of the answer that none of these texts
- * has may be made up. Nothing is checked if there are no documents. */
+ * has may be made up. Where the model was asked to mark its sentences with the numbers of passages, each number and name
+ * is also looked up in the passages of the sentence's marks. Nothing is checked if there are no documents. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,6 +21,7 @@ enum {
 	 * longer one is the shorter one with at most ENDING_MOST more bytes: "German", "Germans". */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
+	MARK_DIGITS = 2, /* most digits of a passage's number */
 };
 
 static const char *const spelled[] = { "zero",  "one",   "two",  "three", "four",   "five",  "six",
@@ -102,13 +104,17 @@ struct given {
 	size_t n;
 };
 
-static void given_add(struct given *g, const char *text, size_t n)
+/* Add the words of a text. marked 1: leave out the numbers of passages, "[2]". */
+static void given_add(struct given *g, const char *text, size_t n, int marked)
 {
 	struct word w;
 
-	for (size_t i = 0; word_next(text, n, &i, &w); g->n++) {
+	for (size_t i = 0; word_next(text, n, &i, &w);) {
+		if (marked && w.n <= MARK_DIGITS && w.p > text && w.p[-1] == '[' && i < n && text[i] == ']')
+			continue;
 		key_add(w, &g->keys);
 		str_add(&g->keys, "", 1);
+		g->n++;
 	}
 }
 
@@ -117,32 +123,37 @@ static int by_key(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Sort the words, after all were added. */
+static void given_sort(struct given *g)
+{
+	const char *p = str_text(&g->keys);
+
+	g->key = xcalloc(g->n + 1, sizeof *g->key);
+	for (size_t i = 0; i < g->n; i++, p += strlen(p) + 1)
+		g->key[i] = p;
+	qsort(g->key, g->n, sizeof *g->key, by_key);
+}
+
 static void given_collect(const struct conversation *conv, struct given *g)
 {
-	const char *p;
-
 	if (conv->o->system)
-		given_add(g, conv->o->system, strlen(conv->o->system));
+		given_add(g, conv->o->system, strlen(conv->o->system), 0);
 	for (size_t i = 0; i < conv->n_doc; i++) {
 		const struct document *d = &conv->doc[i];
 
-		given_add(g, d->name, strlen(d->name));
+		given_add(g, d->name, strlen(d->name), 0);
 		if (d->whole)
-			given_add(g, str_text(&d->text), d->text.n);
+			given_add(g, str_text(&d->text), d->text.n, 0);
 	}
 	for (size_t i = 0; i < conv->n_msg; i++) {
 		const struct message *m = &conv->msg[i];
 
 		if (m->role != ROLE_USER)
 			continue;
-		given_add(g, str_text(&m->text), m->text.n);
-		given_add(g, str_text(&m->context), m->context.n);
+		given_add(g, str_text(&m->text), m->text.n, 0);
+		given_add(g, str_text(&m->context), m->context.n, context_asks_for_marks(&m->context));
 	}
-	g->key = xcalloc(g->n + 1, sizeof *g->key);
-	p = str_text(&g->keys);
-	for (size_t i = 0; i < g->n; i++, p += strlen(p) + 1)
-		g->key[i] = p;
-	qsort(g->key, g->n, sizeof *g->key, by_key);
+	given_sort(g);
 }
 
 static void given_free(struct given *g)
@@ -209,7 +220,7 @@ static int is_label(const char *text, size_t n, size_t at, size_t end)
 	size_t line = at;
 
 	if (at && text[at - 1] == '[')
-		return end < n && text[end] == ']';
+		return end < n && text[end] == ']' && end - at <= MARK_DIGITS;
 	while (line && text[line - 1] == ' ')
 		line--;
 	return (!line || text[line - 1] == '\n') && end + 1 < n && (text[end] == '.' || text[end] == ')') &&
@@ -232,21 +243,44 @@ static void list_add(struct str *list, struct word w)
 	str_adds(list, "\n");
 }
 
+/* 1 if the word at [at, end) is a number or, in an English text, a name. */
+static int is_checked(const char *text, size_t n, struct word w, size_t end, int english)
+{
+	size_t at = (size_t)(w.p - text);
+
+	if (byte_is_digit(w.p[0]))
+		return !is_label(text, n, at, end);
+	return english && w.n > 1 && byte_is_upper(w.p[0]) && !sentence_begins(text, at);
+}
+
+/* Return the last message of the user; NULL if there is none. */
+static const struct message *last_question(const struct conversation *conv)
+{
+	size_t i = conv->n_msg;
+
+	while (i && conv->msg[i - 1].role != ROLE_USER)
+		i--;
+	return i ? &conv->msg[i - 1] : NULL;
+}
+
+/* 1 if the answer or its question is probably English. */
+static int is_english(const struct conversation *conv, const char *text, size_t n)
+{
+	const struct message *m = last_question(conv);
+
+	return question_is_english(text, n) || (m && question_is_english(str_text(&m->text), m->text.n));
+}
+
 void unsupported_find(const struct conversation *conv, const char *text, size_t n, struct str *out)
 {
-	int english = question_is_english(text, n);
+	int english = is_english(conv, text, n);
 	/* run: unsupported words with one blank between them, which become one entry */
 	struct word w, run = { text, 0 };
 	struct given given = { .n = 0 };
 
 	given_collect(conv, &given);
 	for (size_t i = 0; word_next(text, n, &i, &w);) {
-		size_t at = (size_t)(w.p - text);
-		int checked = byte_is_digit(w.p[0])
-		                      ? !is_label(text, n, at, i)
-		                      : english && w.n > 1 && byte_is_upper(w.p[0]) && !sentence_begins(text, at);
-
-		if (!checked || is_given(&given, w))
+		if (!is_checked(text, n, w, i, english) || is_given(&given, w))
 			continue;
 		if (run.n && w.p == run.p + run.n + 1 && w.p[-1] == ' ') {
 			run.n += 1 + w.n;
@@ -259,7 +293,173 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 	given_free(&given);
 }
 
+/* ---- marks: "[1]" behind a sentence names the passage that says it ---- */
+
+/* What the marks of an answer are compared with. */
+struct marked {
+	const struct answer_sources *list;
+	struct given all, said;                   /* everything the model was given; the user's messages */
+	struct given source[ANSWER_SOURCES_MOST]; /* the passages, with the places where they stand */
+	int english;
+};
+
+/* 1 if the number names a passage that the model was sent with a number. */
+static int is_source(const struct answer_sources *list, size_t number)
+{
+	return number && number <= list->n && list->at[number - 1].found && list->at[number - 1].sent;
+}
+
+/* Read "[1]" or "[1, 3]" at text[at]. Set bit i of *sources for each mark of source i, and append the marks of other
+ * sources to *bad. Returns where the marks end; 0 = there are none. */
+static size_t marks_read(const struct answer_sources *list, const char *text, size_t n, size_t at, uint32_t *sources,
+                         struct str *bad)
+{
+	size_t i = at, from, number;
+
+	if (text[at] != '[')
+		return 0;
+	do {
+		for (i++; i < n && text[i] == ' ';)
+			i++;
+		for (from = i, number = 0; i < n && i - from <= MARK_DIGITS && byte_is_digit(text[i]); i++)
+			number = 10 * number + (size_t)(text[i] - '0');
+		if (i == from || i - from > MARK_DIGITS || i == n)
+			return 0;
+		if (is_source(list, number))
+			*sources |= 1u << (number - 1);
+		else
+			str_addf(bad, "[%.*s]\n", (int)(i - from), text + from);
+	} while (text[i] == ',');
+	return text[i] == ']' ? i + 1 : 0;
+}
+
+/* Return where the sentence begins that ends at byte `at`, but not before byte `from`. */
+static size_t sentence_of(const char *text, size_t from, size_t at)
+{
+	while (at > from && strchr(" .!?\"'*)", text[at - 1]))
+		at--;
+	while (at > from && text[at - 1] != '\n' && !(memchr(".!?", text[at - 1], 3) && text[at] == ' '))
+		at--;
+	return at;
+}
+
+static int given_by_marks(const struct marked *m, uint32_t sources, struct word w)
+{
+	int given = is_given(&m->said, w);
+
+	for (size_t i = 0; i < m->list->n && !given; i++)
+		given = sources >> i & 1 && is_given(&m->source[i], w);
+	return given;
+}
+
+/* Append the numbers and names of text[from .. at) that the passages do not have whose marks are text[at .. end). */
+static void sentence_check(const struct marked *m, uint32_t sources, const char *text, size_t from, size_t at,
+                           size_t end, struct str *out)
+{
+	struct word w;
+
+	for (size_t i = sentence_of(text, from, at); word_next(text, at, &i, &w);) {
+		struct str entry = { 0 };
+
+		if (!is_checked(text, at, w, i, m->english) || !is_given(&m->all, w) || given_by_marks(m, sources, w))
+			continue;
+		str_addf(&entry, "%.*s %.*s", (int)w.n, w.p, (int)(end - at), text + at);
+		list_add(out, (struct word){ entry.p, entry.n });
+		str_free(&entry);
+	}
+}
+
+static void marked_open(const struct conversation *conv, const struct answer_sources *list, struct marked *m)
+{
+	*m = (struct marked){ .list = list };
+	given_collect(conv, &m->all);
+	for (size_t i = 0; i < conv->n_msg; i++)
+		if (conv->msg[i].role == ROLE_USER)
+			given_add(&m->said, str_text(&conv->msg[i].text), conv->msg[i].text.n, 0);
+	given_sort(&m->said);
+	for (size_t i = 0; i < list->n; i++) {
+		const struct answer_source *s = &list->at[i];
+		size_t doc = answer_source_document(conv, s);
+		struct str place = { 0 };
+
+		answer_source_place(s, &place);
+		given_add(&m->source[i], place.p, place.n, 0);
+		if (doc < conv->n_doc)
+			given_add(&m->source[i], conv->doc[doc].text.p + conv->doc[doc].body + s->from, s->to - s->from,
+			          0);
+		given_sort(&m->source[i]);
+		str_free(&place);
+	}
+}
+
+static void marked_close(struct marked *m)
+{
+	given_free(&m->all);
+	given_free(&m->said);
+	for (size_t i = 0; i < m->list->n; i++)
+		given_free(&m->source[i]);
+}
+
+void marks_find(const struct conversation *conv, const struct answer_sources *list, const char *text, size_t n,
+                struct str *out)
+{
+	const struct message *asked = last_question(conv);
+	struct marked m;
+
+	if (!asked || !context_asks_for_marks(&asked->context))
+		return;
+	marked_open(conv, list, &m);
+	m.english = is_english(conv, text, n);
+	for (size_t at = 0, from = 0, end; at < n; at = MAX(end, at + 1)) {
+		uint32_t sources = 0;
+		struct str bad = { 0 };
+
+		end = marks_read(list, text, n, at, &sources, &bad);
+		for (size_t next = end; end && next && next < n;) /* "[1][3]" */
+			end = (next = marks_read(list, text, n, end, &sources, &bad)) ? next : end;
+		for (const char *p = end ? str_text(&bad) : "", *line; *p; p = line + 1) {
+			line = strchr(p, '\n');
+			list_add(out, (struct word){ p, (size_t)(line - p) });
+		}
+		if (end && sources)
+			sentence_check(&m, sources, text, from, at, end, out);
+		from = MAX(from, end);
+		str_free(&bad);
+	}
+	marked_close(&m);
+}
+
 /* ---- the companion; its state is the list, one entry a line ---- */
+
+/* 1 if the answer is guarded: the model is so small that it invents numbers and names in free text, and there is a
+ * sentence to quote instead. */
+static int guards(const struct conversation *conv)
+{
+	return sources_of(conv)->found && quotes_first(conv);
+}
+
+static void unsupported_begin(void *self, struct conversation *conv, const struct answer_hooks *hooks)
+{
+	(void)self;
+	(void)hooks;
+	conv->guarded |= guards(conv);
+}
+
+static int unsupported_allows(void *self, struct conversation *conv, const char *text, size_t n)
+{
+	struct str found = { 0 };
+	int left_out;
+
+	(void)self;
+	if (guards(conv))
+		unsupported_find(conv, text, n, &found);
+	left_out = found.n > 0;
+	if (left_out)
+		conversation_notice(conv, "the rest of the answer is left out: it has numbers or names that are not in "
+		                          "the sources");
+	str_free(&found);
+	return !left_out;
+}
 
 static void unsupported_ended(void *self, struct conversation *conv, struct message *answer)
 {
@@ -273,6 +473,7 @@ static void unsupported_ended(void *self, struct conversation *conv, struct mess
 		return;
 	from = reasoning_length(str_text(&answer->text), answer->text.n);
 	unsupported_find(conv, str_text(&answer->text) + from, answer->text.n - from, self);
+	marks_find(conv, &answer->sources, str_text(&answer->text) + from, answer->text.n - from, self);
 }
 
 static void unsupported_json(void *self, const struct conversation *conv, struct str *out)
@@ -294,23 +495,36 @@ static void unsupported_free(void *self)
 
 const struct companion_ops unsupported_ops = {
 	.name = "unsupported",
+	.begin = unsupported_begin,
+	.allows = unsupported_allows,
 	.ended = unsupported_ended,
 	.json = unsupported_json,
 	.free = unsupported_free,
 };
 
-const char *unsupported_words(const struct conversation *conv)
+static const char *listed(const struct conversation *conv)
 {
 	const struct str *list = companion_find(conv, unsupported_ops.name);
 
 	return list ? str_text(list) : "";
 }
 
+void unsupported_words(const struct conversation *conv, struct str *out)
+{
+	for (const char *p = listed(conv), *end; *p; p = end + 1) {
+		const char *marks;
+
+		end = strchr(p, '\n');
+		marks = memmem(p, (size_t)(end - p), " [", 2);
+		str_addf(out, "%.*s\n", (int)((marks ? marks : end) - p), p);
+	}
+}
+
 void unsupported_line(const struct conversation *conv, struct str *out)
 {
 	const char *head = "not in the sources: ";
 
-	for (const char *p = unsupported_words(conv), *end; *p; p = end + 1) {
+	for (const char *p = listed(conv), *end; *p; p = end + 1) {
 		end = strchr(p, '\n');
 		str_addf(out, "%s%.*s", head, (int)(end - p), p);
 		head = ", ";

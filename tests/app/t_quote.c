@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/chat/chat_private.h"
+#include "app/conversation/companion.h"
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 #include "tests/lib/scene.h"
@@ -168,8 +169,9 @@ static int answer_begins(const struct scene *s, const char *text)
 	return m && m->text.n >= blank + strlen(text) && !memcmp(m->text.p + blank, text, strlen(text));
 }
 
-/* The answer of a model with few parameters begins with the quoted sentence; /continue and /regen go on in the model's
- * own words. A request such as "Write ..." is answered without a quotation. */
+/* The answer of a model with few parameters begins with the quoted sentence. /continue, /regen and a request such as
+ * "Write ..." let the model go on in its own words; here they are random, with names that the document does not have, so
+ * that they are left out and the sentence is quoted instead. */
 TEST(a_small_model_answers_with_the_sentence)
 {
 	static const char sentence[] =
@@ -188,16 +190,72 @@ TEST(a_small_model_answers_with_the_sentence)
 	CHECK(has(&s.shown, sentence));
 	do_line(&s, "/set predict 160");
 	do_line(&s, "/continue");
-	CHECK(answer_begins(&s, sentence) && conversation_answer(&s.c.conv)->id.n > n);
+	CHECK(answer_begins(&s, sentence) && conversation_answer(&s.c.conv)->id.n == n);
+	CHECK(has(&s.said, "the rest of the answer is left out"));
 	do_line(&s, "/regen");
-	CHECK(!answer_begins(&s, sentence));
+	CHECK(answer_begins(&s, sentence) && has(&s.said, "the rest of the answer is left out"));
 	do_line(&s, "Praise the brothers who built Tower93.");
 	CHECK(answer_begins(&s, "The document says: \"Tower93"));
 	do_line(&s, "Praise the brothers of Tower93.");
-	CHECK(!answer_begins(&s, "The document says"));
-	do_line(&s, "Come up with a rhyme on Tower93.");
-	CHECK(!answer_begins(&s, "The document says"));
+	CHECK(answer_begins(&s, "The document says: \"Tower93") && has(&s.said, "left out"));
 	close_scene(&s);
+}
+
+/* ---- sentences that companions do not allow ---- */
+
+struct gate {
+	int allow;       /* sentences that are allowed */
+	struct str seen; /* sentences that were allowed */
+};
+
+static void gate_begin(void *self, struct conversation *conv, const struct answer_hooks *hooks)
+{
+	(void)self, (void)hooks;
+	conv->guarded = 1;
+}
+
+static int gate_allows(void *self, struct conversation *conv, const char *text, size_t n)
+{
+	struct gate *g = self;
+
+	(void)conv;
+	if (g->allow-- <= 0)
+		return 0;
+	str_add(&g->seen, text, n);
+	return 1;
+}
+
+/* A guarded answer is shown sentence by sentence, and ends before the first one that is not allowed. */
+TEST(an_answer_ends_before_a_sentence_that_is_not_allowed)
+{
+	static const struct companion_ops ops = { .name = "gate", .begin = gate_begin, .allows = gate_allows };
+	struct str whole = { 0 };
+
+	for (int allow = -1; allow < 4; allow++) { /* -1: the answer is not guarded */
+		struct gate gate = { .allow = allow };
+		const struct message *m;
+		struct scene s;
+
+		open_scene(&s, "-n 300 --private --kv full -c 1000 --temp 0 --loops go --chat-template chatml");
+		if (allow >= 0)
+			companion_add(&s.c.conv, &ops, &gate);
+		do_line(&s, "Who has the key?");
+		m = conversation_answer(&s.c.conv);
+		CHECK(m != NULL);
+		if (m && allow < 0)
+			str_add(&whole, str_text(&m->text), m->text.n);
+		else if (m)
+			CHECK(m->text.n == gate.seen.n && m->text.n <= whole.n &&
+			      !memcmp(str_text(&m->text), str_text(&gate.seen), m->text.n) &&
+			      !memcmp(str_text(&m->text), whole.p, m->text.n));
+		CHECK(m && s.shown.n == m->text.n && s.c.conv.last.answer_tokens == (int32_t)m->id.n);
+		CHECK(!m || tokens_match_text(s.c.conv.engine, m->id.id, m->id.n, str_text(&m->text), m->text.n));
+		CHECK(allow != 0 || (m && !m->text.n));
+		str_free(&gate.seen);
+		close_scene(&s);
+	}
+	CHECK(whole.n > 0);
+	str_free(&whole);
 }
 
 /* The token limit of -n also cuts the quoted sentence. */
@@ -405,6 +463,64 @@ TEST(as_many_passages_go_with_a_question_as_asked)
 		n = count(&question_of(&s)->context, "From towers.txt");
 		CHECK_MSG(n >= how[i].least && n <= how[i].most, "%zu passages", n);
 		CHECK_INT(count(&question_of(&s)->context, "The document says"), 1);
+		close_scene(&s);
+	}
+}
+
+/* Open a text of twelve passages that answer one question equally well. */
+static void open_ferries(struct scene *s)
+{
+	char path[128], line[160];
+	FILE *f;
+
+	open_scene(s, "-n 4 --private --kv full -c 24000 --docs passages");
+	s->c.o.quiet = 0;
+	snprintf(path, sizeof path, "%s/ferries.txt", home);
+	f = fopen(path, "w");
+	CHECK(f != NULL);
+	for (int i = 0; f && i < 12; i++) {
+		fprintf(f, "The ferry of haven%d leaves at %d o'clock.", i, i);
+		for (int k = 0; k < 8; k++)
+			fprintf(f, " Nothing else is known about what they do there in winter %d.", 100 + k);
+		fputs("\n\n", f);
+	}
+	if (f)
+		fclose(f);
+	snprintf(line, sizeof line, "/read %s", path);
+	do_line(s, line);
+	search_of(&s->c.conv)->rerank.tokens = -1;
+}
+
+/* A model of a billion parameters or more gets more passages, by its size, and is asked to mark its sentences with the
+ * numbers that the user sees. A passage that it has from an earlier question is only referred to. */
+TEST(a_larger_model_is_asked_for_marks)
+{
+	static const struct {
+		uint64_t params;
+		size_t passages;
+	} sizes[] = { { 999999999, 1 }, { 1000000000, 3 }, { 4000000000, 5 }, { 30000000000, 10 }, { 0, 3 } };
+
+	for (size_t i = 0; i < LEN(sizes); i++) {
+		struct engine_info big;
+		struct scene s;
+		size_t asked = sizes[i].params == 999999999 ? 0 : sizes[i].passages;
+
+		open_ferries(&s);
+		big = *s.c.conv.info;
+		big.n_params = sizes[i].params;
+		s.c.conv.info = &big;
+		do_line(&s, "When does the ferry leave?");
+		CHECK_INT(count(&question_of(&s)->context, "From ferries.txt"), sizes[i].passages);
+		CHECK_INT(count(&question_of(&s)->context, "] From ferries.txt"), asked);
+		CHECK_INT(context_asks_for_marks(&question_of(&s)->context), asked > 0);
+		for (size_t k = 1; k <= asked; k++) {
+			char mark[32];
+
+			snprintf(mark, sizeof mark, "[%zu] From ferries.txt", k);
+			CHECK_INT(count(&question_of(&s)->context, mark), 1);
+		}
+		do_line(&s, "At what time does the ferry leave?");
+		CHECK_INT(count(&question_of(&s)->context, ", quoted above: \"The ferry of haven"), asked);
 		close_scene(&s);
 	}
 }

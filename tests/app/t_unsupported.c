@@ -111,6 +111,58 @@ TEST(what_the_user_said_and_what_was_sent_is_given)
 	close_scene(&s);
 }
 
+/* Check what marks_find() lists for an answer whose three sources are paragraphs of light.txt. The third was not sent. */
+static void check_marks(struct scene *s, const char *answer, const char *want)
+{
+	char the[] = "The", its[] = "Its", name[] = "light.txt";
+	struct answer_source at[] = {
+		{ .doc = name, .to = 78, .quote_end = 3, .text = the, .found = 1, .sent = 1 },
+		{ .doc = name,
+		  .from = 78,
+		  .to = 139,
+		  .quote = 79,
+		  .quote_end = 82,
+		  .text = its,
+		  .found = 1,
+		  .sent = 1 },
+		{ .doc = name, .from = 139, .to = 175, .quote = 140, .quote_end = 143, .text = the, .found = 1 },
+	};
+	struct answer_sources list = { at, LEN(at) };
+	struct str out = { 0 };
+
+	marks_find(&s->c.conv, &list, answer, strlen(answer), &out);
+	CHECK_MSG(!strcmp(str_text(&out), want), "%s: \"%s\"", answer, str_text(&out));
+	str_free(&out);
+}
+
+TEST(marks_are_compared_with_their_passages)
+{
+	struct scene s;
+	struct message *m;
+
+	open_light(&s, "-n 4 --private --kv full -c 512");
+	m = conversation_message(&s.c.conv, ROLE_USER, "What is known of the light of Ebba?", 35, NULL, 0);
+	check_marks(&s, "It was built in 1871 [2][7].", ""); /* marks were not asked for */
+	str_adds(&m->context,
+	         "[1] From light.txt:\nThe light\n\nPut behind each sentence of the answer the number of the "
+	         "passage that says it, in brackets, like [1].\n\n");
+	check_marks(&s, "It was built in 1871 by the Germans [1]. The lamp has 2.5 tons [2]. It is that of Ebba [1].",
+	            "");
+	check_marks(&s, "It was built in 1871. [1] The lamp has 2.5 tons. [2]\n", "");
+	check_marks(&s, "It was built in 1871 by the Germans, and the lamp has 2.5 tons [1][2].", "");
+	check_marks(&s, "It was built in 1871, and the lamp has 2.5 tons [1, 2].", "");
+	check_marks(&s, "It was built in 1871 [1] and the lamp has 2.5 tons [2].", "");
+	check_marks(&s, "It was built in 1871 by the Germans [2]. The lamp has 2.5 tons [1].",
+	            "1871 [2]\nGermans [2]\n2.5 [1]\n");
+	/* marks of passages that were not sent; other brackets are no marks */
+	check_marks(&s, "It was built in 1871 [1][4]. Its lamp is lit [3][0] at 5:30 [2].", "[4]\n[3]\n[0]\n");
+	check_marks(&s, "The array a[i] has [1 element], [1871] and [.", "");
+	/* what no text has is listed once, by unsupported_find() */
+	check_marks(&s, "It was built in 1872 [1].", "");
+	check_list(&s, "It was built in 1872 [1] by 2 men [1871].", "1872\n2\n");
+	close_scene(&s);
+}
+
 TEST(json_and_the_line_below_the_answer_list_them)
 {
 	struct scene s;
@@ -120,10 +172,15 @@ TEST(json_and_the_line_below_the_answer_list_them)
 	do_line(&s, "Who built the light?");
 	conversation_json(&s.c.conv, &s.c.conv.last, "", &json);
 	CHECK_MSG(strstr(json.p, "\"unsupported\":["), "%s", json.p);
-	str_adds(companion_find(&s.c.conv, "unsupported"), "1872\nJohn Smith\n");
+	str_adds(companion_find(&s.c.conv, "unsupported"), "1872\nJohn Smith\n[7]\n1871 [2]\n");
 	unsupported_line(&s.c.conv, &line);
-	CHECK_MSG(strstr(str_text(&line), "not in the sources: ") && strstr(str_text(&line), "1872, John Smith"), "%s",
-	          str_text(&line));
+	CHECK_MSG(strstr(str_text(&line), "not in the sources: ") &&
+	                  strstr(str_text(&line), "1872, John Smith, [7], 1871 [2]"),
+	          "%s", str_text(&line));
+	str_clear(&line);
+	unsupported_words(&s.c.conv, &line);
+	CHECK_MSG(strstr(str_text(&line), "1872\nJohn Smith\n[7]\n1871\n"), "%s", str_text(&line));
+	str_clear(&line);
 	/* Without documents there is nothing to compare with. */
 	do_line(&s, "/drop 1");
 	CHECK_INT(s.c.conv.n_doc, 0);
