@@ -91,7 +91,7 @@ endif
 $(BUILD)/kernels/%.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3) -fno-var-tracking
 # So is the one pass over the whole vocabulary that every token takes.
 $(BUILD)/engine/timeline/sampler.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
-# And packing, where loops over lanes become vectors.
+# And packing, where loops over values become vectors.
 $(BUILD)/engine/timeline/packed.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
 # Tests run once after they are compiled, and what they spend their time in is the libraries; what measures is compiled as the program is.
 $(BUILD)/tests/%.o: OPTIMISE := -Og

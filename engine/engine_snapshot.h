@@ -80,8 +80,7 @@ int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *mark
 /* Return the head dimension if the fixed entries of this timeline can be packed, else 0. They can if they are f16 and
  * all layers have the same head dimension, a multiple of 32 up to 512. */
 int32_t timeline_entries_dim(const struct timeline *);
-/* How fixed entries of n tokens are packed. dim: head dimension. exact: so many first tokens stay as they are. n and
- * exact are multiples of 16. */
+/* How fixed entries of n tokens are packed. dim: head dimension. exact: so many first tokens stay as they are. */
 struct entries_packing {
 	int32_t dim, n, exact;
 };

@@ -82,6 +82,11 @@ void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
  * scale is not optimised. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
 int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 
+/* Transform a vector of dim values, such as a key, in place (Hadamard): first as many values as the largest power of two
+ * <= dim, then the remaining values in the same way. The transform spreads large values over all columns. It is
+ * orthogonal and its own inverse. */
+void hadamard(float *x, int32_t dim);
+
 /* 1 if the type is ternary: a value is -1, 0 or 1 times the scale of its block. dtype_ternary_to_q2_k() converts n
  * values (a multiple of 256) to Q2_K without loss. */
 int dtype_ternary(enum dtype);

@@ -93,42 +93,27 @@ static uint32_t bits_of(float f)
 }
 
 /* Convert f16 to f32 and back. A NaN keeps its sign and payload and becomes quiet, as with the processor's conversion
- * instructions. So every instruction set gives the same bits. */
+ * instructions. So every instruction set gives the same bits. All cases are computed, and one is chosen, so that
+ * compilers turn loops over values into vector instructions. */
 float f16_to_f32(uint16_t h)
 {
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h & 0x7c00, m = h & 0x3ff;
+	uint32_t special = 0x7f800000 | (m ? 0x400000 | m << 13 : 0);
+	uint32_t subnormal = bits_of((float)(int32_t)m * 0x1p-24f); /* exact in f32 */
 
-	if (e == 31)
-		return float_of(sign | 0x7f800000 | (m ? 0x400000 | m << 13 : 0));
-	if (e)
-		return float_of(sign | (e + 112) << 23 | m << 13);
-	/* Subnormal: m * 2^-24 is exact in f32. */
-	float f = (float)m * 0x1p-24f;
-	return sign ? -f : f;
+	return float_of(sign | (e == 0x7c00 ? special : e ? ((e | m) << 13) + 0x38000000 : subnormal));
 }
 
 uint16_t f32_to_f16(float f)
 {
 	uint32_t u = bits_of(f), a = u & 0x7fffffff;
-	uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
-
-	if (a > 0x7f800000)
-		return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
-	if (a >= 0x47800000) /* 65536 and above, infinity */
-		return sign | 0x7c00;
-	if (a < 0x38800000) { /* below 2^-14: a multiple of 2^-24 */
-		uint32_t shift = 126 - (a >> 23);
-		if (shift > 24) /* below 2^-25: rounds to 0 */
-			return sign;
-		uint32_t m = (a & 0x7fffff) | 0x800000, half = 1u << (shift - 1);
-		uint32_t q = m >> shift, rest = m & ((1u << shift) - 1);
-		q += rest > half || (rest == half && (q & 1));
-		return (uint16_t)(sign | q);
-	}
+	/* Below 2^-14 an f16 is a multiple of 2^-24, which is the last bit of floats from 0.5 on. */
+	uint32_t subnormal = bits_of(float_of(a) + 0.5f) - 0x3f000000;
 	/* Rounding up may carry into the exponent. For values of 65520 or more, this correctly gives infinity. */
-	uint32_t q = (a - 0x38000000) >> 13, rest = a & 0x1fff;
-	q += rest > 0x1000 || (rest == 0x1000 && (q & 1));
-	return (uint16_t)(sign | q);
+	uint32_t normal = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
+	uint32_t special = 0x7c00 | (a > 0x7f800000 ? 0x200 | (a >> 13 & 0x3ff) : 0);
+
+	return (uint16_t)((u >> 16 & 0x8000) | (a < 0x38800000 ? subnormal : a < 0x47800000 ? normal : special));
 }
 
 float bf16_to_f32(uint16_t h)

@@ -75,7 +75,7 @@ int32_t attn_part_spans(const struct attn_part *p)
 static const float *transformed_row(float *to, const float *from, size_t dim)
 {
 	memcpy(to, from, dim * sizeof *to);
-	sketch_hadamard(to, (int32_t)dim);
+	hadamard(to, (int32_t)dim);
 	return to;
 }
 
@@ -212,7 +212,7 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 	for (size_t d = 0; d < dim; d++)
 		out[d] = st->acc[d] * inv;
 	if (kv_transformed(j->a->v->type))
-		sketch_hadamard(out, (int32_t)dim);
+		hadamard(out, (int32_t)dim);
 	if (j->score) {
 		j->m[at] = st->m;
 		j->l[at] = l;

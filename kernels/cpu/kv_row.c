@@ -128,7 +128,7 @@ void cpu_kv_row(const struct cpu_fns *f, enum dtype type, void *out, const float
 	if (kv_transformed(type)) {
 		if (work != x)
 			memcpy(work, x, (size_t)n * sizeof *x);
-		sketch_hadamard(work, n);
+		hadamard(work, n);
 		x = work;
 	}
 	switch (type) {
@@ -143,5 +143,5 @@ void cpu_kv_floats(const struct select_fns *f, enum dtype type, float *out, cons
 {
 	f->row_to_f32(type, out, row, n);
 	if (kv_transformed(type))
-		sketch_hadamard(out, n);
+		hadamard(out, n);
 }

@@ -230,7 +230,7 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 	int32_t *sum = q->sum + first;
 
 	memcpy(q->transformed, query, (size_t)dim * sizeof *query);
-	sketch_hadamard(q->transformed, dim);
+	hadamard(q->transformed, dim);
 	query_bytes(hi, q->lo ? q->lo + first * SKETCH_GROUP : NULL, sum, &j->mult[h], q->transformed, scale, dim);
 	q->unit[h] = j->mult[h] > 0 ? scale / j->mult[h] : 0;
 	for (int32_t g = 0; g < groups; g++, hi += SKETCH_GROUP) {
@@ -294,7 +294,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 		if (!q.hi) {
 			row_query(row, query, a->head_dim, a->scale, pages);
 			if (kv_transformed(j->tile.type) && !pages)
-				sketch_hadamard(row, a->head_dim);
+				hadamard(row, a->head_dim);
 			continue;
 		}
 		memcpy(row, query, (size_t)a->head_dim * sizeof *row);

@@ -183,10 +183,6 @@ static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits
 	return step > 1e-30f && step < 1e30f ? 1.0f / step : 0;
 }
 
-/* Transform a key or query of dim values in place (Hadamard): first as many values as the largest power of two <= dim,
- * then the remaining values in the same way. The transform is orthogonal and its own inverse. */
-void sketch_hadamard(float *x, int32_t dim);
-
 /* ---- scan and topk as tasks of a run ---- */
 
 struct scan_job {

@@ -150,8 +150,9 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
  * A near copy of a chunk takes 4 bits a value and is not bit-equal to it (engine/timeline/packed.c). Its key is the
  * chunk's key and one more byte. So a near copy and the exact chunk never replace each other. */
 
-/* EXACT_FIRST: much attention falls on the first tokens of a sequence, so these stay exact. */
-enum { NEAR = 2, EXACT_FIRST = 16 };
+/* NEAR changes with the form of packed entries. EXACT_FIRST: much attention falls on the first tokens of a sequence, so
+ * these stay exact. */
+enum { NEAR = 3, EXACT_FIRST = 16 };
 
 struct entries_packing near_packing(int32_t dim, int64_t depth)
 {

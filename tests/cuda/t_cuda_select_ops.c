@@ -189,7 +189,7 @@ TEST(scans_of_sketches_agree_with_the_cpu_and_doubles)
 				return;
 			for (int32_t h = 0; h < n_head; h++) {
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
-				sketch_hadamard(turned + h * s->dim, s->dim);
+				hadamard(turned + h * s->dim, s->dim);
 			}
 			for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
 				float *got[2];

@@ -536,7 +536,7 @@ TEST(put_transforms_rows_of_q4_0)
 				double err = 0, size = 0;
 
 				dtype_to_f32(DT_Q4_0, y, got + (size_t)(ROW0 + i) * row, dim);
-				sketch_hadamard(y, dim);
+				hadamard(y, dim);
 				for (int32_t j = 0; j < dim; j++) {
 					err += pow((double)y[j] - (double)x[i * dim + j], 2);
 					size += pow((double)x[i * dim + j], 2);

@@ -95,8 +95,8 @@ TEST(keys_are_turned)
 		double before = 0, after = 0, size = 0;
 
 		memcpy(old, x, 2 * (size_t)dim * sizeof *old);
-		sketch_hadamard(x, dim);
-		sketch_hadamard(x + dim, dim);
+		hadamard(x, dim);
+		hadamard(x + dim, dim);
 		for (int32_t i = 0; i < dim; i++) {
 			before += (double)old[i] * old[dim + i];
 			after += (double)x[i] * x[dim + i];
@@ -104,7 +104,7 @@ TEST(keys_are_turned)
 			        fabs((double)x[i]) * fabs((double)x[dim + i]);
 		}
 		CHECK_MSG(fabs(before - after) <= 1e-5 * size, "dim %d: %g became %g", (int)dim, before, after);
-		sketch_hadamard(x, dim);
+		hadamard(x, dim);
 		for (int32_t i = 0; i < dim; i++)
 			CHECK(fabs((double)x[i] - old[i]) <= 1e-4);
 		free(x);
@@ -178,7 +178,7 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 			/* Queries and keys are rounded after the Hadamard transform. */
 			for (int32_t h = 0; h < n_head; h++) {
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
-				sketch_hadamard(turned + h * s->dim, s->dim);
+				hadamard(turned + h * s->dim, s->dim);
 			}
 			if (s->dim % dtype_info(type)->block)
 				type = DT_F16;
@@ -834,7 +834,7 @@ TEST(moves_read_before_they_write)
 							}
 							dtype_to_f32(types[ty], got, after + row * rb, dim);
 							if (kv_transformed(types[ty]))
-								sketch_hadamard(got, dim);
+								hadamard(got, dim);
 							for (int32_t i = 0; i < dim; i++) {
 								double want = src[i], other, c, s;
 								int32_t pair, mate;

@@ -98,7 +98,7 @@ static inline void plane_random(const struct shape *s, enum dtype type, void **s
 	CHECK(dtype_from_f32(type, *stored, *x, (int64_t)n) == 0);
 	dtype_to_f32(type, *x, *stored, (int64_t)n);
 	for (size_t i = 0; kv_transformed(type) && i < n; i += (size_t)s->dim)
-		sketch_hadamard(*x + i, s->dim);
+		hadamard(*x + i, s->dim);
 }
 
 static inline struct world world_new(const struct shape *s)

@@ -91,7 +91,7 @@ struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int3
 	CHECK_INT(dtype_from_f32(type, bytes, x, (int64_t)n), 0);
 	dtype_to_f32(type, held, bytes, (int64_t)n);
 	for (size_t i = 0; kv_transformed(type) && i < n; i += (size_t)dim)
-		sketch_hadamard(held + i, dim);
+		hadamard(held + i, dim);
 	t = tensor_new(be, type, heads * cap, dim, bytes);
 	free(bytes);
 	return t;
@@ -122,7 +122,7 @@ void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t 
 			}
 			for (int32_t i = 0; i < dim; i++)
 				y[i] = key[i] - mean[i];
-			sketch_hadamard(y, dim);
+			hadamard(y, dim);
 			for (int32_t i = 0; i < dim; i++)
 				squares[i % 4] += y[i] * y[i];
 			size = (squares[0] + squares[2]) + (squares[1] + squares[3]);
@@ -137,7 +137,7 @@ void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t 
 			memcpy(y, mean, (size_t)dim * sizeof *y);
 			for (int32_t i = 0; i < dim; i++)
 				turned[i] = (float)(scale * (double)turned[i]);
-			sketch_hadamard(back ? turned : y, dim);
+			hadamard(back ? turned : y, dim);
 			for (int32_t i = 0; i < dim; i++)
 				result[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)i] =
 					y[i] + turned[i];
