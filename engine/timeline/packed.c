@@ -9,6 +9,7 @@
  * A row of bytes 0xff, an entry that a sliding-window layer has dropped, has blocks with the scale 0xff. */
 #include "engine/engine_snapshot.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/backend.h"
@@ -90,7 +91,7 @@ static NOINLINE uint8_t scale_of(const float *x)
 	float a[GROUP];
 
 	for (int i = 0; i < GROUP; i++)
-		a[i] = x[i] < 0 ? -x[i] : x[i];
+		a[i] = fabsf(x[i]);
 	for (int i = 0; i < 8; i++)
 		a[i] = a[i] > a[i + 8] ? a[i] : a[i + 8];
 	for (int i = 0; i < 4; i++)

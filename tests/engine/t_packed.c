@@ -114,6 +114,10 @@ TEST(zeros_and_extremes)
 	CHECK_INT(rows_pass(&r), 0);
 	CHECK_INT((int)(rows_error(&r, 0) * 1e6), 0);
 	for (uint64_t i = 0; i < r.bytes / 2; i++)
+		r.in[i] = 0x8000; /* -0 */
+	CHECK_INT(rows_pass(&r), 0);
+	CHECK_INT((int)(rows_error(&r, 0) * 1e6), 0);
+	for (uint64_t i = 0; i < r.bytes / 2; i++)
 		r.in[i] = test_rand() & 1 ? 0x7bff : 0xfbff; /* the largest values, of both signs */
 	CHECK_INT(rows_pass(&r), 0);
 	for (uint64_t i = 0; i < r.bytes / 2; i++)
