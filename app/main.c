@@ -87,6 +87,8 @@ static int cmd_chat(struct options *o)
 		        "the tour needs a terminal that shows a full screen; 'weir --help' and 'man weir' tell the same");
 		return fail(&e);
 	}
+	if (tui_refuses_inline(o, &e) < 0)
+		return fail(&e);
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
 		/* ERR_CANCELLED: the user has cancelled, and needs no error message */
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;

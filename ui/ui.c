@@ -40,6 +40,7 @@ int ui_open(struct ui **out, const struct ui_options *o, struct err *e)
 	transcript_ascii(u->transcript, o->ascii);
 	panes_open(u, o);
 	u->color = o->color;
+	u->inlined = o->inlined;
 	input_open(o->history, o->commands, o->settings);
 	u->theme = DUSK;
 	u->dirty = 1;
@@ -113,8 +114,7 @@ void ui_resize(struct ui *u, int w, int h)
 		return;
 	u->w = w;
 	u->h = h;
-	grid_resize(&u->grid, w, h);
-	u->moved = 1;
+	u->moved = u->dirty = 1;
 	select_end(u);
 	ui_lay_out(u);
 }
@@ -186,7 +186,7 @@ double ui_wake(const struct ui *u)
 
 int ui_dirty(const struct ui *u)
 {
-	return u->dirty || (u->pane == NO_PANE && u->lay.body > 0 && transcript_changed(u->transcript));
+	return u->dirty || (u->pane == NO_PANE && (u->lay.body > 0 || u->inlined) && transcript_changed(u->transcript));
 }
 
 /* Draw "12 new lines" if the transcript has text below the visible part. */
@@ -262,14 +262,34 @@ static void draw_pane(struct ui *u, const struct area *a)
 	str_free(&right);
 }
 
+void ui_draw_line(struct ui *u, const struct area *a)
+{
+	int x = u->grid.cursor_x, y = u->grid.cursor_y;
+
+	if (u->searching) {
+		search_draw(u, a);
+		return;
+	}
+	input_draw(a, input_commands() ? ": " : "> ");
+	if (u->focus == ON_LINE && !pane_state(u, PANE_FIELD))
+		return;
+	u->grid.cursor_x = x;
+	u->grid.cursor_y = y;
+	for (int i = 0; i < a->h; i++)
+		area_restyle(a, 0, i, a->w, ST_FAINT);
+}
+
 static void draw(struct ui *u)
 {
 	const struct layout *l = &u->lay;
-	struct area all = area_of(&u->grid), part, body;
+	struct area all, part, body;
 	int y = 0, x, cursor_x, cursor_y;
 
-	ui_lay_out(u);
+	if (u->grid.w != u->w || u->grid.h != u->h)
+		grid_resize(&u->grid, u->w, u->h);
+	u->grid.flows = u->grid.final = 0;
 	grid_clear(&u->grid);
+	all = area_of(&u->grid);
 	u->grid.cursor_y = -1;
 	if (l->side) {
 		x = u->w - l->side;
@@ -291,8 +311,6 @@ static void draw(struct ui *u)
 	/* If typed keys do not go to the pane, hide its cursor. */
 	if (u->focus != ON_PANE && !pane_state(u, PANE_FIELD))
 		u->grid.cursor_y = -1;
-	cursor_x = u->grid.cursor_x;
-	cursor_y = u->grid.cursor_y;
 
 	y = l->body;
 	part = area_part(&all, 0, y, u->w, l->queue);
@@ -303,17 +321,7 @@ static void draw(struct ui *u)
 		status_draw(u, &part);
 	}
 	part = area_part(&all, 0, y + l->status, u->w, l->line);
-	if (u->searching) {
-		search_draw(u, &part);
-	} else {
-		input_draw(&part, input_commands() ? ": " : "> ");
-		if (u->focus != ON_LINE || pane_state(u, PANE_FIELD)) {
-			u->grid.cursor_x = cursor_x;
-			u->grid.cursor_y = cursor_y;
-			for (int i = 0; i < part.h; i++)
-				area_restyle(&part, 0, i, part.w, ST_FAINT);
-		}
-	}
+	ui_draw_line(u, &part);
 	if (l->hints) {
 		part = area_part(&all, 0, u->h - 1, u->w, 1);
 		hints_draw(u, &part);
@@ -333,8 +341,13 @@ const struct grid *ui_draw(struct ui *u, double now)
 {
 	u->now = now;
 	say_tick(u);
-	if (ui_dirty(u))
-		draw(u);
+	if (ui_dirty(u)) {
+		ui_lay_out(u);
+		if (ui_flows(u))
+			ui_flow_draw(u);
+		else
+			draw(u);
+	}
 	u->dirty = 0;
 	return &u->grid;
 }

@@ -72,6 +72,7 @@ struct ui_options {
 	int ascii;                         /* 1: draw with ASCII only */
 	int color;                         /* 1: the terminal has colours */
 	int utc;                           /* 1: show times of day in UTC (tests) */
+	int inlined;                       /* 1: see ui_inline() */
 };
 int ui_open(struct ui **, const struct ui_options *, struct err *);
 void ui_close(struct ui *);
@@ -83,6 +84,15 @@ void ui_tick(struct ui *, double now);
 double ui_wake(const struct ui *); /* returns the time of the next ui_tick(); 0 = none */
 int ui_dirty(const struct ui *);   /* 1 if ui_draw() would draw something else than last time */
 const struct grid *ui_draw(struct ui *, double now);
+/* Inline: the conversation flows in the terminal's own scrollback, and only the rows below it are drawn again: unfinished
+ * text, the input line, status, cache, keys. What needs the whole screen, such as a pane or a scrolled transcript, is
+ * drawn as on the full screen. on: 1 or 0. */
+void ui_inline(struct ui *, int on);
+int ui_is_inline(const struct ui *);
+/* The grid of the last ui_draw() was shown: its final rows are not drawn again. */
+void ui_shown(struct ui *);
+/* Inline, at the end: close what covers the conversation, so that the next ui_draw() gives out all of it. */
+void ui_finish(struct ui *);
 /* Append the screen as text, h lines. with_styles: as in grid_dump(). */
 void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 
@@ -339,16 +349,19 @@ struct display;
 struct display_options {
 	int color;
 	int ask_background;
+	int inlined; /* 1: begin on the normal screen, for grids that flow. ERR_FAIL: the terminal cannot */
 };
 const char *display_library(void); /* returns the version in use: "ncurses 6.4.20221231" */
 /* Open the terminal fd. ERR_FAIL: it cannot show a full screen (TERM is dumb or unknown). */
 int display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* Restore the terminal's previous state. */
 void display_close(struct display *);
-void display_size(struct display *, int *w, int *h);      /* get the terminal's size */
-void display_show(struct display *, const struct grid *); /* write the changed cells */
-void display_repaint(struct display *);                   /* the next display_show() draws everything */
-void display_pause(struct display *);                     /* restore the terminal for Ctrl-Z and editors */
+void display_size(struct display *, int *w, int *h); /* get the terminal's size */
+/* Write the changed cells. A grid that flows is written below the earlier ones on the normal screen, each other grid on
+ * the alternate screen. Returns 1; 0 = nothing was written, because the terminal now has another size. */
+int display_show(struct display *, const struct grid *);
+void display_repaint(struct display *); /* the next display_show() draws everything */
+void display_pause(struct display *);   /* restore the terminal for Ctrl-Z and editors */
 void display_resume(struct display *);
 void display_mouse(struct display *, int on);
 int display_theme(struct display *, const char *name); /* returns -1: no such theme */
@@ -356,7 +369,8 @@ int display_theme(struct display *, const char *name); /* returns -1: no such th
 int display_copy(struct display *, const char *text, size_t n);
 /* 1 if the terminal shows UTF-8, 0 if only ASCII works */
 int display_utf8(const struct display *);
-int display_colors(const struct display *); /* returns the number of usable colours; 0 = none */
+int display_colors(const struct display *);   /* returns the number of usable colours; 0 = none */
+int display_can_flow(const struct display *); /* 1 if the terminal can show grids that flow */
 /* Return escape sequences that reset the terminal: a constant string, which signal handlers may write. */
 const char *display_reset(void);
 /* 1 if a terminal of that name can show the full screen. */

@@ -13,10 +13,16 @@ int panel_seen(const struct ui *u)
 	return pane_has(u, PANE_IS_CACHE) ? 2 : u->lay.side || u->lay.bar;
 }
 
+int ui_flows(const struct ui *u)
+{
+	return u->inlined && u->pane == NO_PANE && u->focus != ON_TRANSCRIPT && !u->searching && !u->pattern.text.n &&
+	       !transcript_place(u->transcript);
+}
+
 void ui_lay_out(struct ui *u)
 {
 	struct layout *l = &u->lay;
-	int left = u->h, wide = u->w >= SIDE_FROM;
+	int left = u->h, wide = u->w >= SIDE_FROM && !ui_flows(u);
 
 	memset(l, 0, sizeof *l);
 	l->line = u->searching ? 1 : within(input_rows(u->w, within(u->h / 3, 1, 10)), 1, within(u->h / 3, 1, 10));

@@ -2,6 +2,7 @@
  *
  *     ui.c:          open and close, time, drawing;
  *     ui_layout.c:   rows and columns of the parts;
+ *     ui_flow.c:     the conversation in the terminal's own scrollback (inline);
  *     ui_requests.c: requests to the application;
  *     ui_post.c:     takes what the application posts;
  *     ui_commands.c: the screen's own commands;
@@ -40,6 +41,7 @@ enum {
 	FRAME_ROWS = 10,      /* smaller panes have no border */
 	TRANSCRIPT_LEAST = 3, /* rows that the bar and the queue leave for the transcript */
 	QUEUE_ROWS = 3,
+	POPUP_ROWS = 8, /* most completions that the popup shows at once */
 	QUEUE_MOST = 100,
 	SCREEN_MOST = 1000, /* most columns, and most rows */
 };
@@ -65,6 +67,8 @@ struct layout {
 
 struct ui {
 	int w, h, ascii, color;
+	int inlined;   /* 1: the conversation flows in the terminal's own scrollback, see ui_inline() */
+	int flow_note; /* 1: the first row drawn says that earlier messages are not repeated */
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;
@@ -150,8 +154,13 @@ void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id,
 int ui_working(const struct ui *); /* 1 if work runs or is about to begin */
 int ui_closed(const struct ui *);  /* 1 if work runs that must end before the next message is sent */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* ui.c */
+void ui_draw_line(struct ui *, const struct area *); /* the input line or the search line, with the cursor */
+/* ui_flow.c */
+void ui_flow_draw(struct ui *);
 /* ui_layout.c */
 void ui_lay_out(struct ui *);
+int ui_flows(const struct ui *);   /* 1 if the conversation flows now: nothing is open that needs the whole screen */
 int panel_seen(const struct ui *); /* returns which cache figures are visible: 0 to 2, as in UI_PANEL */
 /* ui_panes.c */
 void panes_open(struct ui *, const struct ui_options *);

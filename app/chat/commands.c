@@ -7,7 +7,7 @@
 /* Ordered by frequency of use, because lists and completion show this order. */
 /* clang-format off */
 static const struct slash commands[] = {
-	{"/open", "/file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_open},
+	{"/open", "/file /load /add", "FILE", "add a document, or those of a folder or pattern, to ask about", BUSY_QUEUED, ARG_FILE, slash_open},
 	{"/docs", "/documents", "[all]", "the documents, numbered, and what other sessions have read", BUSY_QUEUED, ARG_NONE, slash_docs},
 	{"/source", "", "[N]", "show source N of the last answer: the passage in its document", BUSY_QUEUED, ARG_NONE, slash_source},
 	{"/summarize", "/summarise /summary", "[DOCUMENT] [WORDS]", "summarize a document of any length, or all; it becomes no message", BUSY_QUEUED, ARG_WORD, slash_summarize},
@@ -72,6 +72,8 @@ static const struct {
 	{ "/grep", "search" },
 	{ "/mouse", "click select" },
 	{ "/tour", "tutorial introduction" },
+	{ "/inline", "scrollback screen select" },
+	{ "/fullscreen", "screen alternate" },
 };
 
 const char *slash_words(const char *name)

@@ -165,6 +165,7 @@ struct options {
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
+	int inlined; /* 1 = the conversation flows in the terminal's scrollback, not on the full screen */
 	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
 	int special, bos, decode;     /* options of inspect tokens */

@@ -165,6 +165,8 @@ const struct option_def option_defs[] = {
 		CHAT, 0, AT(prompt), 0, 0},
 	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, also where the terminal could show the full screen",
 		CHAT, OPT_CONFIG, AT(line), 0, 0},
+	{"inline", 0, OPT_FLAG, NULL, NULL, "no full screen: the conversation stays in the terminal's own scrollback, below it the input line; /fullscreen changes it",
+		CHAT, OPT_CONFIG, AT(inlined), 0, 0},
 	{"each-line", 0, OPT_FLAG, NULL, NULL, "standard input is a question a line, not one text",
 		CHAT, 0, AT(each_line), 0, 0},
 	{"json", 0, OPT_FLAG, NULL, NULL, "JSON on standard output",

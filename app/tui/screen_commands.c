@@ -165,6 +165,28 @@ static int run_set(struct tui *t, const char *arg, struct err *e)
 	return 1;
 }
 
+static int go_inline(struct tui *t, int on, struct err *e)
+{
+	if (on && t->display && !display_can_flow(t->display))
+		return err_set(e, ERR_FAIL, "this terminal cannot move the cursor as inline needs it (TERM)");
+	if (ui_is_inline(t->ui) == on)
+		ui_say(t->ui, on ? "the conversation is inline already" : "the full screen is open already");
+	ui_inline(t->ui, on);
+	return 0;
+}
+
+static int run_inline(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg;
+	return go_inline(t, 1, e);
+}
+
+static int run_fullscreen(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg;
+	return go_inline(t, 0, e);
+}
+
 static int run_tour(struct tui *t, const char *arg, struct err *e)
 {
 	(void)arg, (void)e;
@@ -188,6 +210,8 @@ static const struct screen_slash screen_slashes[] = {
 	{"/theme", "", "[dark|light|dusk|paper|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
 	{"/mouse", "", "", "whether weir has the mouse, or the terminal; remembered", BUSY_ALLOWED, ARG_NONE, run_mouse},
+	{"/inline", "", "", "the conversation in the terminal's own scrollback", BUSY_ALLOWED, ARG_NONE, run_inline},
+	{"/fullscreen", "", "", "the full screen again, after /inline", BUSY_ALLOWED, ARG_NONE, run_fullscreen},
 	{"/tour", "", "", "what there is, in five steps; again: end it", BUSY_REFUSED, ARG_NONE, run_tour},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},

@@ -28,6 +28,17 @@ int tui_wanted(const struct options *o)
 	return !o->line && !o->json && isatty(0) && isatty(1) && term && display_usable(term);
 }
 
+int tui_refuses_inline(const struct options *o, struct err *e)
+{
+	const char *term = getenv("TERM");
+
+	if (!option_said(o, option_find("inline", 6, CMD_CHAT)) || !isatty(0) || !isatty(1) ||
+	    (term && display_usable(term)))
+		return 0;
+	return err_set(e, ERR_USAGE, "the terminal '%s' cannot move the cursor, which --inline needs (TERM)",
+	               term ? term : "");
+}
+
 /* ---- the loop ---- */
 
 void tui_measure(struct tui *t)
@@ -97,17 +108,22 @@ static double frame_due(const struct tui *t)
 	return t->typed ? KEY_FRAME : FRAME;
 }
 
-static void screen_draw(struct tui *t)
+void tui_show(struct tui *t)
 {
-	const struct grid *g;
+	const struct grid *g = ui_draw(t->ui, now_seconds());
 
-	if (!ui_dirty(t->ui))
-		return;
-	g = ui_draw(t->ui, now_seconds());
 	t->drawn = now_seconds();
 	t->typed = 0;
-	if (t->display)
-		display_show(t->display, g);
+	if (!t->display || display_show(t->display, g))
+		ui_shown(t->ui);
+	else
+		tui_measure(t);
+}
+
+static void screen_draw(struct tui *t)
+{
+	if (ui_dirty(t->ui))
+		tui_show(t);
 }
 
 int tui_step(struct tui *t, double seconds)
@@ -215,6 +231,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	uo.utc = uo.ascii = 0;
 	uo.color = !strcmp(c->o.color, "always");
 	if (fd >= 0) {
+		dopt.inlined = uo.inlined = c->o.inlined;
 		signals_save_terminal(fd, display_reset()); /* before the display changes the terminal's settings */
 		if (display_open(&t->display, fd, &dopt, e) < 0)
 			goto done;
@@ -261,6 +278,9 @@ void tui_close(struct tui *t)
 	worker_close(t->worker);
 	if (t->ui)
 		tui_copy_end(t, 1);
+	if (t->ui && t->display && ui_is_inline(t->ui))
+		for (ui_finish(t->ui); ui_dirty(t->ui);)
+			tui_show(t);
 	if (t->signal)
 		t->chat->rc = 128 + t->signal;
 	if (t->ui)

@@ -10,6 +10,8 @@
 /* 1 if standard input and output are a terminal that can show a full screen, and no option (--line, --json) asks
  * for line mode. */
 int tui_wanted(const struct options *);
+/* Return -1 with ERR_USAGE if --inline was given for a terminal that cannot do it. */
+int tui_refuses_inline(const struct options *, struct err *);
 /* Append the keys and commands of the full screen, for `weir help keys`. */
 void tui_help(struct str *out);
 /* Run an open chat on the terminal until the user quits. Returns the exit code. note: the message about a resumed

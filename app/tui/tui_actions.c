@@ -14,7 +14,7 @@ void tui_suspend(struct tui *t)
 	display_resume(t->display);
 	tui_measure(t);
 	/* the terminal was cleared, although the grid of cells has not changed: draw everything */
-	display_show(t->display, ui_draw(t->ui, now_seconds()));
+	tui_show(t);
 }
 
 static void edit_draft(struct tui *t, const char *draft, size_t n)

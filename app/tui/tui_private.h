@@ -73,6 +73,7 @@ struct tui {
 };
 
 /* tui.c */
+void tui_show(struct tui *);    /* draw and show the screen */
 void tui_measure(struct tui *); /* set the screen to the terminal's size */
 /* tui_events.c */
 void tui_take_events(struct tui *); /* show all waiting events, the newest status and cache figures */

@@ -24,9 +24,70 @@ void vt_size(struct vt *v, int w, int h)
 		v->cell[i] = vt_blank(v);
 }
 
+static int vt_used(const struct vt_cell *row, int w)
+{
+	while (w && row[w - 1].cp == ' ' && row[w - 1].pen.bg < 0 && !(row[w - 1].pen.attrs & VT_REVERSE))
+		w--;
+	return w;
+}
+
+static void vt_row(const struct vt_cell *row, int w, struct str *out)
+{
+	char utf8[4];
+
+	for (int x = 0, n = vt_used(row, w); x < n; x++)
+		if (row[x].width)
+			str_add(out, utf8, (size_t)utf8_encode(row[x].cp, utf8));
+	str_adds(out, "\n");
+}
+
+void vt_rows(const struct vt *v, struct str *out)
+{
+	for (int y = 0; y < v->h; y++)
+		vt_row(v->cell + y * v->w, v->w, out);
+}
+
+void vt_resize(struct vt *v, int w, int h, enum vt_resize how)
+{
+	struct vt_cell *old = v->cell;
+	int old_w = v->w, old_h = v->h, n = 0, x = v->x, y = v->y, most = old_h * (old_w / w + 1) + h, used = 0;
+	struct vt_cell *rows = xcalloc((size_t)most * (size_t)w, sizeof *rows);
+
+	for (int i = 0; i < most * w; i++)
+		rows[i] = (struct vt_cell){ .cp = ' ', .width = 1, .pen = { -1, -1, 0 } };
+	for (int i = 0; i < old_h; i++) {
+		int len = vt_used(old + i * old_w, old_w), parts = how && len > w ? (len + w - 1) / w : 1;
+
+		if (i == v->y) {
+			y = n + (how ? MIN(x / w, parts - 1) : 0);
+			x = how && x / w < parts ? x % w : MIN(x, w - 1);
+		}
+		for (int k = 0; k < parts; k++, n++) {
+			int part = MIN(w, old_w - k * w);
+			if (part > 0)
+				memcpy(rows + n * w, old + i * old_w + k * w, (size_t)part * sizeof *rows);
+			if (vt_used(rows + n * w, w) || n <= y)
+				used = n + 1;
+		}
+	}
+	used = MAX(used, y + 1);
+	if (how != VT_WRAPS)
+		used -= MAX(0, MIN(used - h, used - 1 - y));
+	n = MAX(0, used - h);
+	for (int i = 0; i < n; i++)
+		vt_row(rows + i * w, w, &v->scrolled);
+	vt_size(v, w, h);
+	memcpy(v->cell, rows + n * w, (size_t)(MIN(h, used - n) * w) * sizeof *rows);
+	v->x = x;
+	v->y = MIN(MAX(y - n, 0), h - 1);
+	free(rows);
+}
+
 void vt_free(struct vt *v)
 {
 	free(v->cell);
+	free(v->normal);
+	str_free(&v->scrolled);
 	str_free(&v->held);
 	str_free(&v->clipboard);
 	for (int i = 0; i < v->n_allowed; i++)
@@ -172,6 +233,8 @@ static void vt_scroll(struct vt *v, int top, int n)
 
 static void vt_down(struct vt *v)
 {
+	if (v->y == v->bottom - 1 && v->keeps && !v->top && !v->normal)
+		vt_row(v->cell, v->w, &v->scrolled);
 	if (v->y == v->bottom - 1)
 		vt_scroll(v, v->top, 1);
 	else if (v->y < v->h - 1)
@@ -277,6 +340,27 @@ static int vt_within(int n, int hi)
 	return n < 0 ? 0 : MIN(hi, n);
 }
 
+/* Enter or leave the alternate screen. */
+static void vt_alternate(struct vt *v, int on)
+{
+	v->alternate = on;
+	if (!v->keeps || on == (v->normal != NULL))
+		return;
+	if (on) {
+		v->normal = v->cell;
+		v->normal_x = v->x;
+		v->normal_y = v->y;
+		v->cell = NULL;
+		vt_size(v, v->w, v->h);
+	} else {
+		free(v->cell);
+		v->cell = v->normal;
+		v->normal = NULL;
+		v->x = v->normal_x;
+		v->y = v->normal_y;
+	}
+}
+
 static void vt_mode(struct vt *v, int private, int number, int on)
 {
 	if (!private) {
@@ -287,7 +371,7 @@ static void vt_mode(struct vt *v, int private, int number, int on)
 	switch (number) {
 	case 7: v->no_margin = !on; break;
 	case 25: v->hidden = !on; break;
-	case 1049: v->alternate = on; break;
+	case 1049: vt_alternate(v, on); break;
 	case 2004: v->paste = on; break;
 	case 1000:
 	case 1006: v->mouse = on; break;

@@ -42,11 +42,23 @@ struct vt {
 	int allow_strings;
 	char bad[200];
 	uint64_t sequences, characters;
+	/* keeps: 1 = the rows that scroll off the top are added to `scrolled`, with a newline behind each, and the alternate
+	 * screen is a screen of its own */
+	int keeps;
+	struct str scrolled;
+	struct vt_cell *normal; /* the normal screen, while the alternate one is shown */
+	int normal_x, normal_y;
 };
 
 /* Make the screen empty, with w x h cells. *v must be zero before the first call. */
 void vt_size(struct vt *v, int w, int h);
 void vt_free(struct vt *v);
+/* Resize as a terminal does, which keeps the text. VT_CUTS: rows keep their places, like those of xterm. VT_WRAPS: rows
+ * that are too wide are wrapped again, and rows that have no room scroll off the top. VT_WRAPS_CUTS: rows below the cursor
+ * are removed first, as tmux does. */
+enum vt_resize { VT_CUTS, VT_WRAPS, VT_WRAPS_CUTS };
+void vt_resize(struct vt *v, int w, int h, enum vt_resize);
+void vt_rows(const struct vt *v, struct str *out); /* append the rows on the screen as text, a newline behind each */
 
 /* Allow all sequences in s. A "$<5>" in it means padding. */
 void vt_allow(struct vt *v, const char *s);

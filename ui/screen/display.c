@@ -25,10 +25,8 @@
 #define COPY_MAX       100000 /* most bytes of base64; many terminals limit the length, too */
 #define PATIENCE_MS    2000   /* how long to wait for a terminal that accepts no bytes */
 
-#define PASTE_ON       "\33[?2004h"
 /* asks for the background colour; the terminal may answer (K_BACKGROUND in keys.h) */
 #define ASK_BACKGROUND "\33]11;?\a"
-#define PASTE_OFF      "\33[?2004l"
 #define MOUSE_ON       "\33[?1002h\33[?1006h" /* report buttons, and moves while a button is down */
 #define MOUSE_OFF      "\33[?1006l\33[?1002l\33[?1000l"
 #define CURSOR_ON      "\33[?25h"
@@ -65,6 +63,11 @@ const char *display_reset(void)
 }
 
 /* ---- which terminal ---- */
+
+static int begins_with(const char *s, const char *prefix)
+{
+	return s && !strncmp(s, prefix, strlen(prefix));
+}
 
 /* 1 if the current terminfo entry has the string capability. */
 static int has_string(const char *name)
@@ -198,11 +201,20 @@ static void display_free(struct display *d)
 	if (d->in)
 		fclose(d->in);
 	grid_free(&d->shown);
+	grid_free(&d->flow.shown);
+	grid_free(&d->flow.kept);
 	free(d);
 }
 
-/* Start ncurses on the terminal. Returns 0 or -1. */
-static int start_screen(struct display *d)
+/* 1 if the terminal has an alternate screen. GNU screen has one only if it is configured so. */
+static int has_alternate(void)
+{
+	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
+
+	return has_string("rmcup") && !(begins_with(term, "screen") && !(tmux && *tmux));
+}
+
+int display_start(struct display *d)
 {
 	set_blocking(d);
 	d->screen = start_curses(d->entry, d->out, d->in);
@@ -210,7 +222,7 @@ static int start_screen(struct display *d)
 		restore_flags(d);
 		return -1;
 	}
-	d->has_alternate = has_string("rmcup");
+	d->has_alternate = has_alternate();
 	d->awkward_corner = tigetflag("am") > 0 && !has_string("rmam");
 	d->attrs = term_attrs();
 	d->cursor = -1;
@@ -228,9 +240,9 @@ static int start_screen(struct display *d)
 	return 0;
 }
 
-/* Restore the terminal. ncurses is closed, not suspended, because resuming it would reset the user's colour
+/* ncurses is closed, not suspended, because resuming it would reset the user's colour
  * palette. */
-static void stop_screen(struct display *d)
+void display_stop(struct display *d)
 {
 	set_term(d->screen);
 	if (d->mouse)
@@ -278,7 +290,16 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 	d->theme = theme_find("", getenv("COLORFGBG"));
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
-	if (start_screen(d)) {
+	flow_look_up(d);
+	if (o->inlined && !d->flow.can) {
+		display_free(d);
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot move the cursor as --inline needs it (TERM)",
+		               term);
+	}
+	if (o->inlined) {
+		set_blocking(d);
+		flow_begin(d);
+	} else if (display_start(d)) {
 		display_free(d);
 		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up, use --line", term);
 	}
@@ -288,30 +309,47 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 	return 0;
 }
 
+/* Give the terminal back. */
+static void leave(struct display *d)
+{
+	if (d->screen)
+		display_stop(d);
+	else if (d->flow.on)
+		flow_end(d);
+	restore_flags(d);
+}
+
 void display_close(struct display *d)
 {
 	if (!d)
 		return;
-	if (d->screen)
-		stop_screen(d);
+	if (!d->paused)
+		leave(d);
 	display_free(d);
 }
 
 void display_pause(struct display *d)
 {
-	if (d->screen)
-		stop_screen(d);
+	int covered = d->screen != NULL;
+
+	if (d->paused)
+		return;
+	leave(d);
+	d->paused = covered ? PAUSED_SCREEN : PAUSED;
 }
 
 void display_resume(struct display *d)
 {
-	int w, h;
+	int w, h, was = d->paused;
 
-	if (d->screen)
+	if (!was)
 		return;
+	d->paused = 0;
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
-	if (start_screen(d))
+	if (was == PAUSED)
+		set_blocking(d);
+	else if (display_start(d))
 		d->lost = 1; /* no memory, or no terminfo entry: draw nothing more */
 }
 
@@ -392,11 +430,6 @@ static void add_base64(struct str *out, const char *text, size_t n)
 	}
 }
 
-static int begins_with(const char *s, const char *prefix)
-{
-	return s && !strncmp(s, prefix, strlen(prefix));
-}
-
 int display_copy(struct display *d, const char *text, size_t n)
 {
 	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
@@ -405,7 +438,7 @@ int display_copy(struct display *d, const char *text, size_t n)
 
 	if (n > COPY_MAX / 4 * 3)
 		return -1;
-	if (!d->screen || d->lost)
+	if (d->paused || d->lost)
 		return 0;
 	add_base64(&code, text, n);
 	str_adds(&code, "");

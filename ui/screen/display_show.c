@@ -7,8 +7,6 @@
 #include <string.h>
 #include <wchar.h>
 
-#define REPLACEMENT 0xfffd
-
 static int pair_of(struct display *d, unsigned style, uint8_t back, const struct look *look)
 {
 	int *known_pair;
@@ -24,7 +22,7 @@ static int pair_of(struct display *d, unsigned style, uint8_t back, const struct
 	return *known_pair - 1;
 }
 
-static attr_t attrs_of(const struct display *d, unsigned style, const struct look *look)
+attr_t cell_attrs(const struct display *d, unsigned style, const struct look *look)
 {
 	attr_t a = 0;
 
@@ -46,8 +44,8 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 	return a;
 }
 
-/* 1 if ncurses can show the character. ncurses relies on wcwidth(), which must agree with `width`. */
-static int is_showable(const struct display *d, int32_t cp, int width)
+/* ncurses relies on wcwidth(), which must agree with `width`. */
+int cell_is_showable(const struct display *d, int32_t cp, int width)
 {
 	if (cp < 0x7f || !d->utf8)
 		return cp >= 0x20 && cp < 0x7f && width == 1;
@@ -61,12 +59,12 @@ static int convert_cell(struct display *d, const struct cell *c, int width, int 
 	unsigned style = (c->style & STYLE_MASK) < ST_COUNT ? c->style : ST_TEXT;
 	uint8_t back = c->back < ST_COUNT ? c->back : 0;
 	struct look look = theme_look(d->theme, style, back, d->colours);
-	attr_t attrs = attrs_of(d, style, &look);
-	int pair = pair_of(d, style, back, &look), good = !hide && is_showable(d, c->cp, width), n = 0;
+	attr_t attrs = cell_attrs(d, style, &look);
+	int pair = pair_of(d, style, back, &look), good = !hide && cell_is_showable(d, c->cp, width), n = 0;
 
 	text[n++] = good ? (wchar_t)c->cp : d->utf8 ? REPLACEMENT : '?';
 	for (int i = 0; good && d->utf8 && i < CLEAN_MARKS_MAX && c->mark[i]; i++)
-		if (is_showable(d, c->mark[i], 0))
+		if (cell_is_showable(d, c->mark[i], 0))
 			text[n++] = (wchar_t)c->mark[i];
 	text[n] = 0;
 	/* The short argument can hold pairs up to 255 only; current ncurses reads larger pairs through the last
@@ -95,13 +93,12 @@ static void write_row(struct display *d, const struct grid *g, int y)
 	mvwadd_wchnstr(stdscr, y, 0, row, n);
 }
 
-void display_show(struct display *d, const struct grid *g)
+/* Show a grid on the alternate screen. */
+static void show_all(struct display *d, const struct grid *g)
 {
 	size_t row = (size_t)g->w * sizeof *g->cell;
 	int first, changed, cursor = g->cursor_y >= 0;
 
-	if (!d->screen || d->lost || g->w > SIDE_MAX || g->h > SIDE_MAX)
-		return;
 	set_term(d->screen);
 	if (g->w != d->shown.w || g->h != d->shown.h) {
 		grid_resize(&d->shown, g->w, g->h);
@@ -137,4 +134,22 @@ void display_show(struct display *d, const struct grid *g)
 	wnoutrefresh(stdscr);
 	doupdate();
 	display_say(d, FRAME_OFF);
+}
+
+int display_show(struct display *d, const struct grid *g)
+{
+	if (d->paused || d->lost || g->w > SIDE_MAX || g->h > SIDE_MAX)
+		return 1;
+	if (g->flows && d->flow.can) {
+		if (d->screen)
+			display_stop(d);
+		return flow_show(d, g);
+	}
+	if (d->flow.on)
+		flow_cover(d);
+	if (!d->screen && display_start(d))
+		d->lost = 1; /* no memory, or no terminfo entry: draw nothing more */
+	if (!d->lost)
+		show_all(d, g);
+	return 1;
 }

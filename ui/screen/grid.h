@@ -62,6 +62,9 @@ struct grid {
 	int w, h;
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* cursor_y < 0: hidden */
+	/* flows: 1 = rows for the terminal's normal screen (inline), below those that were written before. The first `final`
+	 * rows may scroll away, the last `fixed` rows stay at the bottom. */
+	int flows, final, fixed;
 };
 void grid_resize(struct grid *, int w, int h); /* w, h: at least 1; makes all cells blank */
 void grid_free(struct grid *);

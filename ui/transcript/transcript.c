@@ -57,6 +57,13 @@ static void entry_release(struct entry *e)
 	free(e->source);
 }
 
+/* Entries were removed: if the first row to give out was in one of them, none waits. */
+static void flow_cut(struct transcript *t)
+{
+	if (t->flow.entry >= t->n)
+		t->flow = (struct flow){ .entry = t->n ? t->n - 1 : 0, .line = t->n ? SIZE_MAX : 0 };
+}
+
 void transcript_cut(struct transcript *t, size_t n)
 {
 	size_t last;
@@ -69,6 +76,7 @@ void transcript_cut(struct transcript *t, size_t n)
 		entry_release(&t->entry[--t->n]);
 	t->n_message = n;
 	t->text_first = t->text_first < t->n ? t->text_first : 0;
+	flow_cut(t);
 	t->follow = t->dirty = 1;
 	t->jumped = SIZE_MAX;
 	find_reset(&t->find);
@@ -80,6 +88,7 @@ void transcript_clear(struct transcript *t)
 		entry_release(&t->entry[i]);
 	t->n = t->n_message = t->text_first = 0;
 	t->top = t->line = 0;
+	flow_cut(t);
 	t->follow = t->dirty = 1;
 	t->jumped = SIZE_MAX;
 	find_reset(&t->find);

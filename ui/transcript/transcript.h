@@ -50,6 +50,21 @@ int transcript_changed(const struct transcript *); /* 1 if the transcript has ch
 /* Return the number of lines below the last visible row; 0 while the view follows new text. */
 size_t transcript_below(const struct transcript *);
 
+/* ---- rows for the terminal's own scrollback (inline) ----
+ *
+ * w: columns; page: rows that a page of the transcript has; most: most rows to give out at once; live: most rows to hold
+ * back, because text that is still coming may change them. */
+struct flow_size {
+	int w, page;
+	size_t most, live;
+};
+/* Return the number of rows that transcript_flow_draw() draws: those not given out yet, in order. *final: how many of
+ * them may scroll away; the others may still change. *skipped: 1 = so many rows waited that only the last ones are
+ * given out. */
+size_t transcript_flow(struct transcript *, const struct flow_size *, size_t *final, int *skipped);
+void transcript_flow_draw(struct transcript *, const struct area *); /* at the size of the last transcript_flow() */
+void transcript_flow_take(struct transcript *, size_t rows);         /* so many rows were given out */
+
 /* Move the view. The view then stops following new text, unless the move reaches the end. */
 void transcript_scroll(struct transcript *, int lines);  /* negative = up */
 void transcript_page(struct transcript *, double pages); /* scroll; 1 = the height drawn last */

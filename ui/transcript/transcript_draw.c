@@ -105,17 +105,57 @@ static void forget_far_lines(struct transcript *t, size_t first, size_t last)
 /* Widest text column: longer lines are hard to read. */
 enum { COLUMN_MOST = 100 };
 
+struct area transcript_column(const struct area *all, int gutter)
+{
+	return area_part(all, gutter, 0, MIN(all->w - gutter, COLUMN_MOST), all->h);
+}
+
+void transcript_width(struct transcript *t, int w)
+{
+	w = MIN(w, COLUMN_MOST);
+	if (t->w == w || w < 1)
+		return;
+	t->w = w;
+	transcript_anew(t);
+}
+
+static void draw_row(struct transcript *t, size_t i, size_t line, const struct area *all, const struct area *a, int y)
+{
+	struct entry *e = &t->entry[i];
+
+	if ((e->n_lens || e->n_heat) && !e->lens_fits)
+		entry_fit_lens(t, e);
+	if (e->folded && !line && !e->part) {
+		draw_text(t, i, 0, a, y);
+		draw_fold(t, i, a, y);
+	} else if (!e->folded && line < e->rows) {
+		draw_text(t, i, line, a, y);
+		if (a->x > all->x && line < e->lines.n_line)
+			draw_gutter(e, line, all, y);
+	} else if (!e->folded && line < e->rows + e->note_rows) {
+		lines_draw(&e->note_lines, line - e->rows, a, 0, y);
+	}
+}
+
+size_t transcript_rows(struct transcript *t, size_t i, size_t line, const struct area *all, const struct area *a)
+{
+	for (int y = 0; y < a->h && i < t->n; y++) {
+		while (i < t->n && line >= entry_rows_laid(t, i)) {
+			i++;
+			line = 0;
+		}
+		if (i < t->n)
+			draw_row(t, i, line++, all, a, y);
+	}
+	return i;
+}
+
 void transcript_draw(struct transcript *t, const struct area *all)
 {
-	int gutter = all->w > 2 * GUTTER_COLS ? t->gutter : 0, room = all->w - gutter;
-	const struct area column = area_part(all, gutter, 0, MIN(room, COLUMN_MOST), all->h), *a = &column;
-	size_t i, line;
+	const struct area a = transcript_column(all, all->w > 2 * GUTTER_COLS ? t->gutter : 0);
 
-	if (t->w != a->w && a->w > 0) {
-		t->w = a->w;
-		transcript_anew(t);
-	}
-	t->h = a->h > 0 ? a->h : 1;
+	transcript_width(t, a.w);
+	t->h = a.h > 0 ? a.h : 1;
 	t->dirty = 0;
 	area_clear(all, ST_TEXT);
 	if (!t->n)
@@ -123,31 +163,5 @@ void transcript_draw(struct transcript *t, const struct area *all)
 	transcript_settle(t);
 	entry_lay_out(t, &t->entry[t->n - 1]); /* the last entry may have grown */
 	find_update(t);
-	i = t->top;
-	line = t->line;
-	for (int y = 0; y < a->h && i < t->n; y++) {
-		struct entry *e = &t->entry[i];
-
-		while (i < t->n && line >= entry_rows_laid(t, i)) {
-			i++;
-			line = 0;
-		}
-		if (i == t->n)
-			break;
-		e = &t->entry[i];
-		if ((e->n_lens || e->n_heat) && !e->lens_fits)
-			entry_fit_lens(t, e);
-		if (e->folded && !line && !e->part) {
-			draw_text(t, i, 0, a, y);
-			draw_fold(t, i, a, y);
-		} else if (!e->folded && line < e->rows) {
-			draw_text(t, i, line, a, y);
-			if (gutter && line < e->lines.n_line)
-				draw_gutter(e, line, all, y);
-		} else if (!e->folded && line < e->rows + e->note_rows) {
-			lines_draw(&e->note_lines, line - e->rows, a, 0, y);
-		}
-		line++;
-	}
-	forget_far_lines(t, t->top, i);
+	forget_far_lines(t, t->top, transcript_rows(t, t->top, t->line, all, &a));
 }

@@ -4,6 +4,7 @@
  *     transcript_layout.c: number of rows of each entry;
  *     transcript_move.c:   visible rows, scrolling;
  *     transcript_draw.c:   drawing;
+ *     transcript_flow.c:   the rows for the terminal's scrollback (inline);
  *     transcript_lens.c:   evicted words;
  *     transcript_underline.c: underlined words;
  *     transcript_find.c:   search;
@@ -117,6 +118,16 @@ struct transcript {
 	/* `line` is valid while `stamp` is `pos_stamp` and exactly `pos_n` bytes of entry `top` are laid out */
 	size_t pos_n;
 
+	/* Inline: the first row that was not yet given out is line `line` of entry `entry`, laid out at `stamp`. inside: 1
+	 * = `source` is where its text begins; 0 = all text was given out, up to byte `source`, and `behind` rows after
+	 * it. line SIZE_MAX: the whole entry was given out, but not the empty row after it. */
+	struct flow {
+		size_t entry, line, behind;
+		uint64_t stamp;
+		uint32_t source;
+		int inside;
+	} flow;
+
 	size_t jumped; /* question jumped to; SIZE_MAX = none */
 	struct find find;
 };
@@ -146,6 +157,13 @@ void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows
 int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
 /* Find the first position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
+/* transcript_draw.c */
+/* Return the part of the area that text gets, behind a gutter. */
+struct area transcript_column(const struct area *, int gutter);
+void transcript_width(struct transcript *, int w); /* lay out for this width */
+/* Draw the rows from line `line` of entry `i` on, into the column `a` of the area `all`. Returns the entry after the last
+ * row. */
+size_t transcript_rows(struct transcript *, size_t i, size_t line, const struct area *all, const struct area *a);
 /* transcript_lens.c */
 void entry_fit_lens(const struct transcript *, struct entry *); /* map byte ranges of raw to words of clean */
 /* Return the range that contains byte `at` of clean; NULL: unknown. */

@@ -1,0 +1,248 @@
+/* tests/ui/t_inline.c - the conversation in the terminal's own scrollback: what terminals keep of it, after panes and
+ * resizes; how much is written. The text consists of numbered words, so that a lost or repeated one is seen. */
+#include "tests/lib/screen_alone.h"
+#undef CTRL
+#define now pty_now
+#include "tests/lib/pty.h" /* last, because terminfo defines short words as macros */
+#undef now
+
+static struct pty tty;
+static struct vt vt;
+static struct display *d;
+static int words, bytes, most_bytes;
+
+static void begin(const char *term, int w, int h)
+{
+	struct err e = { 0 };
+
+	setlocale(LC_CTYPE, "C.UTF-8");
+	unsetenv("COLORFGBG");
+	unsetenv("TMUX");
+	unsetenv("XTERM_VERSION");
+	setenv("TERM", term, 1);
+	pty_open(&tty, w, h);
+	vt = (struct vt){ .keeps = 1 };
+	vt_size(&vt, w, h);
+	allow_terminfo(&vt, term);
+	vt_allow(&vt, "\33[A\33[B\33[C\33[D"); /* without a number: one step */
+	vt_feed(&vt, "$ weir --inline\r\n", 17);
+	CHECK_MSG(!display_open(&d, tty.fd, &(struct display_options){ .color = 1, .inlined = 1 }, &e), "%s", e.msg);
+	CHECK(!ui_open(&u,
+	               &(struct ui_options){ .w = w, .h = h, .commands = commands, .settings = settings, .inlined = 1 },
+	               &e));
+	words = bytes = most_bytes = 0;
+	status();
+}
+
+/* Show everything that waits. */
+static void show(void)
+{
+	struct str got = { 0 };
+
+	for (int i = 0; i < 100 && ui_dirty(u); i++) {
+		const struct grid *g = ui_draw(u, now += 0.03);
+		if (display_show(d, g))
+			ui_shown(u);
+	}
+	pty_take(&tty, &got);
+	vt_feed(&vt, str_text(&got), got.n);
+	bytes += (int)got.n;
+	most_bytes = MAX(most_bytes, (int)got.n);
+	str_free(&got);
+	CHECK_MSG(!vt.bad[0], "%s", vt.bad);
+	CHECK(!vt.frame && !vt.held.n);
+}
+
+static void end(void)
+{
+	ui_finish(u);
+	show();
+	ui_close(u);
+	u = NULL;
+	display_close(d);
+	pty_to_vt(&tty, &vt);
+	CHECK(!vt.alternate && !vt.paste && !vt.hidden && !vt.pen.attrs && vt.pen.fg < 0);
+	check_modes_restored(&tty);
+	pty_close(&tty);
+}
+
+/* Append n words to the answer. */
+static void stream(int n)
+{
+	for (int i = 0; i < n; i++) {
+		char word[32];
+		int k = words++;
+		snprintf(word, sizeof word, "%s%05d", k % 60 ? " w" : k ? "\n\nw" : "w", k);
+		ui_piece(u, word, strlen(word));
+	}
+}
+
+static void all_text(struct str *out)
+{
+	str_clear(out);
+	str_add(out, str_text(&vt.scrolled), vt.scrolled.n);
+	vt_rows(&vt, out);
+}
+
+static int count(const char *text, const char *word)
+{
+	int n = 0;
+
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+/* Check that the terminal has all words in order, and rows such as the status once at most. broken: 1 = the terminal
+ * has wrapped rows, so that a word may be in two of them. twice: how many words may be there twice. */
+static void check_words(int broken, int twice)
+{
+	struct str s = { 0 };
+	int next = 0, repeated = 0;
+
+	all_text(&s);
+	if (broken) {
+		size_t k = 0;
+		for (size_t i = 0; i < s.n; i++)
+			if (s.p[i] != '\n' && s.p[i] != ' ')
+				s.p[k++] = s.p[i];
+		s.p[s.n = k] = 0;
+	}
+	for (const char *p = s.p; (p = strchr(p, 'w')); p++) {
+		char *stop;
+		long k = strtol(p + 1, &stop, 10);
+		if (stop - p != 6)
+			continue;
+		CHECK_MSG(k == next || (k < next && twice), "word %d is missing or twice: '%.40s'", next, p);
+		repeated += k < next;
+		next = MAX(next, (int)k + 1);
+	}
+	CHECK_INT(next, words);
+	CHECK(repeated <= twice);
+	if (twice)
+		test_note("%d of %d words are there twice", repeated, words);
+	CHECK(count(s.p, "lease-review") <= 1);
+	str_free(&s);
+}
+
+static void check_whole(int broken)
+{
+	check_words(broken, 0);
+}
+
+TEST(each_kind_of_terminal)
+{
+	static const char *const term[] = { "xterm-256color", "tmux-256color", "screen", "linux", "vt100" };
+
+	for (size_t i = 0; i < LEN(term); i++) {
+		struct str s = { 0 };
+
+		begin(term[i], 80, 24);
+		question("first");
+		work("answering");
+		ui_entry(u, UI_ASSISTANT, "", 0);
+		for (int k = 0; k < 300; k++) {
+			stream(3);
+			show();
+			if (k % 100 == 40)
+				key(F1);
+			if (k % 100 == 60)
+				key(ESC);
+			if (k % 50 == 10)
+				type("/s");
+			if (k % 50 == 20)
+				key("\25"); /* Ctrl-U */
+			if (k % 50 == 30)
+				key(F2);
+		}
+		ui_entry_end(u, "[900 tokens]");
+		work(NULL);
+		if (u->pane)
+			key(ESC);
+		show();
+		CHECK(!vt.alternate);
+		check_whole(0);
+		all_text(&s);
+		CHECK_MSG(strstr(s.p, "> first\n\nw00000 w00001"), "%s: the question is not above the answer", term[i]);
+		CHECK_INT(count(s.p, "lease-review"), 1);
+		CHECK_INT(count(s.p, "F1 Help"), 1);
+		end();
+		check_whole(0);
+		all_text(&s);
+		CHECK_INT(count(s.p, "lease-review"), 0);
+		CHECK(strstr(s.p, "[900 tokens]"));
+		CHECK(!strstr(s.p, "Keys everywhere"));
+		str_free(&s);
+		vt_free(&vt);
+	}
+}
+
+TEST(nothing_is_drawn_twice)
+{
+	struct str s = { 0 };
+
+	begin("xterm-256color", 80, 24);
+	question("first");
+	work("answering");
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	stream(40);
+	show();
+	bytes = most_bytes = 0;
+	for (int k = 0; k < 1000; k++) {
+		stream(2);
+		show();
+	}
+	test_note("%.2f bytes a byte of the answer, %d bytes at most in a frame", bytes / 14000.0, most_bytes);
+	CHECK(bytes < 3 * 14000);
+	CHECK(most_bytes < 400);
+	check_whole(0);
+	end();
+	str_free(&s);
+	vt_free(&vt);
+}
+
+/* Resize a thousand times. grows: 1 = while the last paragraph is not finished. */
+static void storm(enum vt_resize how, const char *term, int least_w, int grows)
+{
+	unsigned r = 1;
+
+	begin(term, 80, 24);
+	question("first");
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	for (int k = 0; k < 1000; k++) {
+		int w = least_w + (int)((r = r * 1103515245 + 12345) >> 16) % 60,
+		    h = 20 + (int)((r = r * 1103515245 + 12345) >> 16) % 30;
+
+		if (k % 5 == 0)
+			stream(7);
+		if (!grows) {
+			ui_entry_end(u, NULL);
+			ui_entry(u, UI_ASSISTANT, "", 0);
+		}
+		show();
+		set_size(&tty, w, h);
+		vt_resize(&vt, w, h, how);
+		ui_resize(u, w, h);
+		show();
+	}
+	check_words(1, grows ? words : 0);
+	end();
+	check_words(1, grows ? words : 0);
+	vt_free(&vt);
+}
+
+TEST(a_thousand_resizes)
+{
+	storm(VT_WRAPS, "xterm-256color", 20, 0);
+	storm(VT_WRAPS_CUTS, "tmux-256color", 20, 0);
+	storm(VT_CUTS, "linux", 80, 0);
+}
+
+/* Rows of unfinished text may scroll away when the terminal becomes smaller: they are then there twice, but never
+ * missing. */
+TEST(resizes_while_an_answer_comes)
+{
+	storm(VT_WRAPS, "xterm-256color", 20, 1);
+	storm(VT_WRAPS_CUTS, "tmux-256color", 20, 1);
+	storm(VT_CUTS, "linux", 100, 1);
+}

@@ -1,0 +1,117 @@
+/* ui/ui_flow.c - inline: the conversation flows in the terminal's own scrollback. Below it, from top to bottom: the text
+ * that is not finished yet, the input line, queued messages, the status row, the cache as a bar, key hints.
+ *
+ * The input line is above the rows that fill the whole width, because the cursor is in it. A terminal that becomes
+ * narrower wraps those rows, which then does not move what is above the cursor. */
+#include "ui/ui_private.h"
+
+enum {
+	FLOW_LIVE = 12,  /* most rows of unfinished text */
+	FLOW_MOST = 200, /* most rows to give out at once */
+	GAP_ROWS = 10,   /* screens with fewer rows have no empty row above the input line */
+};
+
+int ui_is_inline(const struct ui *u)
+{
+	return u->inlined;
+}
+
+void ui_inline(struct ui *u, int on)
+{
+	u->inlined = on;
+	u->dirty = 1;
+	ui_lay_out(u);
+}
+
+void ui_shown(struct ui *u)
+{
+	if (!u->grid.flows || !u->grid.final)
+		return;
+	transcript_flow_take(u->transcript, (size_t)(u->grid.final - u->flow_note));
+	u->grid.final = 0;
+	u->dirty = 1;
+}
+
+void ui_finish(struct ui *u)
+{
+	if (u->pane != NO_PANE)
+		pane_close(u);
+	if (u->searching || u->pattern.text.n)
+		ui_search_off(u);
+	focus_line(u);
+	transcript_end_follow(u->transcript);
+	ui_entry_end(u, NULL);
+	u->dirty = 1;
+}
+
+/* Draw the rows below the conversation. */
+static void draw_fixed(struct ui *u, int y)
+{
+	const struct layout *l = &u->lay;
+	struct area all = area_of(&u->grid), part = area_part(&all, 0, y, u->w, l->line);
+
+	u->grid.cursor_y = -1;
+	ui_draw_line(u, &part);
+	y += l->line;
+	part = area_part(&all, 0, y, u->w, l->queue);
+	queue_draw(u, &part);
+	y += l->queue;
+	if (l->status) {
+		part = area_part(&all, 0, y, u->w, 1);
+		status_draw(u, &part);
+	}
+	y += l->status;
+	if (l->bar) {
+		int at_x = u->grid.cursor_x, at_y = u->grid.cursor_y;
+		part = area_part(&all, 0, y, u->w, l->bar);
+		cache_pane_draw_bar(u->panes[CACHE], &part);
+		u->grid.cursor_x = at_x;
+		u->grid.cursor_y = at_y;
+	}
+	y += l->bar;
+	if (l->hints) {
+		part = area_part(&all, 0, y, u->w, 1);
+		hints_draw(u, &part);
+	}
+}
+
+static void draw_popup(struct ui *u, int y)
+{
+	struct area all = area_of(&u->grid), part = area_part(&all, 0, 0, u->w, y);
+	int at_x = u->grid.cursor_x, at_y = u->grid.cursor_y;
+
+	input_draw_offers(&part, u->ascii);
+	u->grid.cursor_x = at_x;
+	u->grid.cursor_y = at_y;
+}
+
+void ui_flow_draw(struct ui *u)
+{
+	static const char skipped[] = "[earlier messages are not repeated here; PgUp shows them]";
+	const struct layout *l = &u->lay;
+	int fixed = l->line + l->queue + l->status + l->bar + l->hints, room = MAX(u->h - fixed, 0);
+	int gap = u->h >= GAP_ROWS && room > 0, offers = u->focus == ON_LINE ? input_offers() : 0, note, rows;
+	struct flow_size size = { .w = u->w, .page = room, .most = FLOW_MOST };
+	struct area all, part;
+	size_t final;
+
+	size.live = (size_t)MIN(FLOW_LIVE, room - gap);
+	rows = (int)transcript_flow(u->transcript, &size, &final, &note);
+	u->flow_note = note;
+	rows += note + gap;
+	/* A popup covers unfinished text and is given the rows that it needs besides. */
+	rows = MAX(rows, (int) final + note + MIN(room, offers ? MIN(offers, POPUP_ROWS) + 1 : 0));
+	grid_resize(&u->grid, u->w, MAX(rows + fixed, 1));
+	u->grid.flows = 1;
+	u->grid.final = (int) final + note;
+	u->grid.fixed = fixed + gap;
+	all = area_of(&u->grid);
+	if (note)
+		area_text(&all, 0, 0, ST_NOTICE, skipped, sizeof skipped - 1);
+	part = area_part(&all, 0, note, u->w, rows - note - gap);
+	transcript_flow_draw(u->transcript, &part);
+	u->body = area_part(&all, 0, 0, 0, 0);
+	draw_fixed(u, rows);
+	if (offers)
+		draw_popup(u, rows);
+}
