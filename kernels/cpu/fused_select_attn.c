@@ -10,8 +10,9 @@
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
-/* up to this many multiply-adds, one thread is faster than two */
-enum { SMALL_SELECTION = 128 << 10 };
+/* SMALL_SELECTION: up to this many multiply-adds, one thread is faster than two. WHOLE_KEYS: up to this many keys, each
+ * KV head is scanned by one thread; threads that have no head left to scan attend meanwhile. */
+enum { SMALL_SELECTION = 128 << 10, WHOLE_KEYS = 8 << 10 };
 
 /* A task. SCAN: scores of a chunk of keys. SPAN: attention of one token over one span of slots. SPANS: attention of
  * several tokens over the same span. */
@@ -40,7 +41,7 @@ static void fused_task(void *arg, int at, int worker)
 
 	switch (t->kind) {
 	case FUSED_SCAN:
-		if (scan_part(&j->scan[t->token], t->head * j->scan[t->token].chunks + t->at) < 0)
+		if (!scan_part(&j->scan[t->token], t->head, t->at, worker))
 			return;
 		topk_head(&j->topk[t->token], t->head, worker);
 		atomic_store_explicit(selected, 1, memory_order_release);
@@ -121,7 +122,7 @@ static void tasks_list(struct fused_job *j)
 	j->n_task = 0;
 	for (int32_t h = 0; h < j->heads; h++)
 		for (int32_t t = 0; t < j->n; t++)
-			for (int32_t i = 0; j->attn[t].selection && i < j->scan[t].chunks; i++)
+			for (int32_t i = 0; j->attn[t].selection && i < scan_chunks(&j->scan[t], h); i++)
 				task_add(j, FUSED_SCAN, t, 1, h, i);
 	for (int32_t h = 0; alike && h < j->heads; h++)
 		for (int32_t p = 0; p < j->attn->a->n_part; p++)
@@ -150,6 +151,8 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 		if (attn_selection_check(&c->base, s, j->heads) < 0 || scan_plan(&c->base, s->scan, &j->scan[t]) ||
 		    topk_plan(&c->base, s->topk, &j->topk[t]))
 			return -1;
+		if (j->scan[t].n <= WHOLE_KEYS && j->heads >= c->base.threads)
+			j->scan[t].whole = j->heads;
 		/* Each token's scan needs a buffer of its own: exchange c->scan for another buffer before the next
 		 * token. */
 		used = c->scan;

@@ -3,7 +3,11 @@
  * A scan reads every key, or its code in the key sketch, once per KV head, for all query heads that share this KV
  * head. A task computes the scores of some ranges of SCAN_RANGE keys and, for each range and query head, the maximum
  * and the sum of exponentials. The thread that finishes a KV head's last range merges maxima and sums in ascending
- * order and writes the head's row of the output. So the result does not depend on the threads. */
+ * order and writes the head's row of the output. So the result does not depend on the threads.
+ *
+ * As many KV heads as can be shared out evenly among the threads are one task each, whose scores stay in memory that
+ * only its thread writes and reads. Only the remaining heads are cut into chunks. Cache lines that move between
+ * processors without a shared cache would take more time than the scan itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +98,8 @@ static void lookup_tables(uint8_t *table, const int8_t *hi)
 		}
 }
 
-static void scan_finish(const struct scan_job *j, int32_t head)
+/* Write a head's row of the output. score [group][ld]: its scores. */
+static void scan_finish(const struct scan_job *j, int32_t head, const float *score)
 {
 	size_t first = (size_t)head * (size_t)j->group;
 
@@ -112,18 +117,20 @@ static void scan_finish(const struct scan_job *j, int32_t head)
 			l += sum[i] * exp(((double)max[i] - top) * mult);
 		j->lse[first + (size_t)r] = (float)(top * mult + log(l));
 	}
-	j->fns->reduce(j->out + (size_t)head * j->out_cols, j->score + first * j->tile.ld, j->tile.ld, j->mult + first,
-	               j->lse + first, j->group, j->n, j->reduce);
+	j->fns->reduce(j->out + (size_t)head * j->out_cols, score, j->tile.ld, j->mult + first, j->lse + first,
+	               j->group, j->n, j->reduce);
 }
 
-int scan_part(const struct scan_job *j, int task)
+int scan_part(const struct scan_job *j, int32_t head, int32_t chunk, int worker)
 {
-	int32_t head = task / j->chunks, r0 = task % j->chunks * j->per_task, r1 = MIN(r0 + j->per_task, j->ranges);
+	int32_t whole = head < j->whole, r0 = whole ? 0 : chunk * j->per_task,
+		r1 = whole ? j->ranges : MIN(r0 + j->per_task, j->ranges);
 	size_t first = (size_t)head * (size_t)j->group;
 	struct scan_tile t = j->tile;
 
 	t.keys = j->keys + (size_t)head * j->head_bytes;
-	t.score = j->score + first * t.ld;
+	/* There are at least as many whole heads as threads. */
+	t.score = j->score + (size_t)(whole ? worker : head) * (size_t)j->group * t.ld;
 	t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
 	if (t.hi) {
 		size_t groups = (size_t)sketch_groups(t.dim);
@@ -156,16 +163,26 @@ int scan_part(const struct scan_job *j, int task)
 					j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
 		}
 	}
-	if (atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) != 1)
-		return -1;
-	scan_finish(j, head);
-	return head;
+	if (!whole && atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) != 1)
+		return 0;
+	scan_finish(j, head, t.score);
+	return 1;
+}
+
+int32_t scan_chunks(const struct scan_job *j, int32_t head)
+{
+	return head < j->whole ? 1 : j->chunks;
 }
 
 static void scan_task(void *arg, int task, int worker)
 {
-	(void)worker;
-	scan_part(arg, task);
+	const struct scan_job *j = arg;
+	int32_t rest = task - j->whole;
+
+	if (rest < 0)
+		scan_part(j, task, 0, worker);
+	else
+		scan_part(j, j->whole + rest / j->chunks, rest % j->chunks, worker);
 }
 
 /* The memory of a scan, from which arrays are cut. base NULL: only the sizes of the arrays are added up. */
@@ -276,9 +293,10 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	j->tile.n_q = j->group;
 	j->tile.ld = (size_t)ceil_div(j->n, SKETCH_PANEL) * SKETCH_PANEL;
 	j->ranges = ceil_div(j->n, SCAN_RANGE);
+	j->whole = a->n_kv_head - a->n_kv_head % c->base.threads;
 	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
 	j->chunks = ceil_div(j->ranges, j->per_task);
-	j->tasks = a->n_kv_head * j->chunks;
+	j->tasks = j->whole + (a->n_kv_head - j->whole) * j->chunks;
 	bytes = scan_layout(j, &q, a, NULL);
 	if (cpu_buffer_grow(c, &c->scan, bytes) < 0)
 		return -1;
@@ -314,7 +332,7 @@ void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
 {
 	if ((int64_t)j->n * a->n_head * j->tile.dim <= SMALL_SCAN)
 		for (int32_t t = 0; t < j->tasks; t++)
-			scan_part(j, t);
+			scan_task(j, t, 0);
 	else
 		pool_run(cpu_of(be)->pool, scan_task, j, j->tasks);
 }

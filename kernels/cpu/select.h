@@ -194,12 +194,13 @@ struct scan_job {
 	size_t out_cols;
 	enum reduce reduce;
 	int raw;
-	/* group: query heads per KV head; n: keys; ranges: ranges of SCAN_RANGE keys; per_task: ranges in a task;
-	 * chunks: tasks per KV head; tasks: tasks of all KV heads */
-	int32_t group, n, ranges, per_task, chunks, tasks;
+	/* group: query heads per KV head; n: keys; ranges: ranges of SCAN_RANGE keys; whole: KV heads 0 .. whole - 1
+	 * are a task each; per_task: ranges in a task of the other heads; chunks: tasks of each of these; tasks: tasks
+	 * of all KV heads */
+	int32_t group, n, ranges, whole, per_task, chunks, tasks;
 	/* Arrays in the scan buffer (struct cpu). mult: factor from a stored score to scale * q . k; lse: log of the
 	 * sum of exponentials. */
-	float *score;          /* [n_head][tile.ld] */
+	float *score;          /* [n_head][tile.ld]; the rows of a whole head are those with the number of its thread */
 	float *max, *sum;      /* [n_kv_head][ranges][group] */
 	float *mult, *lse;     /* [n_head] */
 	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */
@@ -213,9 +214,10 @@ int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
-/* Run task number `task` of job->tasks tasks, which are ordered by KV head. If the task finishes the output row of a KV
- * head, return the number of that head, else -1. */
-int scan_part(const struct scan_job *, int task);
+/* Return the number of tasks of a KV head. */
+int32_t scan_chunks(const struct scan_job *, int32_t head);
+/* Run a task of a KV head. Return 1 if it finishes the head's row of the output, else 0. */
+int scan_part(const struct scan_job *, int32_t head, int32_t chunk, int worker);
 
 struct topk_job {
 	const struct select_fns *fns;

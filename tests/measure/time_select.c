@@ -19,22 +19,29 @@ static double now(void)
 enum { T_LAYERS = 30, T_N = 7680, T_DIM = 64, T_KV = 3, T_HEADS = 9, T_K = 512 };
 
 struct timed {
-	struct tensor plane[T_LAYERS], sketch[T_LAYERS], score, rows, bias, q, move, turn;
+	struct tensor plane[T_LAYERS], values[T_LAYERS], sketch[T_LAYERS], score, rows, bias, q, out, move, turn;
 	int32_t bits;
 };
 
+static struct scan_args scan_of(struct timed *t, int layer)
+{
+	return (struct scan_args){ .out = &t->score,
+		                   .q = &t->q,
+		                   .keys = t->bits < 16 ? &t->sketch[layer] : &t->plane[layer],
+		                   .n_head = T_HEADS,
+		                   .n_kv_head = T_KV,
+		                   .head_dim = T_DIM,
+		                   .cap = T_N,
+		                   .n_slots = T_N,
+		                   .bits = t->bits,
+		                   .scale = 0.125f };
+}
+
 static void time_scan(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->key_scan(be, &(struct scan_args){ .out = &t->score,
-	                                           .q = &t->q,
-	                                           .keys = t->bits < 16 ? &t->sketch[layer] : &t->plane[layer],
-	                                           .n_head = T_HEADS,
-	                                           .n_kv_head = T_KV,
-	                                           .head_dim = T_DIM,
-	                                           .cap = T_N,
-	                                           .n_slots = T_N,
-	                                           .bits = t->bits,
-	                                           .scale = 0.125f });
+	struct scan_args a = scan_of(t, layer);
+
+	be->ops->key_scan(be, &a);
 }
 
 static void time_topk(struct backend *be, struct timed *t, int layer)
@@ -74,6 +81,55 @@ static void time_both(struct backend *be, struct timed *t, int layer)
 {
 	time_scan(be, t, layer);
 	time_topk(be, t, layer);
+}
+
+/* Attend to k entries and a sample; selected = 1: after selecting them, as a token of the policy `sift` does. */
+static void time_attention(struct backend *be, struct timed *t, int layer, int32_t k, int32_t sample, int selected)
+{
+	struct scan_args scan = scan_of(t, layer);
+	struct topk_args topk = { .slots = &t->rows,
+		                  .score = &t->score,
+		                  .n_kv_head = T_KV,
+		                  .n = T_N,
+		                  .k = k,
+		                  .pool = 1,
+		                  .sample = sample,
+		                  .bias = sample ? &t->bias : NULL };
+	struct attn_selection selection = { .scan = &scan, .topk = &topk };
+	struct attn_part part = { .q = &t->q,
+		                  .slots = &t->rows,
+		                  .selection = selected ? &selection : NULL,
+		                  .bias = topk.bias,
+		                  .n_slots = k + sample,
+		                  .sample = sample };
+
+	be->ops->attn(be,
+	              &(struct attn_args){ .out = &t->out,
+	                                   .k = &t->plane[layer],
+	                                   .v = &t->values[layer],
+	                                   .part = &part,
+	                                   .n_part = 1,
+	                                   .n_head = T_HEADS,
+	                                   .n_kv_head = T_KV,
+	                                   .head_dim = T_DIM,
+	                                   .cap = T_N,
+	                                   .scale = 0.125f },
+	              1);
+}
+
+static void time_listed(struct backend *be, struct timed *t, int layer)
+{
+	time_attention(be, t, layer, T_K, 0, 0);
+}
+
+static void time_selected(struct backend *be, struct timed *t, int layer)
+{
+	time_attention(be, t, layer, T_K, 0, 1);
+}
+
+static void time_sampled(struct backend *be, struct timed *t, int layer)
+{
+	time_attention(be, t, layer, T_K / 2, T_K / 4, 1);
 }
 
 static void time_sketch_all(struct backend *be, struct timed *t, int layer)
@@ -160,7 +216,10 @@ static void time_level(const char *level)
 		}
 		for (int i = 0; i < T_LAYERS; i++)
 			t.plane[i] = plane_new(be, DT_F16, T_KV, T_N, T_DIM, x, held);
+		for (int i = 0; i < T_LAYERS; i++)
+			t.values[i] = plane_new(be, DT_F16, T_KV, T_N, T_DIM, x, held);
 		t.q = tensor_new(be, DT_F32, 1, T_HEADS * T_DIM, q);
+		t.out = tensor_new(be, DT_F32, 1, T_HEADS * T_DIM, NULL);
 		t.score = tensor_new(be, DT_F32, T_KV, T_N, NULL);
 		t.rows = tensor_new(be, DT_I32, T_KV, T_K, NULL);
 		t.bias = tensor_new(be, DT_F32, T_KV, T_K, NULL);
@@ -187,6 +246,9 @@ static void time_level(const char *level)
 			time_layers(be, &t, time_scan, bytes, name);
 			if (t.bits == 2) {
 				time_layers(be, &t, time_both, bytes, "key_scan and topk");
+				time_layers(be, &t, time_selected, 0, "attention to 512 selected");
+				time_layers(be, &t, time_sampled, 0, "256 and a sample of 128");
+				time_layers(be, &t, time_listed, 0, "attention to 512 listed");
 				time_layers(be, &t, time_sketch_all, (double)T_KV * T_N * T_DIM * 2, "key_sketch, all");
 				time_layers(be, &t, time_sketch_one, 0, "key_sketch, one row");
 			}
@@ -200,7 +262,10 @@ static void time_level(const char *level)
 		time_layers(be, &t, time_move, (double)T_KV * 512 * T_DIM * 2, "kv_move of 512, turned");
 		for (int i = 0; i < T_LAYERS; i++)
 			be->ops->drop(be, &t.plane[i]);
+		for (int i = 0; i < T_LAYERS; i++)
+			be->ops->drop(be, &t.values[i]);
 		be->ops->drop(be, &t.q);
+		be->ops->drop(be, &t.out);
 		be->ops->drop(be, &t.score);
 		be->ops->drop(be, &t.rows);
 		be->ops->drop(be, &t.bias);
