@@ -262,7 +262,7 @@ $(BUILD)/tests/cuda/t_cuda_host: $(BUILD)/host/tests/cuda/cuda_wrong.cc.o
 # gpu_cuda*.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda/emulator/gpu_host.cc.
 $(BUILD)/tests/cuda/t_cuda_device: $(BUILD)/host/tests/cuda/cuda_fake.cc.o
 $(BUILD)/host/tests/cuda/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/cuda/fake_runtime
-$(addprefix $(BUILD)/tests/cuda/,t_cuda_plugin t_cuda_models t_cuda_sessions t_cuda_kv_memory): | $(BUILD)/weir-cuda-host.so
+$(addprefix $(BUILD)/tests/cuda/,t_cuda_plugin t_cuda_check t_cuda_models t_cuda_sessions t_cuda_kv_memory): | $(BUILD)/weir-cuda-host.so
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 

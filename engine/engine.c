@@ -180,8 +180,8 @@ static int device_serves(const struct gguf *g, const struct model *m, const stru
 	return weights_fit(m, be, err);
 }
 
-/* Open the backend that o->device names. "auto" tries the GPU, then the CPU. If a GPU was found but cannot run the
- * model, info.device_note says why. */
+/* Open the backend that o->device names. "auto" tries the GPU, then the CPU. If a GPU was found but is not used,
+ * info.device_note says why. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -194,12 +194,16 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 		if (backend_open(&e->be, "cuda", &bo, msg)) {
 			if (!is_auto)
 				return err_set(err, ERR_MODEL, "cannot use device 'cuda': %s", msg);
-		} else if (!device_serves(e->gguf, &e->model, e->be, &why)) {
-			return 0;
 		} else {
+			int serves = !device_serves(e->gguf, &e->model, e->be, &why);
+
+			if (serves && !gpu_check(e->be, o->gpu_checks, 0, msg))
+				return 0;
 			e->be->ops->close(e->be);
 			e->be = NULL;
-			if (!is_auto)
+			if (serves)
+				err_set(&why, ERR_MODEL, "the check of the GPU failed: %s", msg);
+			else if (!is_auto)
 				return err_set(err, why.code, "%s", why.msg);
 			snprintf(e->info.device_note, sizeof e->info.device_note, "computing on the CPU: %.*s",
 			         (int)strcspn(why.msg, ";"), why.msg);
@@ -391,19 +395,6 @@ double engine_copy_bandwidth(struct engine *e, uint64_t bytes)
 uint64_t engine_memory_free(void)
 {
 	return memory_available();
-}
-
-int engine_gpu(struct engine_gpu *g)
-{
-	struct backend *be;
-
-	memset(g, 0, sizeof *g);
-	if (backend_open(&be, "cuda", NULL, g->text))
-		return -1;
-	be->ops->describe(be, g->text, sizeof g->text);
-	be->ops->memory(be, &g->available, &g->total);
-	be->ops->close(be);
-	return 0;
 }
 
 /* ---- text and tokens ---- */

@@ -22,10 +22,22 @@ struct timeline;
 
 /* ---- the model ---- */
 
+/* Remembers, from run to run, whether the results of a GPU agree with the CPU's. gpu: names the device, its driver,
+ * the version of weir and its plugin. */
+struct gpu_checks {
+	/* Return 1 if the check of this GPU passed, 0 if it failed, with the reason in why, -1 if it was not made. */
+	int (*find)(const char *gpu, char why[160]);
+	/* Keep a result. why: the reason for a failure; NULL = passed. keep NULL: results are not kept. */
+	void (*keep)(const char *gpu, const char *why);
+};
+
 struct engine_options {
 	const char *model_path;
 	/* "cpu", "cuda" or "auto"; NULL = "auto": CUDA if a device has room for the weights, else the CPU */
 	const char *device;
+	/* If a GPU's results differ from the CPU's, the CPU computes, also if device is "cuda"; info.device_note says
+	 * so. NULL = use every GPU without a check. */
+	const struct gpu_checks *gpu_checks;
 	int threads;      /* CPU threads; 0 = one per available core */
 	int vocab_only;   /* 1: read metadata and tokenizer only */
 	int inspect_only; /* 1: check the whole file, load no weights */
@@ -48,7 +60,7 @@ struct engine_info {
 	const char *path, *name;  /* name: general.name, else the file name */
 	char arch[32], quant[16]; /* quant: the type of most weight bytes */
 	char device[64];          /* for example "cpu avx512, 2 threads" or "cuda NVIDIA H100 80GB HBM3, ..." */
-	char device_note[200];    /* why "auto" did not use the GPU */
+	char device_note[240];    /* why a GPU that was found is not used */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */
 	uint64_t device_total;    /* bytes of the GPU's memory; 0 = the device uses system memory */
 	int threads;              /* CPU threads that compute */
@@ -128,9 +140,11 @@ int engine_fault(const void *address);
 struct engine_gpu {
 	char text[160];            /* description of the device, or why there is none */
 	uint64_t available, total; /* free and total bytes of the GPU's memory */
+	char check[160];           /* why the GPU's check failed; "" = it passed, or was not made */
 };
-/* Describe the GPU of the device "cuda". Return -1 if there is none; text then says why. */
-int engine_gpu(struct engine_gpu *);
+/* Describe the GPU of the device "cuda". Return -1 if there is none; text then says why. checks not NULL: check the GPU,
+ * also if an earlier result is known, and keep the new result. */
+int engine_gpu(struct engine_gpu *, const struct gpu_checks *checks);
 
 /* ---- reasoning (token/reasoning_marks.c) ----
  *

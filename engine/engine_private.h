@@ -23,6 +23,9 @@ struct engine {
 	pthread_mutex_t lock;
 };
 
+/* Check that a backend's results agree with the CPU's. Use a result of `checks` unless `again` is 1. Return 0 if they
+ * agree, or if checks is NULL; else -1 with the reason in why. The backend may then be unusable. (gpu.c) */
+int gpu_check(struct backend *, const struct gpu_checks *checks, int again, char why[160]);
 /* Fill sampling[] and info.sampling_note from the file and info.arch (advice.c). */
 void sampling_read(struct engine *);
 

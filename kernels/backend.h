@@ -1,5 +1,5 @@
-/* kernels/backend.h - tensor operations on the CPU or a GPU, called through one table of functions. It is the only
- * header of kernels/ that engine/ includes.
+/* kernels/backend.h - tensor operations on the CPU or a GPU, called through one table of functions. engine/
+ * includes this header, device_check.h and macros.h of kernels/.
  *
  * A backend is a table of about forty operations, each a step of a transformer layer; no entry is NULL. Only one
  * thread at a time may use a backend. The CPU backend has a thread pool of its own.
@@ -622,6 +622,9 @@ struct backend {
 	/* 1: prompt tokens (attn_args.prompt) attend with less precision than other tokens, except to f32 keys and
 	 * values */
 	int prompts_apart;
+	/* What results of a device depend on: "NVIDIA H100 80GB HBM3, sm_90, driver 13000, runtime 12080, plugin SIZE
+	 * TIME"; "" for the CPU. Of the plugin's file: size, and time of its last change. */
+	char identity[200];
 	char err[160]; /* the first failure, one sentence */
 };
 
@@ -637,7 +640,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 22 };
+enum { BACKEND_ABI = 23 };
 
 /* ---- computations in host memory, for every backend ---- */
 

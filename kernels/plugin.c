@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PLUGIN "weir-cuda.so"
@@ -106,6 +107,17 @@ static int driver_is_there(char err[160])
 	return 0;
 }
 
+/* Append size and time of the plugin's file to the identity of its backend. */
+static void identity_add(struct backend *be, const char *path)
+{
+	size_t n = strlen(be->identity);
+	struct stat st;
+
+	if (!stat(path, &st))
+		snprintf(be->identity + n, sizeof be->identity - n, ", plugin %lld %lld", (long long)st.st_size,
+		         (long long)st.st_mtime);
+}
+
 int plugin_cuda_open(struct backend **out, const struct backend_options *opt, char err[160])
 {
 	char path[PATH_MAX];
@@ -130,5 +142,8 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 		snprintf(err, 160, "'%.90s' is no plugin of weir: it has no weir_cuda_open", path_tail(path, 90));
 		return -1;
 	}
-	return door.fn(out, opt, BACKEND_ABI, err);
+	if (door.fn(out, opt, BACKEND_ABI, err) < 0)
+		return -1;
+	identity_add(*out, path);
+	return 0;
 }

@@ -140,6 +140,7 @@ check_sources() {
       rooms("kernels", "common { cpu cuda }", " kernels/backend.h kernels/macros.h ")
       rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h engine/encoder.h engine/engine.h engine/engine_view.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h engine/engine_snapshot.h "
+      open_to["engine"] = open_to["engine"] "kernels/device_check.h " # for gpu.c
       rooms("sessions", "fetch import store snap", " engine/encoder.h engine/engine.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
       open_to["sessions/import"] = open_to["sessions/import"] "engine/base/json.h " # for notebooks
       open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "

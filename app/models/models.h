@@ -29,6 +29,14 @@ int model_find(const char *name, struct str *out, struct err *);
 /* Find a text encoder like model_find() finds a model: among weir's own encoders, then among the models. */
 int encoder_find(const char *name, struct str *out, struct err *);
 
+/* ---- checks of GPUs (gpu_checks.c) ---- */
+
+/* Return where results of GPU checks are kept, or NULL if the environment variable WEIR_GPU_CHECK is "off": GPUs are
+ * then used unchecked. A private conversation reads kept results and writes none. */
+const struct gpu_checks *gpu_checks_for(const struct options *);
+/* part of a sentence; removed once tests/cuda/gpu-results.md has the results of a GPU */
+#define GPU_UNPROVEN  "weir has not yet run on a real GPU"
+
 /* ---- the model (open_model.c) ---- */
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -119,6 +119,7 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 {
 	struct engine_options eo = {
 		.device = o->device,
+		.gpu_checks = gpu_checks_for(o),
 		.threads = o->threads,
 		.vocab_only = use == MODEL_VOCAB,
 		.inspect_only = use == MODEL_LOOK,

@@ -85,7 +85,7 @@ const struct option_def option_defs[] = {
 		CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, INT32_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
 		WEIGHTS | CMD_DOCTOR | CMD_PULL | CMD_TRAIN, OPT_CONFIG, AT(threads), 0, 1024},
-	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits)",
+	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits; not yet run on a real GPU)",
 		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
 		POLICIES | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},

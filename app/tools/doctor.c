@@ -70,6 +70,24 @@ void version_describe(int verbose, struct str *out)
 	str_addf(out, "%s\n", __VERSION__);
 }
 
+/* Append what the check of the GPU found, and that nobody has measured one yet. */
+static void doctor_gpu_check(const struct options *o, const struct engine_gpu *gpu, struct str *s)
+{
+	str_adds(s, "\n");
+	line_head(s, "");
+	if (gpu->check[0]) {
+		str_adds(s, "its check failed: ");
+		clean_line(gpu->check, strlen(gpu->check), s);
+		str_adds(s, "; weir computes on the CPU\n");
+	} else {
+		str_addf(s, "%s\n",
+		         gpu_checks_for(o) ? "its check passed: the results agree with the CPU's"
+		                           : "not checked, because WEIR_GPU_CHECK is off");
+	}
+	line_head(s, "");
+	str_adds(s, GPU_UNPROVEN);
+}
+
 static void doctor_machine(const struct options *o, struct str *s)
 {
 	int threads = o->threads ? o->threads : core_count();
@@ -87,7 +105,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 	line_head(s, "bandwidth");
 	str_addf(s, "%.1f GB/s read with %d threads\n", engine_bandwidth(threads, 128u << 20) / 1e9, threads);
 	line_head(s, "gpu");
-	if (engine_gpu(&gpu) < 0) {
+	if (engine_gpu(&gpu, gpu_checks_for(o)) < 0) {
 		str_adds(s, "none used: ");
 		clean_line(gpu.text, strlen(gpu.text), s);
 	} else {
@@ -96,6 +114,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 		human_bytes(s, gpu.available);
 		str_adds(s, " free of ");
 		human_bytes(s, gpu.total);
+		doctor_gpu_check(o, &gpu, s);
 	}
 	str_adds(s, "\n");
 	line_head(s, "memory");
@@ -311,10 +330,10 @@ static void doctor_dirs(struct str *s)
 
 /* ---- for programs ---- */
 
-static void json_gpu(struct str *s)
+static void json_gpu(const struct options *o, struct str *s)
 {
 	struct engine_gpu gpu;
-	int found = !engine_gpu(&gpu);
+	int found = !engine_gpu(&gpu, gpu_checks_for(o));
 
 	json_open(s, "gpu", '{');
 	json_bool(s, "found", found);
@@ -322,6 +341,9 @@ static void json_gpu(struct str *s)
 	if (found) {
 		json_uint(s, "memory_free", gpu.available);
 		json_uint(s, "memory", gpu.total);
+		json_bool(s, "usable", !gpu.check[0]);
+		if (gpu.check[0])
+			json_string(s, "why", gpu.check);
 	}
 	json_close(s, '}');
 }
@@ -397,7 +419,7 @@ static int doctor_json(const struct options *o)
 	json_int(&s, "threads", threads);
 	json_int(&s, "cores", core_count());
 	json_real(&s, "bandwidth_gbps", engine_bandwidth(threads, 128u << 20) / 1e9, "%.3f");
-	json_gpu(&s);
+	json_gpu(o, &s);
 	if (memory != UINT64_MAX)
 		json_uint(&s, "memory_free", memory);
 	if (model_server(o))

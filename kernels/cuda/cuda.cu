@@ -236,6 +236,8 @@ extern "C" int weir_cuda_open(struct backend **out, const struct backend_options
 	c->base.ops = &cuda_ops;
 	c->base.threads = 1;
 	c->base.device = 1;
+	snprintf(c->base.identity, sizeof c->base.identity, "%s, sm_%d%d, driver %d, runtime %d", c->info.name,
+	         c->info.major, c->info.minor, c->info.driver, c->info.runtime);
 	*out = &c->base;
 	return 0;
 }

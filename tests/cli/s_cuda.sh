@@ -68,6 +68,38 @@ export WEIR_CUDA
 one_line "no plugin"
 unset WEIR_CUDA
 
+# Trust by test, on the emulated device. WEIR_CUDA_WRONG: kernels that do nothing there.
+checked() { "$weir" "$@" -m "$tiny" -p hi -n 4 --temp 0 >"$dir/out" 2>"$dir/err" </dev/null; }
+XDG_STATE_HOME=$dir/state WEIR_CUDA=$build/weir-cuda-host.so
+export XDG_STATE_HOME WEIR_CUDA
+kept=$XDG_STATE_HOME/weir/gpu-checks
+wrong="computing on the CPU: the check of the GPU failed: rmsnorm differs from the CPU's result"
+checked --device cpu && cp "$dir/out" "$dir/cpu"
+checked --device cuda --private && [ ! -e "$kept" ] && ok "a private conversation keeps no check" || bad "a private conversation keeps no check" "$(cat "$dir/err" "$kept")"
+checked --device cuda && [ "$(wc -l <"$kept")" = 1 ] && grep -q "^passed	weir .*, host, sm_90, driver 13000, runtime 13000, plugin " "$kept" &&
+	ok "the first use checks the device" || bad "the first use checks the device" "$(cat "$dir/err" "$kept")"
+checked --device cuda && [ "$(wc -l <"$kept")" = 1 ] && ok "the second does not" || bad "the second does not" "$(cat "$dir/err" "$kept")"
+rm -f "$kept"
+WEIR_CUDA_WRONG=head_args checked --device cuda
+grep -q "^$wrong" "$dir/err" && cmp -s "$dir/out" "$dir/cpu" && ok "wrong results: the CPU computes, and one sentence says so" ||
+	bad "wrong results: the CPU computes, and one sentence says so" "$(cat "$dir/err")"
+checked && grep -q "^$wrong" "$dir/err" && ok "the result is kept" || bad "the result is kept" "$(cat "$dir/err")"
+WEIR_GPU_CHECK=off checked --device cuda && ! grep -q "$wrong" "$dir/err" && ok "WEIR_GPU_CHECK=off trusts every device" || bad "WEIR_GPU_CHECK=off trusts every device" "$(cat "$dir/err")"
+WEIR_CUDA_WRONG=head_args "$weir" doctor -m "$tiny" 2>&1 | grep -q "its check failed: rmsnorm differs from the CPU's result (error .*); weir computes on the CPU" &&
+	ok "the doctor says what is wrong" || bad "the doctor says what is wrong" "$("$weir" doctor -m "$tiny" | grep -A2 '^gpu')"
+"$weir" doctor -m "$tiny" 2>&1 | grep -q "its check passed" && checked --device cuda && ! grep -q "$wrong" "$dir/err" &&
+	ok "the doctor checks again" || bad "the doctor checks again" "$(cat "$dir/err" "$kept")"
+unset XDG_STATE_HOME WEIR_CUDA
+
+# Help, doctor and manual say that no GPU has run it, as long as gpu-results.md has no section of one.
+unproven="not yet run on a real GPU"
+said=$("$weir" help options 2>/dev/null | tr -s " \n" " ")
+for place in "help:$said" "manual:$(tr '\n' ' ' <man/weir.1)" "doctor:$(WEIR_CUDA=$build/weir-cuda-host.so "$weir" doctor -m "$tiny" 2>/dev/null)"; do
+	case $place in *"$unproven"*) says=1 ;; *) says=0 ;; esac
+	proven=$(grep -c '^## 20' tests/cuda/gpu-results.md)
+	[ "$((proven > 0))" != $says ] && ok "${place%%:*}: whether a real GPU has run weir" || bad "${place%%:*}: whether a real GPU has run weir" "$proven runs"
+done
+
 case ${SANITIZE:-} in ?*) skip "compiled by nvcc" "a build with a sanitizer"; finish ;; esac
 nvcc=${NVCC:-$(command -v nvcc || ls /usr/local/cuda/bin/nvcc "${XDG_CACHE_HOME:-$HOME/.cache}/weir/cuda/bin/nvcc" 2>/dev/null | head -n 1)}
 [ -n "$nvcc" ] || { skip "compiled by nvcc" "nvcc is not found ('make setup-cuda' fetches it)"; finish; }

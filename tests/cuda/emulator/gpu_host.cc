@@ -69,6 +69,7 @@ struct gpu {
 	int parts;                 /* parts of the queued step so far */
 	struct gpu_graphs graphs;
 	unsigned order;
+	const char *wrong;         /* WEIR_CUDA_WRONG: kernels whose arguments have a type of this name do nothing; NULL = none */
 	int failed;
 	char fail[160];
 };
@@ -289,6 +290,17 @@ static void arguments_check(struct gpu *g, const struct gpu_launch *l, const uns
 	}
 }
 
+/* 1 if the kernel is to do nothing (WEIR_CUDA_WRONG). */
+static int is_wrong(const struct gpu *g, const struct gpu_launch *l)
+{
+	char name[48];
+
+	if (!g->wrong)
+		return 0;
+	gpu_launch_name(l, name, sizeof name);
+	return !strcmp(name, g->wrong);
+}
+
 static void run_launch(struct gpu *g, const struct gpu_launch *l, const unsigned char *args, size_t n)
 {
 	char err[160];
@@ -301,7 +313,7 @@ static void run_launch(struct gpu *g, const struct gpu_launch *l, const unsigned
 		return;
 	}
 	arguments_check(g, l, copy, n);
-	if (g->failed)
+	if (g->failed || is_wrong(g, l))
 		return;
 	stats.launches++;
 	if (threads > stats.most_threads)
@@ -473,6 +485,7 @@ int gpu_open(struct gpu **out, struct gpu_info *info, char err[160])
 		return -1;
 	}
 	g->memory = next_memory;
+	g->wrong = getenv("WEIR_CUDA_WRONG");
 	g->order = !order_set && order ? (unsigned)strtoul(order, NULL, 10) : first_order;
 	memset(info, 0, sizeof *info);
 	snprintf(info->name, sizeof info->name, "host");

@@ -1,0 +1,79 @@
+/* app/models/gpu_checks.c - keeps the results of GPU checks, one on each line of a file: "passed" or the reason for a
+ * failure, a tab, the GPU (struct gpu_checks). The last line of a GPU counts. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/models/models.h"
+
+enum { FILE_MOST = 64 << 10 };
+#define PASSED "passed"
+
+/* Append the file's path to path, and its text, "" if it cannot be read, to text. Returns 0, or -1 if the user has no
+ * home directory. */
+static int file_read(struct str *path, struct str *text)
+{
+	struct err e = { 0 };
+
+	if (user_path(path, DIR_STATE, "gpu-checks", &e) < 0)
+		return -1;
+	if (read_whole(path->p, FILE_MOST, text, &e) < 0)
+		str_clear(text);
+	return 0;
+}
+
+static int check_find(const char *gpu, char why[160])
+{
+	struct str path = { 0 }, text = { 0 };
+	int found = -1;
+
+	file_read(&path, &text);
+	for (char *line = text.p, *end, *tab; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = 0;
+		if (!(tab = strchr(line, '\t')) || strcmp(tab + 1, gpu) != 0)
+			continue;
+		*tab = 0;
+		found = !strcmp(line, PASSED);
+		snprintf(why, 160, "%s", found ? "" : line);
+	}
+	str_free(&path);
+	str_free(&text);
+	return found;
+}
+
+/* A result that cannot be written is not kept: the check is made again next time. */
+static void check_keep(const char *gpu, const char *why)
+{
+	struct str path = { 0 }, text = { 0 }, line = { 0 };
+	int fd;
+
+	if (!file_read(&path, &text) && !make_parents(path.p)) {
+		clean_line(why ? why : PASSED, strlen(why ? why : PASSED), &line);
+		str_addf(&line, "\t%s\n", gpu);
+		/* A file that is too long, or damaged, begins anew. */
+		fd = open(path.p,
+		          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (text.n + line.n > FILE_MOST ? O_TRUNC : 0),
+		          0600);
+		if (fd >= 0) {
+			ssize_t written = write(fd, line.p, line.n);
+
+			(void)written; /* a line cut short is found by nobody */
+			close(fd);
+		}
+	}
+	str_free(&path);
+	str_free(&text);
+	str_free(&line);
+}
+
+const struct gpu_checks *gpu_checks_for(const struct options *o)
+{
+	static const struct gpu_checks kept = { check_find, check_keep }, only_read = { check_find, NULL };
+	const char *which = getenv("WEIR_GPU_CHECK");
+
+	if (which && !strcmp(which, "off"))
+		return NULL;
+	return o->private_talk ? &only_read : &kept;
+}

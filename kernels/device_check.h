@@ -1,0 +1,13 @@
+/* kernels/device_check.h - checks a device: every operation, on random operands, against the CPU backend. */
+#ifndef WEIR_DEVICE_CHECK_H
+#define WEIR_DEVICE_CHECK_H
+
+#include "kernels/backend.h"
+
+/* Compute every operation of backend.h that the device offers, and four tokens of a tiny model of random weights, on
+ * the device and on the CPU. Return 0 if the results agree; 1 if one differs; -1 if the device or the CPU could not
+ * compute one, for example for want of memory. `why` then names the operation: "rope differs from the CPU's result
+ * (error 2)". */
+int device_check(struct backend *, char why[160]);
+
+#endif
