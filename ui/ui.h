@@ -211,6 +211,7 @@ struct ui_session {
 	int here;       /* 1: the session on the screen */
 	/* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other process writes it */
 	long writer;
+	int near; /* 1: saved KV entries of the session come back near-exactly, not bit for bit */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now); /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);

@@ -106,7 +106,8 @@ void slash_stats(struct chat *c, char *arg)
 	const struct turn *turn = &c->conv.last;
 	const struct engine_info *info = c->conv.info;
 	struct timeline_stats st;
-	struct str s = { 0 };
+	struct str s = { 0 }, saved = { 0 };
+	struct err e = { 0 };
 
 	(void)arg;
 	conversation_stats(&c->conv, &st);
@@ -120,6 +121,8 @@ void slash_stats(struct chat *c, char *arg)
 		str_addf(&s, " at %s%s%s\n", info->device, *info->arch ? ", " : "", info->arch);
 		stats_server(c, &st, &s);
 	}
+	if (c->log && session_log_saved(c->log, &saved, &e) == 0 && saved.n)
+		str_addf(&s, "saved      %s\n", saved.p);
 	if (turn->prompt_tokens)
 		str_addf(&s,
 		         "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
@@ -136,6 +139,7 @@ void slash_stats(struct chat *c, char *arg)
 	         c->conv.n_msg == 1 ? "" : "s", count_text(c->conv.total_answer).s);
 	notice(c, "%s", s.p);
 	str_free(&s);
+	str_free(&saved);
 }
 
 void slash_log(struct chat *c, char *arg)

@@ -249,8 +249,7 @@ void slash_export(struct chat *c, char *arg)
 void slash_save(struct chat *c, char *arg)
 {
 	struct err e = { 0 };
-	struct str s = { 0 };
-	uint64_t bytes = 0;
+	struct str s = { 0 }, saved = { 0 };
 
 	if (chat_unkept(c))
 		return;
@@ -266,12 +265,11 @@ void slash_save(struct chat *c, char *arg)
 	}
 	session_log_title(c->log, &s);
 	str_adds(&s, "' is saved, as after every turn");
-	if (c->log->snaps && snap_bytes(c->log->snaps, c->log->session, &bytes, &e) == 0) {
-		str_adds(&s, "; its cache takes ");
-		human_bytes(&s, bytes);
-	}
+	if (session_log_saved(c->log, &saved, &e) == 0 && saved.n)
+		str_addf(&s, "; its cache takes %s", saved.p);
 	notice(c, "['%s]", s.p);
 	str_free(&s);
+	str_free(&saved);
 }
 
 /* /kv dump FILE: write what the cache panel shows, as JSON. */
@@ -307,8 +305,7 @@ static void dump_cache(struct chat *c, const char *arg)
 void slash_kv(struct chat *c, char *arg)
 {
 	struct err e = { 0 };
-	struct str s = { 0 };
-	uint64_t bytes = 0;
+	struct str s = { 0 }, saved = { 0 };
 
 	if (!strncmp(arg, "dump", 4) && (!arg[4] || arg[4] == ' ')) {
 		dump_cache(c, arg + 4 + strspn(arg + 4, " "));
@@ -325,18 +322,18 @@ void slash_kv(struct chat *c, char *arg)
 	else if (!strcmp(arg, "drop"))
 		snap_drop(c->log->snaps, c->log->session, &e);
 	else
-		snap_bytes(c->log->snaps, c->log->session, &bytes, &e);
+		session_log_saved(c->log, &saved, &e);
 	if (e.code) {
 		chat_error(c, &e);
 	} else {
 		if (!s.n && !strcmp(arg, "drop"))
 			str_adds(&s, "[the saved snapshots are dropped; the session is recomputed when it is opened]");
 		else if (!s.n) {
-			str_adds(&s, "[the saved cache of this session takes ");
-			human_bytes(&s, bytes);
-			str_adds(&s, "; /kv drop removes it]");
+			str_addf(&s, "[the saved cache of this session takes %s; /kv drop removes it]",
+			         str_text(&saved));
 		}
 		notice(c, "%s", s.p);
 	}
+	str_free(&saved);
 	str_free(&s);
 }

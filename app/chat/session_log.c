@@ -413,6 +413,18 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 
 /* ---- commands of the user ---- */
 
+int session_log_saved(const struct session_log *r, struct str *out, struct err *e)
+{
+	struct snap_state state = { .session = r->session };
+
+	if (!r->snaps || !r->session)
+		return 0;
+	if (snap_states(r->snaps, &state, 1, e) < 0)
+		return -1;
+	human_saved(out, state.bytes, state.near);
+	return 0;
+}
+
 int session_log_resume(struct session_log *r, struct conversation *conv, struct str *note, struct err *e)
 {
 	struct session s;

@@ -35,6 +35,9 @@ int session_log_open(struct session_log **out, struct options *o, struct err *);
  * to *note, if there is something to tell. */
 int session_log_resume(struct session_log *, struct conversation *, struct str *note, struct err *);
 void session_log_close(struct session_log *);
+/* Append the size of the session's snapshots as human_saved() writes it. Appends nothing if no session is stored, or
+ * kv.db could not be opened. */
+int session_log_saved(const struct session_log *, struct str *out, struct err *);
 
 /* ---- commands of the user ---- */
 

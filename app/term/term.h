@@ -58,6 +58,8 @@ int write_all(int fd, const char *bytes, size_t n);
 /* human_count(): append a number such as "1,234,567". human_bytes(): append a size such as "93.8 MiB". */
 void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
+/* Append the size of saved snapshots, and how much of it is near copies, such as "6.5 MiB, 6.0 MiB of it near-exact". */
+void human_saved(struct str *out, uint64_t bytes, uint64_t near);
 /* Append text in exactly `width` columns: padded with blanks, or cut and marked with three dots. Control
  * characters are filtered. */
 void table_cell(struct str *out, const char *text, size_t width);

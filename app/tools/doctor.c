@@ -15,6 +15,8 @@
 #include "app/tools/tools.h"
 #include "sessions/import/import.h"
 #include "sessions/sessions.h"
+#include "sessions/snap/snap.h"
+#include "sessions/store/store.h"
 #include "ui/text/text.h"
 #include "ui/ui.h"
 #include "engine/base/json.h"
@@ -328,6 +330,28 @@ static void doctor_dirs(struct str *s)
 	}
 }
 
+/* Append the size of kv.db's snapshots. Nothing is written. */
+static void doctor_snapshots(struct str *s)
+{
+	struct store *store = NULL;
+	struct snaps *snaps = NULL;
+	struct err e = { 0 };
+	uint64_t bytes, near;
+
+	line_head(s, "snapshots");
+	if (store_open(&store, &(struct store_options){ .read_only = 1 }, &e) < 0 ||
+	    snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, NULL, &e) < 0 ||
+	    snaps_bytes(snaps, &bytes, &near, &e) < 0)
+		clean_line(e.msg, strlen(e.msg), s);
+	else
+		human_saved(s, bytes, near);
+	str_adds(s, "\n");
+	if (snaps)
+		snaps_close(snaps);
+	if (store)
+		store_close(store);
+}
+
 /* ---- for programs ---- */
 
 static void json_gpu(const struct options *o, struct str *s)
@@ -455,6 +479,7 @@ int cmd_doctor(const struct options *o)
 		doctor_model(o, &s);
 	doctor_encoder(o, &s);
 	doctor_dirs(&s);
+	doctor_snapshots(&s);
 	doctor_names(&s, "families", engine_arch_name);
 	doctor_names(&s, "tokenizers", engine_pre_name);
 	doctor_names(&s, "templates", engine_template_name);

@@ -6,6 +6,7 @@
 #include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,8 +15,46 @@
 
 /* ---- ls ---- */
 
+struct session_list {
+	struct listing list;
+	struct snap_state *state; /* of all sessions, in order */
+	size_t n, cap, row;
+};
+
+static int state_one(const struct session *s, void *ud)
+{
+	struct session_list *l = ud;
+
+	GROW(l->state, l->n, l->cap);
+	l->state[l->n++] = (struct snap_state){ .session = s->id };
+	return 0;
+}
+
+/* Find the sizes of all sessions' snapshots. Without them, because kv.db is damaged or missing, they count as 0. */
+static int list_states(struct store *store, struct session_list *l, struct err *e)
+{
+	struct snaps *snaps = NULL;
+	struct err why = { 0 };
+
+	if (session_list(store, state_one, l, e) < 0)
+		return -1;
+	if (snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, NULL, &why) == 0)
+		snap_states(snaps, l->state, l->n, &why);
+	if (snaps)
+		snaps_close(snaps);
+	return 0;
+}
+
 static int list_one(const struct session *s, void *ud)
 {
+	struct session_list *l = ud;
+	/* Another process may have created or deleted a session after list_states(). */
+	struct snap_state none = { .session = s->id }, *kept = &none;
+
+	for (size_t i = 0; i < l->n && kept == &none; i++)
+		if (l->state[(l->row + i) % l->n].session == s->id)
+			kept = &l->state[(l->row + i) % l->n];
+	l->row++;
 	const struct listing_cell row[] = {
 		{ "id", "id", 4, CELL_NUMBER, .number = s->id },
 		{ "name", "name", -18, .text = s->name },
@@ -24,23 +63,33 @@ static int list_one(const struct session *s, void *ud)
 		{ "kv", .text = s->kv },
 		{ "messages", "said", 5, CELL_NUMBER, .number = s->messages },
 		{ "tokens", "tokens", 7, CELL_NUMBER, .number = s->tokens },
+		{ "kv_bytes", "saved KV", 9, CELL_BYTES, .number = (int64_t)kept->bytes },
+		{ "kv_near_bytes", .kind = CELL_NUMBER, .number = (int64_t)kept->near },
+		{ NULL, "", -5,
+		  .text = kept->near    ? "near"
+		          : kept->bytes ? "exact"
+		                        : "" },
 		{ "created", .kind = CELL_AGE, .number = s->created },
 		{ "used", "used", 0, CELL_AGE, .number = s->used },
 	};
 
-	listing_row(ud, row, LEN(row));
+	listing_row(&l->list, row, LEN(row));
 	return 0;
 }
 
 static int sessions_list(struct store *store, const struct options *o, struct err *e)
 {
-	struct listing list = { .json = o->json, .titles = 1 };
+	struct session_list l = { .list = { .json = o->json, .titles = 1 } };
+	int rc = list_states(store, &l, e) < 0 ? -1 : session_list(store, list_one, &l, e);
 
-	if (session_list(store, list_one, &list, e) < 0)
+	free(l.state);
+	if (rc < 0) {
+		str_free(&l.list.out);
 		return -1;
-	if (!list.rows && !o->json && !o->quiet)
+	}
+	if (!l.list.rows && !o->json && !o->quiet)
 		say("there is no session yet; every conversation at a terminal becomes one");
-	return listing_print(&list, e);
+	return listing_print(&l.list, e);
 }
 
 /* ---- search ---- */

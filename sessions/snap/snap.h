@@ -67,18 +67,19 @@ int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int
  * tokens. Returns the number of tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
-/* Set *out to the size in bytes of all snapshots of a session, including KV entries that it shares with other
- * sessions. */
-int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
 /* Sizes of a session's snapshots, for snap_states(). The caller sets `session`, and `message`: the last message that
  * the session shows. */
 struct snap_state {
 	int64_t session, message;
-	uint64_t bytes; /* result: size as snap_bytes() gives it */
+	/* result: size of all snapshots of the session, including KV entries that it shares with other sessions; near:
+	 * how many of these bytes are near copies, which are not bit-equal to the entries they were made of */
+	uint64_t bytes, near;
 	/* 1: the message has a snapshot; it can be loaded unless model or cache settings have changed */
 	int ready;
 };
 int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
+/* Set *bytes to the size of all that is stored in kv.db, *near to the part of it that is near copies. */
+int snaps_bytes(struct snaps *, uint64_t *bytes, uint64_t *near, struct err *);
 struct snap_info {
 	int64_t message;
 	int32_t tokens;

@@ -18,19 +18,19 @@ static uint64_t size_of(sqlite3_stmt *st, int column)
 
 /* ---- all sessions ---- */
 
-int snap_bytes(struct snaps *s, int64_t session, uint64_t *out, struct err *e)
+int snaps_bytes(struct snaps *s, uint64_t *bytes, uint64_t *near, struct err *e)
 {
-	int64_t n = 0;
+	int64_t all = 0, some = 0;
 
-	*out = 0;
+	*bytes = *near = 0;
 	if (s->db.h &&
-	    db_find(&s->db, e, &n,
-	            "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
-	            "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head "
-	            "WHERE session = ?1 AND done = 1",
-	            "i", session) < 0)
+	    (db_find(&s->db, e, &all,
+	             "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk) FROM head WHERE done = 1",
+	             "") < 0 ||
+	     db_find(&s->db, e, &some, "SELECT total(bytes) FROM chunk WHERE length(key) = 33", "") < 0))
 		return snaps_failed(s, e);
-	*out = n > 0 ? (uint64_t)n : 0;
+	*bytes = all > 0 ? (uint64_t)all : 0;
+	*near = some > 0 ? (uint64_t)some : 0;
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static size_t first_of(struct snap_state **list, size_t n, const struct snap_sta
 	return from;
 }
 
-/* Run a query whose rows are (session, bytes), and add the bytes to the session's entry in the list. */
+/* Run a query whose rows are (session, bytes, bytes of near copies), and add them to the session's entry in the list. */
 static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list, size_t n, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, sql, "");
@@ -77,8 +77,10 @@ static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list,
 		struct snap_state key = { .session = sqlite3_column_int64(st, 0) };
 
 		for (size_t i = first_of(list, n, &key, by_session); i < n && list[i]->session == key.session; i++)
-			if (size_of(st, 1) <= UINT64_MAX - list[i]->bytes)
+			if (size_of(st, 1) <= UINT64_MAX - list[i]->bytes) {
 				list[i]->bytes += size_of(st, 1);
+				list[i]->near += MIN(size_of(st, 2), size_of(st, 1));
+			}
 	}
 	db_put(&s->db, st);
 	return rc;
@@ -105,7 +107,7 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 	int rc;
 
 	for (size_t i = 0; i < n; i++) {
-		state[i].bytes = 0;
+		state[i].bytes = state[i].near = 0;
 		state[i].ready = 0;
 	}
 	if (!s->db.h || !n)
@@ -117,11 +119,12 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 	for (size_t i = 0; i < n; i++)
 		list[i] = &state[i];
 	qsort(list, n, sizeof *list, by_session);
-	rc = add_bytes(s, "SELECT session, total(bytes + tail) FROM head WHERE done = 1 GROUP BY session", list, n, e);
+	rc = add_bytes(s, "SELECT session, total(bytes + tail), 0 FROM head WHERE done = 1 GROUP BY session", list, n,
+	               e);
 	if (!rc)
 		rc = add_bytes(
 			s,
-			"SELECT u.session, total(c.bytes) FROM (SELECT DISTINCT h.session, n.chunk FROM head h JOIN need n "
+			"SELECT u.session, total(c.bytes), total(c.bytes * (length(c.key) = 33)) FROM (SELECT DISTINCT h.session, n.chunk FROM head h JOIN need n "
 			"ON n.head = h.id WHERE h.done = 1) u JOIN chunk c ON c.id = u.chunk GROUP BY u.session",
 			list, n, e);
 	qsort(list, n, sizeof *list, by_message);

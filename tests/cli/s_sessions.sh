@@ -69,6 +69,15 @@ says "the last one" 'this is the last of 3 variants'
 [ "$("$weir" sessions search five | grep -c 'five')" -ge 1 ] && ok "nothing was deleted" || bad "nothing was deleted" "$("$weir" sessions search five)"
 printf '%s\n' one /regen /variant | "$weir" -m "$tiny" --each-line -n 8 --private >"$dir/out" 2>"$dir/err"
 says "a private conversation has none" 'this conversation is not saved: start weir without --private to have sessions'
+talk /stats '/kv size'
+says "/stats: what the snapshots take" '^saved  *[0-9.]* [KM]iB, exact$'
+says "/kv size" 'takes [0-9.]* [KM]iB, exact; /kv drop'
+sessions ls
+shows "ls: what the snapshots take" ' [0-9.]* [KM]iB exact  now$'
+sessions ls --json
+shows "ls --json" '"kv_bytes":[1-9][0-9]*,"kv_near_bytes":0,'
+"$weir" doctor >"$dir/out" 2>"$dir/err"
+shows "doctor: of all snapshots" '^snapshots  *[0-9.]* [KM]iB, exact$'
 "$weir" sessions rm many >/dev/null 2>&1
 
 # ---- the library of documents ----

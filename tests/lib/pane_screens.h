@@ -262,15 +262,15 @@ static inline struct pane *cache_sample(int ascii)
 
 static const struct ui_session sessions[] __attribute__((unused)) = {
 	{ 11, "lease-review", "What does clause 17 say about the deposit?", "SmolLM2-135M-Instruct.Q4_1", "", NOW - 300,
-	  14, 18204, 676ull << 20, 0, 1, 0 },
+	  14, 18204, 676ull << 20, 0, 1, 0, 0 },
 	{ 12, "", "Write a limerick about a heron", "SmolLM2-135M-Instruct.Q4_1", "", NOW - 7200, 2, 212, 9ull << 20, 0,
-	  0, 0 },
+	  0, 0, 1 },
 	{ 13, "novel", "Who is the narrator?", "Qwen2.5-7B-Instruct.Q4_K_M", "", NOW - 86400 * 3, 120, 1234567, 0, 40,
-	  0, 0 },
+	  0, 0, 0 },
 	{ 14, "\x1b[31mred\x1b[0m \xe2\x80\xae evil",
 	  "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x81\xae\xe8\xb3\xaa\xe5\x95\x8f", "m", "", NOW - 86400 * 40, 1, 5,
-	  1 << 20, -1, 0, 0 },
-	{ 15, "", "", "", "", 0, 0, 0, 0, 0, 0, 0 },
+	  1 << 20, -1, 0, 0, 0 },
+	{ 15, "", "", "", "", 0, 0, 0, 0, 0, 0, 0, 0 },
 };
 enum { SESSIONS_N = LEN(sessions) };
 

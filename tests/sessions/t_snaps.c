@@ -49,6 +49,15 @@ static void round_trip(int32_t n, int32_t bounded, size_t extra)
 	box_close(&b);
 }
 
+/* Return the sizes of a session's snapshots. */
+static struct snap_state bytes_of(struct snaps_box *b, int64_t session)
+{
+	struct snap_state state = { .session = session };
+
+	CHECK_INT(snap_states(b->s, &state, 1, NULL), 0);
+	return state;
+}
+
 TEST(round_trips)
 {
 	static const int32_t n[] = { 0, 1, 255, 256, 257, 511, 512, 1000 };
@@ -156,7 +165,7 @@ TEST(sessions_share_chunks)
 	struct snaps_box b;
 	struct timeline *tl = fake_open(1, 100, 4000);
 	struct snap_saved first, second;
-	uint64_t one, two, used, empty, before;
+	uint64_t used, empty, before;
 
 	box_open(&b);
 	fake_grow(tl, 7, 2048);
@@ -168,10 +177,8 @@ TEST(sessions_share_chunks)
 	/* the head contains the token ids, too */
 	CHECK(second.new_bytes < 100 * fake_row(tl) + 10 * 2148 + 1500);
 	CHECK_INT(second.bytes - second.new_bytes, 2048 * fake_row(tl));
-	CHECK_INT(snap_bytes(b.s, 1, &one, NULL), 0);
-	CHECK_INT(snap_bytes(b.s, 2, &two, NULL), 0);
-	CHECK_INT(one, first.bytes);
-	CHECK_INT(two, second.bytes);
+	CHECK_INT(bytes_of(&b, 1).bytes, first.bytes);
+	CHECK_INT(bytes_of(&b, 2).bytes, second.bytes);
 	fake_cut(tl, 1000);
 	fake_grow(tl, 9, 500);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, NULL, 0, &second, NULL), 0);
@@ -753,6 +760,7 @@ TEST(old_sessions_step_down)
 	struct timeline *tl = dim_open(4000);
 	struct infos x = { .n = 0 };
 	struct err e = { 0 };
+	uint64_t bytes, near;
 	int left = 0;
 
 	box_open(&b);
@@ -773,6 +781,15 @@ TEST(old_sessions_step_down)
 	CHECK_INT(x.n, 1);
 	CHECK_INT(x.at[0].near, 7);
 	CHECK_INT(x.at[0].bad, 0);
+	CHECK_INT(bytes_of(&b, 1).bytes, x.at[0].bytes);
+	CHECK_INT(bytes_of(&b, 1).near, x.at[0].bytes - x.at[0].own);
+	CHECK_INT(bytes_of(&b, 5).near, 0);
+	CHECK_INT(snaps_bytes(b.s, &bytes, &near, &e), 0);
+	for (int i = 1; i <= 5; i++) {
+		bytes -= bytes_of(&b, i).bytes;
+		near -= bytes_of(&b, i).near;
+	}
+	CHECK(!bytes && !near);
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 	CHECK_INT(comes_back(&b, 10, 2000), -1);
 	/* The heads are gone, so nothing knows the shape of their chunks any more. */
@@ -905,7 +922,7 @@ TEST(drop_really_deletes)
 {
 	struct snaps_box b;
 	struct timeline *one = fake_open(1, 100, 3000), *two = fake_open(1, 100, 3000);
-	uint64_t bytes, used, empty;
+	uint64_t used, empty;
 
 	box_open(&b);
 	fake_grow(one, 7, 1300);
@@ -923,8 +940,7 @@ TEST(drop_really_deletes)
 	CHECK(!in_file(b.s->path, one, 600, 1100));
 	CHECK(in_file(b.s->path, one, 0, 512));
 	CHECK(!box_in_file(&b, "canary-of-one"));
-	CHECK_INT(snap_bytes(b.s, 1, &bytes, NULL), 0);
-	CHECK_INT(bytes, 0);
+	CHECK_INT(bytes_of(&b, 1).bytes, 0);
 	CHECK(box_loads(&b, two, 20, 1200));
 	CHECK(!box_check(&b));
 	CHECK_INT(snap_drop(b.s, 2, NULL), 0);
@@ -1032,7 +1048,7 @@ TEST(snapshots_are_listed_and_verified)
 		                       { .session = 3, .message = 31 },
 		                       { .session = 3, .message = 99 },
 		                       { .session = 77 } };
-	uint64_t row = fake_row(tl), bytes;
+	uint64_t row = fake_row(tl), bytes, near;
 	struct err e = { 0 };
 
 	box_open(&b);
@@ -1057,13 +1073,17 @@ TEST(snapshots_are_listed_and_verified)
 	CHECK_INT(x.at[1].message, 30);
 	CHECK_INT(x.at[1].chunks, 2);
 	CHECK_INT(x.at[1].shared, 512 * row);
-	/* One query for all sessions gives the same as one for each. */
+	/* A query for all sessions gives the same as one for each. */
 	CHECK_INT(snap_states(b.s, state, 4, &e), 0);
 	for (int i = 0; i < 4; i++) {
-		CHECK_INT(snap_bytes(b.s, state[i].session, &bytes, &e), 0);
-		CHECK_INT(state[i].bytes, bytes);
+		CHECK_INT(state[i].bytes, bytes_of(&b, state[i].session).bytes);
+		CHECK_INT(state[i].near, 0);
 		CHECK_INT(state[i].ready, i < 2);
 	}
+	CHECK_INT(state[3].bytes, 0);
+	CHECK_INT(snaps_bytes(b.s, &bytes, &near, &e), 0);
+	CHECK_INT(bytes, state[0].bytes + state[1].bytes - 512 * row);
+	CHECK_INT(near, 0);
 	CHECK_INT(state[1].bytes, x.at[0].own + x.at[1].own + 768 * row);
 	/* Damage is noticed by the functions that need the data. */
 	CHECK_INT(db_exec(&b.s->db,

@@ -122,11 +122,11 @@ static void sessions_screens(int ascii, struct str *out)
 		  "the \x01"
 		  "deposit\x02 is two months' rent, and \x1b]0;x\x07 the \x01"
 		  "deposit\x02 is held",
-		  NOW - 300, 14, 18204, 676ull << 20, 0, 1, 0 },
+		  NOW - 300, 14, 18204, 676ull << 20, 0, 1, 0, 0 },
 		{ 13, "novel", "", "m",
 		  "a \x01"
 		  "deposit\x02 of clay",
-		  NOW - 86400 * 3, 120, 1234567, 0, 40, 0, 0 },
+		  NOW - 86400 * 3, 120, 1234567, 0, 40, 0, 0, 0 },
 	};
 
 	for (int i = 0; i < 4; i++) {

@@ -66,6 +66,16 @@ static void draw_name(const struct sessions_pane *p, const struct area *a, int y
 	}
 }
 
+/* Draw the bytes of the snapshots, with a mark behind them if some of the bytes are near copies. */
+static int draw_bytes(const struct sessions_pane *p, const struct area *a, int x, int y, int w,
+                      const struct session_row *t, unsigned style)
+{
+	x = put_right(a, x, y, w, style, t->is.kv_bytes ? num_bytes(t->is.kv_bytes).s : "-");
+	if (t->is.kv_bytes && t->is.near)
+		area_cell(a, x, y, p->ascii ? '~' : 0x2248, style, 0);
+	return x;
+}
+
 static void draw_snippet(const struct sessions_pane *p, const struct area *a, int x, int y, int w, const struct str *s,
                          unsigned style)
 {
@@ -107,7 +117,7 @@ static void draw_row(const struct sessions_pane *p, const struct area *a, int y,
 	if (c->tokens)
 		x = put_right(a, x + 2, y, c->tokens, style, num_fit(t->is.tokens, c->tokens).s);
 	if (c->bytes)
-		x = put_right(a, x + 2, y, c->bytes, style, t->is.kv_bytes ? num_bytes(t->is.kv_bytes).s : "-");
+		x = draw_bytes(p, a, x + 2, y, c->bytes, t, style);
 	if (c->wait)
 		put_right(a, x + 2, y, c->wait, style, t->is.writer ? "in use" : num_wait(t->is.seconds).s);
 	if (p->item == 2)
