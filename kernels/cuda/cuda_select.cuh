@@ -137,7 +137,7 @@ void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores 
 /* ---- keys in a sketch ---- */
 
 /* Apply the Hadamard transform to a key or query of dim values in shared memory. The operations and their order are
- * those of sketch_hadamard() on the CPU, and no operations are fused, so the bits are the same. Called by all lanes of
+ * those of hadamard() on the CPU, and no operations are fused, so the bits are the same. Called by all lanes of
  * a warp. */
 static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {
