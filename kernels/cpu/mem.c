@@ -17,15 +17,17 @@
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
 #define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
-/* bytes packed by one task; after a task the plain bytes are dropped from memory, so that few weights are in memory
- * twice */
+/* Bytes packed by one task. After this many bytes, the plain ones are dropped from memory, so that few weights are in
+ * memory twice. Each drop interrupts the other threads, so small weights are dropped as a whole. */
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
+enum { COMMIT_PAGES = 4 };
 
 /* Header of a chunk, a mapping that several weights or several KV planes share. */
 struct cpu_chunk {
 	size_t size, used;
-	int blocks; /* blocks that were not dropped yet */
+	size_t committed; /* bytes whose pages are committed: a multiple of HUGE_PAGE, or the whole chunk */
+	int blocks;       /* blocks that were not dropped yet */
 };
 
 /* Header in front of every block; takes one cache line. */
@@ -60,28 +62,46 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-/* Make the system allocate these zero pages now, so that a later access neither fails nor stalls in the middle of an
- * answer. Return 0, or -1 if memory is short. */
-static int commit_pages(char *p, size_t size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
+struct commit_job {
+	char *p;
+	size_t size;
+	_Atomic int failed;
+};
 
-	p -= before;
-	size += before;
+/* Commit one huge page, or what the job has of it. */
+static void commit_task(void *arg, int task, int worker)
+{
+	struct commit_job *j = arg;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), at = (size_t)task * HUGE_PAGE, n = MIN(HUGE_PAGE, j->size - at);
+	char *p = j->p + at;
+
+	(void)worker;
 #ifdef MADV_POPULATE_WRITE
-	if (madvise(p, size, MADV_POPULATE_WRITE) == 0)
-		return 0;
-	if (errno == ENOMEM || errno == EFAULT)
-		return -1;
+	if (madvise(p, n, MADV_POPULATE_WRITE) == 0)
+		return;
+	if (errno == ENOMEM || errno == EFAULT) {
+		j->failed = 1;
+		return;
+	}
 #endif
-	for (size_t i = 0; i < size; i += page)
+	for (size_t i = 0; i < n; i += page)
 		((volatile char *)p)[i] = ((volatile char *)p)[i];
-	return 0;
+}
+
+/* Make the system allocate these zero pages now, so that a later access neither fails nor stalls in the middle of an
+ * answer. Most of the time goes into clearing pages, which all threads do. p begins a page. Return 0, or -1 if memory
+ * is short. */
+static int commit_pages(struct cpu *c, char *p, size_t size)
+{
+	struct commit_job j = { .p = p, .size = size };
+
+	pool_run(c->pool, commit_task, &j, (int)((size + HUGE_PAGE - 1) / HUGE_PAGE));
+	return j.failed ? -1 : 0;
 }
 
 /* Return a 64-byte aligned block with memory of its own, or NULL. fresh 1: the block is zeroed and its pages are
  * committed. fresh 0: its contents are undefined, for a caller that writes the whole block at once. */
-static void *mem_get(size_t size, int fresh)
+static void *mem_get(struct cpu *c, size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
 	struct mem_head *h;
@@ -103,7 +123,7 @@ static void *mem_get(size_t size, int fresh)
 		base = map_pages(total);
 		if (!base)
 			return NULL;
-		if (fresh && commit_pages(base, total) < 0) {
+		if (fresh && commit_pages(c, base, total) < 0) {
 			munmap(base, total);
 			return NULL;
 		}
@@ -116,18 +136,33 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
+/* Commit the first `end` bytes of a chunk. Commit up to COMMIT_PAGES huge pages at a time, one for each thread. Return
+ * 0, or -1 if memory is short. */
+static int chunk_commit(struct cpu *c, struct cpu_chunk *k, size_t end)
+{
+	size_t from = k->committed, to = MAX(end, from + (size_t)MIN(c->base.threads, COMMIT_PAGES) * HUGE_PAGE);
+
+	if (end <= from)
+		return 0;
+	to = MIN((to + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1), k->size);
+	if (commit_pages(c, (char *)k + from, to - from) < 0)
+		return -1;
+	k->committed = to;
+	return 0;
+}
+
 /* Return a block as mem_get() does, but take blocks of less than CHUNK_MOST bytes from *chunk, or from a new chunk if
  * *chunk is full. Chunk memory is always zero, because it is never reused. */
-static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
+static void *chunk_get(struct cpu *c, struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	return mem_get(size, fresh); /* AddressSanitizer then finds accesses outside of a block */
+	return mem_get(c, size, fresh); /* AddressSanitizer then finds accesses outside of a block */
 #endif
 	if (size >= CHUNK_MOST)
-		return mem_get(size, fresh);
+		return mem_get(c, size, fresh);
 	size = align64(size) + 64;
 	if (!k || size > k->size - k->used) {
 		k = map_pages(CHUNK_BYTES);
@@ -135,10 +170,11 @@ static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 			return NULL;
 		k->size = CHUNK_BYTES;
 		k->used = 64;
+		k->committed = 0;
 		k->blocks = 0;
 		*chunk = k;
 	}
-	if (fresh && commit_pages((char *)k + k->used, size) < 0)
+	if (fresh && chunk_commit(c, k, k->used + size) < 0)
 		return NULL;
 	h = (struct mem_head *)((char *)k + k->used);
 	h->base = h;
@@ -181,7 +217,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	size += size / 4;
 	cpu_mem_free(c, b->p);
 	b->size = 0;
-	b->p = mem_get(size, 1);
+	b->p = mem_get(c, size, 1);
 	if (!b->p)
 		return backend_fail(&c->base, "cannot get %zu bytes of memory for working buffers", size);
 	b->size = size;
@@ -208,6 +244,7 @@ static int no_memory(struct backend *be, size_t n, const struct tensor *t)
 
 int cpu_alloc(struct backend *be, struct tensor *t)
 {
+	struct cpu *c = cpu_of(be);
 	size_t n = tensor_bytes(t);
 
 	if (be->failed)
@@ -216,7 +253,7 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
 		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
-	t->data = n < PLANE_LEAST ? mem_get(n, 1) : chunk_get(&cpu_of(be)->planes, n, 1);
+	t->data = n < PLANE_LEAST ? mem_get(c, n, 1) : chunk_get(c, &c->planes, n, 1);
 	return t->data ? 0 : no_memory(be, n, t);
 }
 
@@ -269,6 +306,7 @@ struct pack_job {
 	const struct backend *be;
 	size_t panel_bytes;
 	int32_t panels, per_task;
+	int drops; /* 1: a task drops the plain bytes that it has packed */
 };
 
 static void pack_task(void *arg, int task, int worker)
@@ -285,7 +323,7 @@ static void pack_task(void *arg, int task, int worker)
 		j->fns->pack(t->type, (char *)t->data + (size_t)p * j->panel_bytes, j->host + (size_t)r0 * rb, rb,
 		             MIN(j->fns->panel, t->rows - r0), t->cols);
 	}
-	if (j->be->host_read) {
+	if (j->drops) {
 		int32_t r0 = task * j->per_task * j->fns->panel, r1 = MIN(p1 * j->fns->panel, t->rows);
 
 		j->be->host_read(j->host + (size_t)r0 * rb, (size_t)(r1 - r0) * rb, j->be->host_read_ud);
@@ -314,7 +352,7 @@ static void copy_task(void *arg, int task, int worker)
  * each page costs a TLB miss, and the hardware prefetcher stops at the end of a page. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
-	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };
+	struct copy_job j = { .to = chunk_get(c, &c->weights, n, 0), .from = host, .n = n, .be = &c->base };
 
 	if (j.to)
 		pool_run(c->pool, copy_task, &j, (int)((n + COPY_BYTES - 1) / COPY_BYTES));
@@ -335,7 +373,7 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Some files place a tensor at an odd address, but leaf functions need natural alignment. */
 	if ((uintptr_t)host % 4) {
-		copy = mem_get(n, 0);
+		copy = mem_get(c, n, 0);
 		if (!copy)
 			return no_memory(be, n, t);
 		host = memcpy(copy, host, n);
@@ -348,8 +386,9 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 
 		j.panels = ceil_div(t->rows, c->fns->panel);
 		j.per_task = MIN(ceil_div(j.panels, c->base.threads * 8), (int32_t)(1 + PACK_BYTES / packed));
+		j.drops = be->host_read && n > PACK_BYTES;
 		if (!__builtin_mul_overflow(packed, (size_t)j.panels, &total))
-			t->data = chunk_get(&c->weights, total, 0);
+			t->data = chunk_get(c, &c->weights, total, 0);
 		if (t->data) {
 			t->layout = LAYOUT_PACKED;
 			pool_run(c->pool, pack_task, &j, ceil_div(j.panels, j.per_task));
