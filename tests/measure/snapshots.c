@@ -2,11 +2,11 @@
  *
  *     make build/tests/measure/snapshots && build/tests/measure/snapshots MODEL.gguf TOKENS SCORED TEXT ...
  *
- * Of each text, TOKENS tokens from token 20,000 on are read and saved as sessions do it. The snapshot is restored
- * exactly, and SCORED tokens are predicted; then the same after it was packed. Printed for each text: bytes a token and
- * seconds to restore, of both; seconds to save and to pack; the change of perplexity in percent; the mean
- * Kullback-Leibler divergence of the predictions; how often the likeliest token is another one. At last the means over
- * texts with their standard errors. */
+ * Of each text, TOKENS tokens from token 20,000 on are read and saved as sessions do it; in place of a text, "-" stands
+ * for random tokens, whose predictions mean nothing. The snapshot is restored exactly, and SCORED tokens are predicted;
+ * then the same after it was packed. Printed for each text: bytes a token and seconds to restore, of both; seconds to
+ * save and to pack; the change of perplexity in percent; the mean Kullback-Leibler divergence of the predictions; how
+ * often the likeliest token is another one. At last the means over texts with their standard errors. */
 #include <ftw.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "engine/engine_snapshot.h"
 #include "sessions/snap/snap_private.h"
 
-enum { FIRST = 20000 };
+enum { FIRST = 20000, RANDOM = 10000 };
 
 static void stop(const char *what)
 {
@@ -143,8 +143,13 @@ static void tokens_of(const char *path, struct engine *e, struct tokens *t)
 	struct err err = { 0 };
 	char buf[65536];
 	size_t n;
-	FILE *f = fopen(path, "rb");
+	FILE *f;
 
+	for (int i = 0; !strcmp(path, "-") && i < FIRST + RANDOM; i++)
+		tokens_append(t, &(int32_t){ (int32_t)(random() % engine_info(e)->n_vocab) }, 1);
+	if (t->n)
+		return;
+	f = fopen(path, "rb");
 	if (!f)
 		stop(path);
 	while ((n = fread(buf, 1, sizeof buf, f)))
