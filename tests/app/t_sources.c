@@ -559,6 +559,9 @@ TEST(a_reader_finds_the_words_that_answer_and_refuses)
 	check_answer(&k, "What does the family eat in winter?", "dried fish");
 	check_answer(&k, "What is the keeper's dog called?", NULL);
 	check_answer(&k, "How much does a ticket to the museum cost?", NULL);
+	/* The reader likes the passages, but no text has the name. */
+	check_answer(&k, "Which harbour does the Mayflower leave from?", NULL);
+	check_answer(&k, "Where does Nelson live?", NULL);
 	talk_close_with_reader(&k, folder, &encoder);
 }
 
