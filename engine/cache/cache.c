@@ -280,6 +280,9 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		cache_rollback(c);
 		return;
 	}
+	for (struct observer *o = c->observers; o; o = o->next)
+		if (o->ops->computed)
+			o->ops->computed(o, &st);
 	c->policy.def->retention->commit(c, &st, nll);
 	c->total = st.pos + n;
 	kv_slide(&c->kv, c->total);

@@ -35,6 +35,9 @@ struct observer_ops {
 	void (*commit)(struct observer *, const struct step *);
 	/* Roll back to the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */
 	int32_t (*rewind)(struct observer *, int32_t n);
+	/* Called before anything of the step is committed, when the backend has computed all of it and nothing else: reads
+	 * from host memory (backend_ops.alloc_host) wait for nothing. May be NULL. */
+	void (*computed)(struct observer *, const struct step *);
 };
 struct observer {
 	const struct observer_ops *ops;

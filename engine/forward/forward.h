@@ -5,6 +5,10 @@
 #include "engine/cache/cache.h"
 #include "engine/model/weights.h"
 
+/* Rows of forward.route for n tokens: the router's scores, two rows of constants, at most 3 rows between, and the scores
+ * of the shared expert. */
+#define ROUTE_ROWS(n) (2 * (n) + 5)
+
 /* Buffers of one timeline's forward pass. */
 struct forward {
 	const struct model *m;
@@ -36,12 +40,13 @@ struct forward {
 	int32_t *input_row; /* [batch] row of `inputs` for each token */
 	struct tensor ffn;  /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Layers with experts: */
-	struct tensor route;                 /* f32 [batch][largest n_expert]: the router's scores */
+	/* f32 [ROUTE_ROWS(batch)][largest n_expert]: what a layer's experts are chosen by (forward_experts.c) */
+	struct tensor route;
 	struct tensor expert_in, expert_out; /* f32 [batch][n_embd]: input and output of one expert, for its tokens */
 	struct tensor expert_sum;            /* f32 [batch][n_embd]: sum over the experts */
 	/* f32 [batch][n_embd]: output of the dense feed-forward in layers that have experts, too */
 	struct tensor dense_out;
-	float *score;    /* [batch][largest n_expert]: copy of `route` on the host */
+	float *score;    /* copy of `route` on the host */
 	int32_t *chosen; /* [batch][largest n_used]: experts of each token */
 	float *share;    /* [batch][largest n_used]: weights of the experts in chosen[] */
 	int32_t *token;  /* [batch]: tokens for which one expert was chosen */

@@ -55,24 +55,63 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
+/* The input of the choice of experts for n tokens, in host memory. */
+struct route {
+	float *score;              /* [n][n_expert], of the router */
+	const float *bias, *scale; /* [n_expert]: probs_bias and expert_scales of the layer; NULL = none */
+	const float *shared;       /* [n], scores of the shared expert; NULL = none */
+};
+
+/* Compute the scores of a layer's router and, if there is one, of the router of the shared expert. They and the
+ * layer's constants are read together, because each read waits for a device. */
+static struct route route_read(struct forward *f, const struct layer_spec *s, const struct layer *l,
+                               const struct tensor *in, const struct tensor *choice, int32_t n)
+{
+	const struct backend_ops *op = f->be->ops;
+	/* the row where scores of the shared expert begin, at a multiple of 16 bytes */
+	int32_t width = s->ffn.n_expert, at = (n + 2 + 3) / 4 * 4;
+	struct tensor route = f->route, shared;
+	struct route r = { .score = f->score };
+	size_t values = (size_t)(n + 2) * (size_t)width;
+
+	route.cols = width;
+	shared = tensor_rows(&route, at);
+	shared.cols = 1;
+	op->matmul(f->be,
+	           &(struct matmul){
+			   .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL },
+	           1, choice, n);
+	if (l->probs_bias.data) {
+		op->copy(f->be, &route, n, &l->probs_bias, 0, 1);
+		r.bias = f->score + (size_t)n * (size_t)width;
+	}
+	if (l->expert_scales.data) {
+		op->copy(f->be, &route, n + 1, &l->expert_scales, 0, 1);
+		r.scale = f->score + (size_t)(n + 1) * (size_t)width;
+	}
+	if (l->shared_router.data) {
+		op->matmul(f->be, &(struct matmul){ .out = &shared, .w = &l->shared_router }, 1, in, n);
+		r.shared = f->score + (size_t)at * (size_t)width;
+		values = (size_t)at * (size_t)width + (size_t)n;
+	}
+	/* zeros, because read() writes nothing after a failure of the backend */
+	memset(f->score, 0, values * sizeof *f->score);
+	op->read(f->be, &route, 0, f->score, values * sizeof *f->score);
+	return r;
+}
+
 /* Add the output of the shared expert, which all tokens use, to expert_sum. If the layer scores the shared expert,
  * first multiply its output by the sigmoid of each token's score. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
-                          int32_t n)
+                          const float *score, int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
-	struct tensor hidden = f->ffn, score = f->route;
+	struct tensor hidden = f->ffn;
 
 	hidden.cols = s->ffn.shared;
-	score.cols = 1;
-	if (l->shared_router.data) {
-		op->matmul(f->be, &(struct matmul){ .out = &score, .w = &l->shared_router }, 1, in, n);
-		memset(f->weight, 0, (size_t)n * sizeof *f->weight);
-		op->read(f->be, &score, 0, f->weight, (size_t)n * sizeof *f->weight);
-	}
 	for (int32_t i = 0; i < n; i++) {
 		f->token[i] = i;
-		f->weight[i] = l->shared_router.data ? (float)(1 / (1 + exp(-(double)f->weight[i]))) : 1;
+		f->weight[i] = score ? (float)(1 / (1 + exp(-(double)score[i]))) : 1;
 	}
 	op->matmul_glu(f->be, &hidden,
 	               &(struct matmul_glu){ .gate = &l->shared_gate, .up = &l->shared_up, .act = s->ffn.act }, in, n);
@@ -87,30 +126,15 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 {
 	const struct backend_ops *op = f->be->ops;
 	const struct ffn_spec *ffn = &s->ffn;
-	struct tensor hidden = f->ffn, route = f->route;
-	size_t scores = (size_t)n * (size_t)ffn->n_expert;
-	/* [n_expert] holds first the biases of the router, later the scales of the experts */
-	float bias[EXPERTS_MAX] = { 0 };
+	struct route r = route_read(f, s, l, in, choice, n);
+	struct tensor hidden = f->ffn;
 
-	route.cols = ffn->n_expert;
 	hidden.cols = ffn->width;
-	op->matmul(f->be,
-	           &(struct matmul){
-			   .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL },
-	           1, choice, n);
-	/* zeros, because read() writes nothing after a failure of the backend */
-	memset(f->score, 0, scores * sizeof *f->score);
-	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
-	if (l->probs_bias.data)
-		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
 	for (int32_t i = 0; i < n; i++)
-		experts_choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn,
+		experts_choose(r.score + (size_t)i * (size_t)ffn->n_expert, r.bias, ffn,
 		               f->chosen + (size_t)i * (size_t)ffn->n_used, f->share + (size_t)i * (size_t)ffn->n_used);
-	if (l->expert_scales.data) {
-		op->read(f->be, &l->expert_scales, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
-		for (int32_t i = 0; i < n * ffn->n_used; i++)
-			f->share[i] *= bias[f->chosen[i]];
-	}
+	for (int32_t i = 0; r.scale && i < n * ffn->n_used; i++)
+		f->share[i] *= r.scale[f->chosen[i]];
 	op->axpby(f->be, &f->expert_sum, 0, in, 0, n);
 	for (int32_t e = 0; e < ffn->n_expert; e++) {
 		const struct expert *x = &l->expert[e];
@@ -134,7 +158,7 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 		op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, m);
 	}
 	if (ffn->shared)
-		shared_expert(f, s, l, in, n);
+		shared_expert(f, s, l, in, r.shared, n);
 }
 
 void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)

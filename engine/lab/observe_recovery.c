@@ -415,7 +415,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	return least;
 }
 
-static const struct observer_ops recovery_ops = { recovery_attended, recovery_commit, recovery_rewind };
+static const struct observer_ops recovery_ops = { recovery_attended, recovery_commit, recovery_rewind, NULL };
 
 /* Open the selector of a policy to be watched. */
 static int selector_watch(struct observe_recovery *w, const struct policy *p, struct err *err)

@@ -123,7 +123,7 @@ static int32_t rows_rewind(struct observer *base, int32_t n)
 	return n;
 }
 
-static const struct observer_ops rows_ops = { rows_attended, rows_commit, rows_rewind };
+static const struct observer_ops rows_ops = { rows_attended, rows_commit, rows_rewind, NULL };
 
 static void rows_close(struct observer *base)
 {

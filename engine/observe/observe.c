@@ -100,8 +100,10 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 		t->n_region += i < t->met->n_region ? t->met->part[i].n_slots : 0;
 	}
 	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
-	for (int32_t h = 0; h < t->mass.rows; h++)
-		be->ops->write(be, &t->mass, 4 * (size_t)h * (size_t)t->mass.cols, t->share, 4 * (size_t)t->n_col);
+	t->seen = t->mass;
+	t->seen.cols = MIN(t->mass.cols, (t->n_col + 3) / 4 * 4);
+	for (int32_t h = 0; h < t->seen.rows; h++)
+		be->ops->write(be, &t->seen, 4 * (size_t)h * (size_t)t->seen.cols, t->share, 4 * (size_t)t->n_col);
 	kv_attend(t->kv, a->layer,
 	          &(struct kv_call){
 			  .out = &t->out,
@@ -109,9 +111,59 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 			  .n_part = t->met->n_part,
 			  .prompt = !step_generates(a->st),
 			  .sinks = a->x->sinks,
-			  .probe = &(struct attn_probe){ .mass = &t->mass, .weight = &one, .reduce = REDUCE_MEAN },
+			  .probe = &(struct attn_probe){ .mass = &t->seen, .weight = &one, .reduce = REDUCE_MEAN },
 		  },
 	          1);
+}
+
+/* Make `to` a copy of `from` in host memory, where it must have room for the same number of values. */
+static void keep_one(const struct token_attention *t, struct tensor *to, const struct tensor *from, int32_t most)
+{
+	struct backend *be = t->kv->be;
+	struct tensor source = *from;
+
+	if (!to->data) {
+		*to = (struct tensor){ .type = DT_F32, .rows = from->rows, .cols = most };
+		if (be->ops->alloc_host(be, to)) {
+			to->data = NULL;
+			return;
+		}
+	}
+	to->rows = from->rows;
+	to->cols = from->cols;
+	source.type = DT_F32; /* copy() copies f32 tensors bit by bit, so it can copy i32 under that type */
+	be->ops->copy(be, to, 0, &source, 0, from->rows);
+}
+
+void token_attention_keep(const struct token_attention *t, struct token_kept *k)
+{
+	k->met = *t->met;
+	k->layer = t->layer;
+	k->n_col = t->n_col;
+	keep_one(t, &k->mass, &t->seen, t->mass.cols);
+	for (int i = 0; i < k->met.n_part; i++) {
+		if (!k->met.part[i].slots)
+			continue;
+		keep_one(t, &k->list[i], k->met.part[i].slots, MAX(t->mass.cols, k->met.part[i].slots->cols));
+		k->met.part[i].slots = &k->list[i];
+	}
+}
+
+void token_attention_recall(struct token_attention *t, const struct token_kept *k)
+{
+	*t->met = k->met;
+	t->seen = k->mass;
+	t->layer = k->layer;
+	t->n_col = k->n_col;
+}
+
+void token_kept_drop(const struct token_attention *t, struct token_kept *k)
+{
+	if (k->mass.data)
+		t->kv->be->ops->drop(t->kv->be, &k->mass);
+	for (int i = 0; i < READ_PARTS; i++)
+		if (k->list[i].data)
+			t->kv->be->ops->drop(t->kv->be, &k->list[i]);
 }
 
 /* Return the token whose entry is in a slot. The rings must be full, and the step's own tokens not inserted yet. */
@@ -135,7 +187,7 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 	int32_t *token = t->token;
 
 	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
-	be->ops->read(be, &t->mass, 4 * (size_t)head * (size_t)t->mass.cols, t->share, 4 * (size_t)t->n_col);
+	be->ops->read(be, &t->seen, 4 * (size_t)head * (size_t)t->seen.cols, t->share, 4 * (size_t)t->n_col);
 	if (!with_tokens)
 		return;
 	if (a->c->policy.def->retention->view && t->kv->place[t->layer] >= 0)

@@ -5,6 +5,7 @@
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
 
+#include "engine/cache/cache.h"
 #include "engine/cache/observer.h"
 #include "kernels/backend.h"
 
@@ -22,7 +23,9 @@ void observer_remove(struct observer **list, struct observer *);
 
 struct token_attention {
 	struct kv_store *kv; /* borrowed; NULL: closed */
-	struct tensor mass;  /* f32 [n_kv_head][most]; most = kv_read_most() */
+	struct tensor mass;  /* f32 [n_kv_head][most]; most = kv_read_most(); memory of `seen` */
+	/* f32 [n_kv_head][>= n_col]: the shares of the last token_attention_take() or token_attention_recall() */
+	struct tensor seen;
 	/* q: the last token's queries, once for each rotation that the parts use; out: scratch; f32 [1][n_head *
 	 * head_dim] each */
 	struct tensor q[1 + RINGS_MOST], out;
@@ -40,6 +43,18 @@ int token_attention_open(struct token_attention *, struct cache *, struct err *)
 void token_attention_close(struct token_attention *);
 /* Compute the attention of the step's last token again, and record its probabilities in t->mass. */
 void token_attention_take(struct token_attention *, const struct attention *);
+/* What token_attention_take() found, copied to host memory within the step, so that reading it after the step waits for
+ * nothing. All zeros: nothing is allocated. */
+struct token_kept {
+	struct tensor mass, list[READ_PARTS]; /* copies of token_attention.seen and of lists of slots */
+	struct reading met;
+	int32_t layer, n_col;
+};
+/* A failure to allocate memory is reported by the backend's next sync(). */
+void token_attention_keep(const struct token_attention *, struct token_kept *);
+/* Make token_attention_head() read what was kept, until the next token_attention_take(). */
+void token_attention_recall(struct token_attention *, const struct token_kept *);
+void token_kept_drop(const struct token_attention *, struct token_kept *);
 /* Read from the backend how one KV head attends, mean over its query heads, to share[0 .. n_col). with_tokens: also set
  * token[]. */
 void token_attention_head(struct token_attention *, const struct attention *, int32_t head, int with_tokens);

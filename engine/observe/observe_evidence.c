@@ -32,6 +32,10 @@ struct observe_evidence {
 	int32_t from, to, turns;
 	struct sums sum;
 	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each of its drafted tokens */
+	/* Beside a device, of a step of one token: [to - from] the attention of the observed layers, which is added to
+	 * step[0] when the step is computed; NULL = the device is asked after each layer. */
+	struct token_kept *kept;
+	int32_t n_kept;
 };
 
 static void sums_grow(struct sums *s, size_t n)
@@ -60,6 +64,17 @@ static int32_t place_of(const struct observe_evidence *e, int32_t layer)
 	return place;
 }
 
+/* Add the squares of the attention shares in e->one to sums. */
+static void squares_add(struct observe_evidence *e, const struct attention *a, struct sums *s)
+{
+	for (int32_t h = 0; h < e->c->hp->n_kv_head; h++) {
+		token_attention_head(&e->one, a, h, 1);
+		for (int32_t i = 0; i < e->one.n_col; i++)
+			if (e->one.token[i] >= 0 && (size_t)e->one.token[i] < s->n)
+				s->p[e->one.token[i]] += e->one.share[i] * e->one.share[i];
+	}
+}
+
 static void evidence_attended(struct observer *o, const struct attention *a)
 {
 	struct observe_evidence *e = (struct observe_evidence *)o;
@@ -76,14 +91,24 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 	if (at - e->from < e->turns) {
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);
+		e->n_kept = 0;
 	}
 	token_attention_take(&e->one, a);
-	for (int32_t h = 0; h < e->c->hp->n_kv_head; h++) {
-		token_attention_head(&e->one, a, h, 1);
-		for (int32_t i = 0; i < e->one.n_col; i++)
-			if (e->one.token[i] >= 0 && (size_t)e->one.token[i] < s->n)
-				s->p[e->one.token[i]] += e->one.share[i] * e->one.share[i];
+	if (e->kept && st->kind == STEP_GENERATE && e->n_kept < e->to - e->from)
+		token_attention_keep(&e->one, &e->kept[e->n_kept++]);
+	else
+		squares_add(e, a, s);
+}
+
+static void evidence_computed(struct observer *o, const struct step *st)
+{
+	struct observe_evidence *e = (struct observe_evidence *)o;
+
+	for (int32_t i = 0; st->kind == STEP_GENERATE && i < e->n_kept; i++) {
+		token_attention_recall(&e->one, &e->kept[i]);
+		squares_add(e, &(struct attention){ .c = e->c, .st = st, .layer = e->kept[i].layer }, &e->step[0]);
 	}
+	e->n_kept = 0;
 }
 
 static void evidence_commit(struct observer *o, const struct step *st)
@@ -104,7 +129,8 @@ static int32_t evidence_rewind(struct observer *o, int32_t n)
 	return n;
 }
 
-static const struct observer_ops evidence_ops = { evidence_attended, evidence_commit, evidence_rewind };
+static const struct observer_ops evidence_ops = { evidence_attended, evidence_commit, evidence_rewind,
+	                                          evidence_computed };
 
 int observe_evidence_open(struct observe_evidence **out, struct cache *c, struct err *err)
 {
@@ -120,6 +146,8 @@ int observe_evidence_open(struct observe_evidence **out, struct cache *c, struct
 		free(e);
 		return -1;
 	}
+	if (c->be->device)
+		e->kept = xcalloc((size_t)(e->to - e->from), sizeof *e->kept);
 	observer_add(&c->observers, &e->base);
 	*out = e;
 	return 0;
@@ -130,6 +158,9 @@ void observe_evidence_close(struct observe_evidence *e)
 	if (!e)
 		return;
 	observer_remove(&e->c->observers, &e->base);
+	for (int32_t i = 0; e->kept && i < e->to - e->from; i++)
+		token_kept_drop(&e->one, &e->kept[i]);
+	free(e->kept);
 	token_attention_close(&e->one);
 	for (int i = 0; i < VERIFY_MOST; i++)
 		free(e->step[i].p);
@@ -179,7 +210,7 @@ static void token_commit(struct observer *o, const struct step *st)
 {
 }
 
-static const struct observer_ops token_ops = { token_attended, token_commit, evidence_rewind };
+static const struct observer_ops token_ops = { token_attended, token_commit, evidence_rewind, NULL };
 
 int observe_token_open(struct observe_token **out, struct cache *c, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *err)

@@ -372,7 +372,7 @@ static int32_t panel_rewind(struct observer *o, int32_t n)
 	return n;
 }
 
-static const struct observer_ops panel_ops = { panel_attended, panel_commit, panel_rewind };
+static const struct observer_ops panel_ops = { panel_attended, panel_commit, panel_rewind, NULL };
 
 struct observe_panel *observe_panel_open(struct cache *c)
 {

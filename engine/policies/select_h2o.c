@@ -33,6 +33,7 @@ struct h2o {
 	/* number of newest slots that are read besides the heavy entries; the token's own slot is read, too */
 	int32_t recent;
 	int32_t *heavy; /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
+	int changed;    /* 1: heavy[] is newer than mass.slots */
 	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
 	float *sum;
 	struct mass_window window; /* h2o+: attention of the tokens that sum[] covers */
@@ -100,6 +101,32 @@ static void h2o_release(struct selector *s)
 	free(f->heavy);
 }
 
+/* Return the host's copy of a layer's heavy slots: [n_kv_head][mass.most]. */
+static int32_t *heavy_of(const struct selector *s, int32_t layer)
+{
+	const struct h2o *f = s->state;
+
+	return f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head * (size_t)f->mass.most;
+}
+
+/* Return the bytes of one layer's heavy slots. */
+static size_t heavy_size(const struct selector *s)
+{
+	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
+}
+
+/* Copy the heavy slots to the backend if the host has changed them. This is done before they are needed, not when they
+ * change: the commit of a step would wait for the copies. */
+static void heavy_write(const struct selector *s)
+{
+	struct h2o *f = s->state;
+
+	for (int32_t i = par_of(s)->dense; f->changed && i < s->kv->n_layer; i++)
+		if (select_serves(s, i))
+			s->kv->be->ops->write(s->kv->be, &f->mass.slots[i], 0, heavy_of(s, i), heavy_size(s));
+	f->changed = 0;
+}
+
 /* Describe what a token reads: the heavy slots and the newest n_tail slots. */
 static int h2o_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_tail, int32_t n_slots,
                      struct attn_part part[SELECT_PARTS])
@@ -109,6 +136,7 @@ static int h2o_parts(const struct selector *s, int32_t layer, const struct tenso
 
 	if (!f->selected || layer < par_of(s)->dense)
 		return select_whole(q, n_slots, part);
+	heavy_write(s);
 	if (f->mass.n > 0)
 		part[n++] = (struct attn_part){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
 	part[n++] = (struct attn_part){ .q = q, .slot0 = n_slots - n_tail, .n_slots = n_tail };
@@ -151,25 +179,12 @@ static float *sums_of(const struct selector *s, int32_t layer, int32_t head)
 	return f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap;
 }
 
-/* Return the host's copy of a layer's heavy slots: [n_kv_head][mass.most]. */
-static int32_t *heavy_of(const struct selector *s, int32_t layer)
-{
-	const struct h2o *f = s->state;
-
-	return f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head * (size_t)f->mass.most;
-}
-
-/* Return the bytes of one layer's heavy slots. */
-static size_t heavy_size(const struct selector *s)
-{
-	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
-}
-
 /* Select the heavy entries of a layer from the sums. */
 static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 {
 	struct h2o *f = s->state;
 
+	step_mass_sums(&f->mass, layer, n_slots);
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++)
 		step_mass_set_head(&f->mass, s, layer, h, sums_of(s, layer, h), n_slots);
 	step_mass_select(&f->mass, s, layer, n_slots - f->recent, 1);
@@ -191,14 +206,17 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* h2o+: store the queries of a prefill's last tokens until the step is committed. */
+/* h2o+: store the queries of a prefill's last tokens until the step is committed. Both: make the sums of a decoded
+ * token ready for the host. */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                      const struct tensor *raw, int32_t n_slots)
 {
 	struct h2o *f = s->state;
 	int32_t n = tokens_counted(s, st);
 
-	if (f->window.row && n && !step_generates(st) && layer >= par_of(s)->dense)
+	if (step_generates(st) && layer >= par_of(s)->dense)
+		step_mass_show(&f->mass, s, layer);
+	else if (f->window.row && n && layer >= par_of(s)->dense)
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
@@ -211,7 +229,7 @@ static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 
 	s->kv->be->ops->copy(s->kv->be, &f->one_query, 0, &f->query, layer * WINDOW_TOKENS + i, 1);
 	s->kv->be->ops->key_scan(s->kv->be, &(struct scan_args){
-						    .out = &f->mass.score[layer],
+						    .out = step_mass_sums(&f->mass, layer, n),
 						    .q = &f->one_query,
 						    .keys = &s->kv->k[layer],
 						    .n_head = hp->n_head,
@@ -278,8 +296,19 @@ static void heavy_add(struct selector *s, const struct step *st, int32_t layer, 
 		if (n)
 			heavy_admit(f, sum, heavy, n_slots - f->recent - 1);
 	}
-	if (n)
-		s->kv->be->ops->write(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
+}
+
+/* Add the attention of this step's tokens to the sums of all layers. */
+static void all_add(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct h2o *f = s->state;
+
+	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer; i++)
+		if (select_serves(s, i))
+			heavy_add(s, st, i, n_slots);
+	f->changed |= step_generates(st) && f->selected && f->mass.n;
+	if (f->window.row)
+		mass_window_move(&f->window, n_slots);
 }
 
 static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
@@ -290,17 +319,14 @@ static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
 	if (n && f->window.row && !step_generates(st)) {
 		window_restart(s, n, n_slots);
 	} else if (n) {
-		for (int32_t i = from; i < s->kv->n_layer; i++)
-			if (select_serves(s, i))
-				heavy_add(s, st, i, n_slots);
-		if (f->window.row)
-			mass_window_move(&f->window, n_slots);
+		all_add(s, st, n_slots);
 	}
 	if (!step_generates(st))
 		f->selected = 0;
 	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
 	f->selected = 1;
+	f->changed = 0; /* heavy_select() writes new lists */
 	f->mass.n = k / 2;
 	f->recent = k - f->mass.n;
 	for (int32_t i = from; f->mass.n > 0 && i < s->kv->n_layer; i++)
@@ -361,6 +387,9 @@ static void selected_archive(struct selector *s, struct serializer *a, int32_t n
 {
 	struct h2o *f = s->state;
 
+	if (!serialize_loading(a))
+		heavy_write(s);
+	f->changed = 0;
 	serialize_i32(a, &f->mass.n, 0, MIN(f->mass.most, n_slots), "the number of selected slots");
 	serialize_i32(a, &f->recent, 0, n_slots - f->mass.n, "the slots beside those selected");
 	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer && !a->bad; i++) {

@@ -7,7 +7,12 @@
 #include "engine/cache/select.h"
 
 struct step_mass {
-	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: attention mass from this step's tokens */
+	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: memory of `sums` */
+	/* [n_layer] f32 [n_kv_head][columns in use]: attention mass from this step's tokens */
+	struct tensor *sums;
+	/* Beside a device: [n_layer] copies of `sums` in host memory, made within the step, so that nothing waits for them
+	 * after it. cols = 0: the layer has none. */
+	struct tensor *host;
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
 	int32_t n, most;      /* n: number of selected slots per layer and KV head; most: largest n */
 	struct attn_probe probe;
@@ -24,6 +29,11 @@ void step_mass_release(struct step_mass *, const struct selector *);
  * `cols` slots that they read in a layer. The layer's sums start at 0. */
 const struct attn_probe *step_mass_probe(struct step_mass *, const struct selector *, const struct step *,
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
+/* Return the sums of a layer, with at least `cols` columns. Their values are undefined. */
+struct tensor *step_mass_sums(struct step_mass *, int32_t layer, int32_t cols);
+/* Within a step, after the sums of a layer were computed: copy them to where step_mass_head() need not wait for a
+ * device. */
+void step_mass_show(struct step_mass *, const struct selector *, int32_t layer);
 /* Copy the first n sums of one KV head to the host. The result is valid until the next call. */
 const float *step_mass_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, int32_t n);
 /* Set the first n sums of one KV head to x. */

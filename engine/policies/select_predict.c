@@ -300,7 +300,7 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	               : NULL;
 }
 
-/* Set mass.score to the logarithms of the query's probabilities on all slots; of query heads that share a KV head,
+/* Set mass.sums to the logarithms of the query's probabilities on all slots; of query heads that share a KV head,
  * the largest counts. */
 static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
@@ -308,7 +308,7 @@ static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q,
 	const struct hparams *hp = s->kv->hp;
 
 	s->kv->be->ops->key_scan(s->kv->be, &(struct scan_args){
-						    .out = &f->mass.score[layer],
+						    .out = step_mass_sums(&f->mass, layer, n_slots),
 						    .q = q,
 						    .keys = &s->kv->k[layer],
 						    .n_head = hp->n_head,
@@ -338,6 +338,8 @@ static void predict_seen(struct selector *s, const struct step *st, int32_t laye
 		return;
 	if (token_calibrates(s, st))
 		keys_scan(s, layer, q, n_slots);
+	if (step_generates(st))
+		step_mass_show(&f->mass, s, layer);
 	else if (!step_generates(st) && n)
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * par_of(s)->rows, q, st->n - n, n);
 }
@@ -349,7 +351,7 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add a row to the history of each KV head of a layer. logarithms = 1: mass.score has the logarithms of the
+/* Add a row to the history of each KV head of a layer. logarithms = 1: mass.sums has the logarithms of the
  * probabilities of all n_slots slots; 0: it has the probabilities of the slots that were read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {

@@ -41,7 +41,8 @@ uint64_t gpu_memory_free(struct gpu *);
 
 /* Copy n bytes to the device. The caller may reuse src on return. */
 void gpu_write(struct gpu *, void *dst, const void *src, size_t n);
-/* Copy n bytes from the device, after all earlier calls. The function returns when the bytes have arrived. */
+/* Copy n bytes from the device, after all earlier calls. The function returns when the bytes have arrived. From memory
+ * of gpu_alloc_host() it does not wait if no call was queued since the last wait. */
 void gpu_read(struct gpu *, void *dst, const void *src, size_t n);
 /* Copy n host bytes (at most 1 MiB) to the device, for kernels of the current step. Return their device address, or
  * NULL after a failure. The address is 16-byte aligned and valid until gpu_sync() or gpu_read(). The same sequence of

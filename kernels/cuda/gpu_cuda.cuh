@@ -15,6 +15,7 @@ enum { GPU_KERNELS_MOST = 512 };
 /* One allocation of gpu_alloc_host(). */
 struct pinned {
 	void *p;
+	size_t size;
 	struct pinned *next;
 };
 

@@ -472,7 +472,7 @@ static int32_t real_rewind(struct observer *base, int32_t n)
 {
 	return n;
 }
-static const struct observer_ops real_ops = { real_attended, real_commit, real_rewind };
+static const struct observer_ops real_ops = { real_attended, real_commit, real_rewind, NULL };
 
 /* clang-format off */
 static const struct { const char *kv; check_fn *check; int dense; } checked[] = {

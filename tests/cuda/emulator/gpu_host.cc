@@ -576,7 +576,10 @@ static void launch_not_beside(struct gpu *g, const struct gpu_launch *l, const u
 
 void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 {
+	int i = piece_of(g, src);
+
 	not_beside(g, src, "a read");
+	stats.waits += g->n_actions || i < 0 || !g->piece[i].host;
 	finish(g);
 	if (g->failed)
 		return;
@@ -735,6 +738,7 @@ int gpu_sync(struct gpu *g, char err[160])
 {
 	int failed;
 
+	stats.waits += g->n_actions > 0;
 	finish(g);
 	failed = g->failed;
 	if (failed)

@@ -14,6 +14,7 @@ struct gpu_host_counts {
 	uint64_t replayed;     /* parts run as graphs of an earlier step */
 	uint64_t updated;      /* kernels of replayed graphs whose arguments were updated */
 	uint64_t products;     /* calls of gpu_gemm() */
+	uint64_t waits;        /* calls of gpu_read() and gpu_sync() that wait for a device */
 };
 
 #ifdef __cplusplus

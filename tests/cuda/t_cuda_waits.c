@@ -1,0 +1,179 @@
+/* tests/cuda/t_cuda_waits.c - how often the host waits for the device while tokens are generated, and how many kernels
+ * are launched and how many nodes of replayed graphs get new arguments, by cache policy and by family of models.
+ *
+ * The emulated device counts (gpu_host_stats()). A wait costs 10 to 20 microseconds on a GPU, in which it idles. One
+ * wait a token, for the logits, cannot be avoided. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine_private.h"
+#include "engine/engine_view.h"
+#include "engine/timeline/timeline.h"
+#include "tests/cuda/cuda_test.h"
+#include "tests/cuda/emulator/gpu_host.h"
+#include "tests/lib/predictor.h"
+#include "tests/lib/tiny.h"
+
+int plugin_cuda_open(struct backend **out, const struct backend_options *, char err[160]);
+
+/* In place of kernels/plugin.c: the emulated device that is linked into this test, whose counts can be read. */
+int plugin_cuda_open(struct backend **out, const struct backend_options *opt, char err[160])
+{
+	return weir_cuda_open(out, opt, BACKEND_ABI, err);
+}
+
+enum { TEXT = 64, WARM = 4, MORE = 24 };
+
+struct per_token {
+	double waits, launches, updated;
+};
+
+static struct timeline *timeline_of(struct engine *e, const char *kv)
+{
+	struct timeline *tl = NULL;
+	struct err err = { 0 };
+
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 128, .kv = kv, .kv_type = "f16", .batch = 64 },
+	                  &err)) {
+		test_fail(__FILE__, __LINE__, "timeline_open under %s: %s", kv, err.msg);
+		abort();
+	}
+	return tl;
+}
+
+static void generate(struct timeline *tl, int32_t n)
+{
+	struct err err = { 0 };
+	const float *logits;
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t id = 0, n_vocab = tl->e->model.hp.n_vocab;
+
+		logits = timeline_logits(tl);
+		for (int32_t k = 1; logits && k < n_vocab; k++)
+			id = logits[k] > logits[id] ? k : id;
+		CHECK_MSG(!timeline_extend(tl, &id, 1, 1, NULL, NULL, &err), "%s", err.msg);
+	}
+}
+
+/* Generate tokens after a text, and count. evidence 1: the attention to earlier tokens is summed, as for every answer
+ * about documents; the sums go to *sums [TEXT], if sums is not NULL. */
+static struct per_token count(struct engine *e, const char *kv, int evidence, float *sums)
+{
+	struct timeline *tl = timeline_of(e, kv);
+	struct gpu_host_counts before, after;
+	struct err err = { 0 };
+	int32_t id[TEXT], n_vocab = e->model.hp.n_vocab;
+
+	for (int32_t i = 0; i < TEXT; i++)
+		id[i] = (int32_t)((uint32_t)i * 2654435761u >> 16) % n_vocab;
+	CHECK_MSG(timeline_sync(tl, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(!timeline_pin(tl, TEXT, &err), "%s", err.msg);
+	if (evidence)
+		CHECK_MSG(!timeline_evidence_begin(tl, &err), "%s", err.msg);
+	generate(tl, WARM);
+	gpu_host_stats(&before);
+	generate(tl, MORE);
+	gpu_host_stats(&after);
+	if (evidence) {
+		if (sums)
+			timeline_evidence(tl, 0, TEXT, sums);
+		timeline_evidence_end(tl);
+	}
+	timeline_close(tl);
+	return (struct per_token){ (double)(after.waits - before.waits) / MORE,
+		                   (double)(after.launches - before.launches) / MORE,
+		                   (double)(after.updated - before.updated) / MORE };
+}
+
+static void row(const char *what, struct per_token got, double most)
+{
+	test_note("%-46s %5.2f waits, %6.1f launches, %6.1f nodes with new arguments", what, got.waits, got.launches,
+	          got.updated);
+	CHECK_MSG(got.waits <= most + 1e-9, "%s: the host waits %.2f times a token, not %.2f", what, got.waits, most);
+}
+
+TEST(waits_of_policies)
+{
+	/* most, with: waits a token without and with evidence. Refresh asks every third token which layers select anew, and
+	 * with evidence which of two parts a layer read. Where tokens join rings, their entries move, and rings with
+	 * attention mass ask for the mass of those that may leave: with these short rings that is often. */
+	/* clang-format off */
+	static const struct { const char *kv; double most, with; } want[] = {
+		{ "full", 1, 1 }, { "sift:k=16", 1, 1 }, { "refresh:k=16,qc=3", 1 + 2 / 3.0, 2 + 2 / 3.0 },
+		{ "recycled:k=16,stride=4", 1, 1 }, { "streaming++:size=16,stride=8", 1, 1 }, { "quest:k=32", 1, 1 },
+		{ "h2o:k=16", 1, 1 }, { "h2o+:k=16", 1, 1 }, { "snapkv:k=16,window=1", 1, 1 }, { "snapkv:k=48,window=32", 1, 1 },
+		{ "sink:size=24,sinks=2,stride=8", 1 + 1 / 3.0, 1 + 1 / 3.0 }, { "cascade:size=32,n=4,sinks=2,stride=8", 3, 3 },
+		{ "auto:k=16,sample=8", 1, 1 }, { "predict:k=32,block=4,first=4,last=8", 1, 1 },
+	};
+	/* clang-format on */
+	struct engine *e;
+
+	CUDA_HOST_ONLY();
+	tiny_layers = 5;
+	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+	tiny_layers = LAYERS;
+	predictor_put_for(e);
+	CHECK(e->be->device);
+	for (size_t i = 0; i < LEN(want); i++) {
+		char name[96];
+
+		row(want[i].kv, count(e, want[i].kv, 0, NULL), want[i].most);
+		snprintf(name, sizeof name, "%s, with evidence", want[i].kv);
+		row(name, count(e, want[i].kv, 1, NULL), want[i].with);
+	}
+	engine_close(e);
+}
+
+/* Evidence that is summed after the step has the bits of evidence that is read after each layer. */
+TEST(evidence_has_the_same_bits)
+{
+	static const char *const kv[] = { "full", "sift:k=16", "auto:k=16,sample=8",
+		                          "cascade:size=32,n=4,sinks=2,stride=8" };
+	struct engine *e;
+
+	CUDA_HOST_ONLY();
+	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+	for (size_t i = 0; i < LEN(kv); i++) {
+		float late[TEXT], at_once[TEXT];
+		double sum = 0;
+
+		count(e, kv[i], 1, late);
+		e->be->device = 0; /* the way of the CPU */
+		count(e, kv[i], 1, at_once);
+		e->be->device = 1;
+		CHECK_MSG(!memcmp(late, at_once, sizeof late), "%s: other evidence", kv[i]);
+		for (int k = 0; k < TEXT; k++)
+			sum += (double)late[k];
+		CHECK_MSG(sum > 0, "%s: no evidence", kv[i]);
+	}
+	engine_close(e);
+}
+
+/* Layers with experts: the host chooses, so each of them waits once. */
+TEST(waits_of_families)
+{
+	static const char *const name[] = { "llama-block32", "qwen3",     "gemma3",          "gemma4",    "lfm2",
+		                            "qwen35",        "qwen3next", "granitehybrid",   "mixtral",   "qwen2moe",
+		                            "qwen3moe",      "gpt-oss",   "lfm2moe",         "gemma4moe", "granitemoe",
+		                            "olmoe",         "qwen35moe", "granitehybridmoe" };
+
+	CUDA_HOST_ONLY();
+	for (size_t i = 0; i < LEN(name); i++) {
+		struct engine *e = NULL;
+		struct err err = { 0 };
+		char rel[128];
+		int experts = 0;
+
+		snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name[i]);
+		if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cuda" }, &err)) {
+			test_fail(__FILE__, __LINE__, "%s: %s", name[i], err.msg);
+			continue;
+		}
+		for (int32_t l = 0; l < e->model.hp.n_layer; l++)
+			experts += model_layer_spec(&e->model.hp, l)->ffn.n_expert > 0;
+		row(name[i], count(e, "full", 0, NULL), 1 + experts);
+		engine_close(e);
+	}
+}
