@@ -370,9 +370,13 @@ int display_theme(struct display *, const char *name); /* returns -1: no such th
 int display_copy(struct display *, const char *text, size_t n);
 /* 1 if the terminal shows UTF-8, 0 if only ASCII works */
 int display_utf8(const struct display *);
-int display_colors(const struct display *);   /* returns the number of usable colours; 0 = none */
+int display_colors(const struct display *); /* returns the number of usable colours; 0 = none */
+/* Inline: erase the rows that would be wrapped again when the terminal's size changes; the next display_show() writes
+ * them. */
+void display_hide(struct display *);
 int display_can_flow(const struct display *); /* 1 if the terminal can show grids that flow */
-/* Return escape sequences that reset the terminal: a constant string, which signal handlers may write. */
+/* Return escape sequences that reset the terminal: a string that lives as long as the program, which signal handlers may
+ * write. */
 const char *display_reset(void);
 /* 1 if a terminal of that name can show the full screen. */
 int display_usable(const char *term);

@@ -1,9 +1,13 @@
 /* ui/ui_flow.c - inline: the conversation flows in the terminal's own scrollback. Below it, from top to bottom: the text
- * that is not finished yet, the input line, queued messages, the status row, the cache as a bar, key hints.
+ * that is not finished yet, the input line, queued messages, the status row, the sources of the last answer, the cache
+ * as a bar, key hints.
  *
  * The input line is above the rows that fill the whole width, because the cursor is in it. A terminal that becomes
  * narrower wraps those rows, which then does not move what is above the cursor. */
+#include "ui/text/text.h"
 #include "ui/ui_private.h"
+
+#include <string.h>
 
 enum {
 	FLOW_LIVE = 12,  /* most rows of unfinished text */
@@ -44,6 +48,24 @@ void ui_finish(struct ui *u)
 	u->dirty = 1;
 }
 
+/* Draw the sources of the last answer, which scroll away with it: "Sources: [1] lease.pdf 83%  [2] notes.md". */
+static void draw_sources(const struct ui *u, const struct area *a)
+{
+	const struct ui_source *s;
+	size_t n = transcript_turn_sources(u->transcript, transcript_last_turn(u->transcript), &s);
+	struct str text = { 0 };
+	int x = area_text(a, 1, 0, ST_HINT_KEY, "F7", 2) + 1;
+
+	for (size_t i = 0; i < n; i++) {
+		str_addf(&text, "%s[%zu] ", i ? "  " : "", i + 1);
+		clean_line(s[i].name, strlen(s[i].name), &text);
+		if (s[i].share >= 0)
+			str_addf(&text, " %s", num_percent((double)s[i].share).s);
+	}
+	put_left(a, x, 0, a->w - x, ST_HINT, text.p, text.n, u->ascii);
+	str_free(&text);
+}
+
 /* Draw the rows below the conversation. */
 static void draw_fixed(struct ui *u, int y)
 {
@@ -61,6 +83,11 @@ static void draw_fixed(struct ui *u, int y)
 		status_draw(u, &part);
 	}
 	y += l->status;
+	if (l->sources) {
+		part = area_part(&all, 0, y, u->w, 1);
+		draw_sources(u, &part);
+	}
+	y += l->sources;
 	if (l->bar) {
 		int at_x = u->grid.cursor_x, at_y = u->grid.cursor_y;
 		part = area_part(&all, 0, y, u->w, l->bar);
@@ -89,7 +116,7 @@ void ui_flow_draw(struct ui *u)
 {
 	static const char skipped[] = "[earlier messages are not repeated here; PgUp shows them]";
 	const struct layout *l = &u->lay;
-	int fixed = l->line + l->queue + l->status + l->bar + l->hints, room = MAX(u->h - fixed, 0);
+	int fixed = l->line + l->queue + l->status + l->sources + l->bar + l->hints, room = MAX(u->h - fixed, 0);
 	int gap = u->h >= GAP_ROWS && room > 0, offers = u->focus == ON_LINE ? input_offers() : 0, note, rows;
 	struct flow_size size = { .w = u->w, .page = room, .most = FLOW_MOST };
 	struct area all, part;

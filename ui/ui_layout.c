@@ -22,6 +22,7 @@ int ui_flows(const struct ui *u)
 void ui_lay_out(struct ui *u)
 {
 	struct layout *l = &u->lay;
+	const struct ui_source *source;
 	int left = u->h, wide = u->w >= SIDE_FROM && !ui_flows(u);
 
 	memset(l, 0, sizeof *l);
@@ -33,6 +34,9 @@ void ui_lay_out(struct ui *u)
 	l->hints = u->h >= HINTS_FROM ||
 	           (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;
+	l->sources = ui_flows(u) && left > TRANSCRIPT_LEAST &&
+	             transcript_turn_sources(u->transcript, transcript_last_turn(u->transcript), &source) > 0;
+	left -= l->sources;
 	/* Give the bar at least one row even before there are figures, because figures are computed only once the bar
 	 * is visible. */
 	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) &&

@@ -182,7 +182,7 @@ void ui_sources(struct ui *u, size_t question, const struct ui_source *s, size_t
 	transcript_sources(u->transcript, question, s, n);
 	u->next_source = 0;
 	documents_pane_sources(u->panes[DOCUMENTS], s, n);
-	u->dirty |= u->pane == DOCUMENTS;
+	u->dirty |= u->pane == DOCUMENTS || u->inlined;
 }
 
 void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now)

@@ -62,7 +62,7 @@ struct todo {
 
 /* Rows of each part; side: columns of the side panel. */
 struct layout {
-	int body, queue, bar, status, line, hints, side;
+	int body, queue, bar, status, sources, line, hints, side; /* sources: inline only */
 };
 
 struct ui {

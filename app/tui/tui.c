@@ -16,9 +16,12 @@
 
 #include "app/tui/tui_private.h"
 
-#define FRAME     (1.0 / 30)
+#define FRAME       (1.0 / 30)
 /* least seconds between two drawings after a key: typing is shown sooner than an answer */
-#define KEY_FRAME (1.0 / 120)
+#define KEY_FRAME   (1.0 / 120)
+/* Inline, seconds without a change of the terminal's size before anything is written for the new size. tmux reports a
+ * change up to 0.25 s after it has wrapped what it shows. */
+#define RESIZE_REST 0.3
 enum { READ_MOST = 65536 };
 
 int tui_wanted(const struct options *o)
@@ -51,13 +54,23 @@ void tui_measure(struct tui *t)
 	ui_resize(t->ui, w, h);
 }
 
+/* The terminal's size has changed, and may change again at once. */
+static void wait_for_size(struct tui *t)
+{
+	t->resized = now_seconds();
+	if (t->display)
+		display_hide(t->display);
+}
+
 static void take_signals(struct tui *t)
 {
 	signals_drain();
 	if (signals_take_int())
 		ui_feed(t->ui, "\003", 1, now_seconds());
-	if (signals_take_resize())
+	if (signals_take_resize()) {
 		tui_measure(t);
+		wait_for_size(t);
+	}
 	if (signals_take_stop())
 		tui_suspend(t);
 	if (signals_quit()) {
@@ -103,9 +116,12 @@ static void take_typed_ahead(struct tui *t)
 	free(buf);
 }
 
+/* Return when the next frame may be drawn. */
 static double frame_due(const struct tui *t)
 {
-	return t->typed ? KEY_FRAME : FRAME;
+	double due = t->drawn + (t->typed ? KEY_FRAME : FRAME);
+
+	return ui_is_inline(t->ui) ? MAX(due, t->resized + RESIZE_REST) : due;
 }
 
 void tui_show(struct tui *t)
@@ -114,10 +130,11 @@ void tui_show(struct tui *t)
 
 	t->drawn = now_seconds();
 	t->typed = 0;
+	/* If the size has just changed, the signal of it is on its way. */
 	if (!t->display || display_show(t->display, g))
 		ui_shown(t->ui);
 	else
-		tui_measure(t);
+		wait_for_size(t);
 }
 
 static void screen_draw(struct tui *t)
@@ -144,8 +161,8 @@ int tui_step(struct tui *t, double seconds)
 		until = wake;
 	if (t->copy.running && now + 0.02 < until)
 		until = now + 0.02;
-	if (ui_dirty(t->ui) && t->drawn + frame_due(t) < until)
-		until = t->drawn + frame_due(t);
+	if (ui_dirty(t->ui) && frame_due(t) < until)
+		until = frame_due(t);
 	seconds = until > now ? until - now : 0;
 	if (poll(fds, t->fd < 0 ? 2 : 3, (int)(seconds * 1000 + 0.999)) < 0 && errno != EINTR)
 		t->left = 1;
@@ -157,7 +174,7 @@ int tui_step(struct tui *t, double seconds)
 	tui_copy_end(t, 0);
 	ui_tick(t->ui, now_seconds());
 	tui_take_actions(t);
-	if (now_seconds() - t->drawn >= frame_due(t))
+	if (now_seconds() >= frame_due(t))
 		screen_draw(t);
 	return !t->left;
 }

@@ -51,8 +51,8 @@ struct tui {
 	} mark[MARKS_MOST];
 	int n_mark;
 	uint64_t memory;
-	double memory_at, drawn;
-	int served; /* 1 = the model is on a server */
+	double memory_at, drawn, resized; /* resized: when the terminal's size changed last */
+	int served;                       /* 1 = the model is on a server */
 	/* The tour. step: the current one, from 1; 0 = no tour. A step that waits for an answer or a document ends when
 	 * the number of answers or documents exceeds `before`, their number when the step began. */
 	struct {

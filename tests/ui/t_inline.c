@@ -177,10 +177,30 @@ TEST(each_kind_of_terminal)
 	}
 }
 
+TEST(the_sources_of_the_last_answer)
+{
+	static const struct ui_source s[] = { { .name = "a.txt", .share = 0.83f },
+		                              { .name = "b\33[31m.txt", .share = -1 } };
+	struct str text = { 0 };
+
+	begin("xterm-256color", 80, 24);
+	question("first");
+	answer("An answer.");
+	ui_sources(u, SIZE_MAX, s, 2);
+	show();
+	all_text(&text);
+	CHECK_MSG(strstr(text.p, "\n F7 [1] a.txt 83%  [2] b"), "%s", text.p);
+	question("second");
+	show();
+	all_text(&text);
+	CHECK(!strstr(text.p, "a.txt"));
+	end();
+	str_free(&text);
+	vt_free(&vt);
+}
+
 TEST(nothing_is_drawn_twice)
 {
-	struct str s = { 0 };
-
 	begin("xterm-256color", 80, 24);
 	question("first");
 	work("answering");
@@ -197,7 +217,6 @@ TEST(nothing_is_drawn_twice)
 	CHECK(most_bytes < 400);
 	check_whole(0);
 	end();
-	str_free(&s);
 	vt_free(&vt);
 }
 
@@ -236,6 +255,78 @@ TEST(a_thousand_resizes)
 	storm(VT_WRAPS, "xterm-256color", 20, 0);
 	storm(VT_WRAPS_CUTS, "tmux-256color", 20, 0);
 	storm(VT_CUTS, "linux", 80, 0);
+}
+
+/* The size changes several times before the program knows of it, as with tmux. The program erases what could be wrapped
+ * when it first hears of a change, and writes again at the last size. */
+TEST(sizes_that_are_over_at_once)
+{
+	unsigned r = 7;
+
+	begin("xterm-256color", 80, 24);
+	question("first");
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	for (int k = 0; k < 300; k++) {
+		int w = 80, h = 24;
+
+		stream(7);
+		ui_entry_end(u, NULL);
+		ui_entry(u, UI_ASSISTANT, "", 0);
+		show();
+		for (int i = 0; i < 5; i++) {
+			w = 30 + (int)((r = r * 1103515245 + 12345) >> 16) % 90;
+			h = 15 + (int)((r = r * 1103515245 + 12345) >> 16) % 30;
+			vt_resize(&vt, w, h, VT_WRAPS);
+			set_size(&tty, w, h);
+			if (i == 0)
+				display_hide(d);
+			if (i == 0)
+				pty_to_vt(&tty, &vt);
+		}
+		ui_resize(u, w, h);
+		show();
+	}
+	check_whole(1);
+	end();
+	check_whole(1);
+	vt_free(&vt);
+}
+
+/* Keys that open, close and scroll everything, while an answer comes and the size changes. */
+static void random_keys(const char *term, enum vt_resize how)
+{
+	static const char *const keys[] = {
+		F1,  F2,   F2,   F3,   F4,  F5,     F6,     F7,    "/s", "\t", "hello", "q",
+		ESC, PGUP, PGDN, HOME, END, CTRL_L, CTRL_P, "\25", "j",  "\r", "\177",  ESC
+	};
+	unsigned r = 3;
+
+	begin(term, 80, 24);
+	question("first");
+	work("answering");
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	for (int k = 0; k < 2000; k++) {
+		stream(1);
+		key(keys[((r = r * 1103515245 + 12345) >> 16) % LEN(keys)]);
+		show();
+		if (k % 50 == 49 && !vt.alternate) {
+			int h = 15 + (int)((r = r * 1103515245 + 12345) >> 16) % 30;
+			vt_resize(&vt, 80, h, how);
+			set_size(&tty, 80, h);
+			ui_resize(u, 80, h);
+			show();
+		}
+	}
+	end();
+	check_words(0, words);
+	vt_free(&vt);
+}
+
+TEST(any_keys)
+{
+	random_keys("xterm-256color", VT_WRAPS);
+	random_keys("linux", VT_CUTS);
+	random_keys("vt100", VT_CUTS);
 }
 
 /* Rows of unfinished text may scroll away when the terminal becomes smaller: they are then there twice, but never

@@ -57,9 +57,23 @@ void display_say(struct display *d, const char *s)
 	say_bytes(d, s, strlen(s));
 }
 
+/* The sequences that reset the terminal. The last one depends on what it shows: the alternate screen, or inline the
+ * region, which is erased from the cursor on. */
+static char reset[] = FRAME_OFF PASTE_OFF MOUSE_OFF CURSOR_ON COLOURS_OFF ALTERNATE_OFF;
+enum { RESET_LAST = sizeof reset - sizeof ALTERNATE_OFF };
+
 const char *display_reset(void)
 {
-	return FRAME_OFF PASTE_OFF MOUSE_OFF CURSOR_ON COLOURS_OFF ALTERNATE_OFF;
+	return reset;
+}
+
+void display_reset_shows(int inlined)
+{
+	const char *last = inlined ? "\r\33[J" : ALTERNATE_OFF;
+
+	reset[RESET_LAST] = 0; /* a signal handler may write the string meanwhile */
+	memcpy(reset + RESET_LAST + 1, last + 1, strlen(last));
+	reset[RESET_LAST] = last[0];
 }
 
 /* ---- which terminal ---- */
@@ -206,8 +220,8 @@ static void display_free(struct display *d)
 	free(d);
 }
 
-/* 1 if the terminal has an alternate screen. GNU screen has one only if it is configured so. */
-static int has_alternate(void)
+/* GNU screen has an alternate screen only if it is configured so. */
+int terminal_has_alternate(void)
 {
 	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
 
@@ -222,7 +236,8 @@ int display_start(struct display *d)
 		restore_flags(d);
 		return -1;
 	}
-	d->has_alternate = has_alternate();
+	display_reset_shows(0);
+	d->has_alternate = terminal_has_alternate();
 	d->awkward_corner = tigetflag("am") > 0 && !has_string("rmam");
 	d->attrs = term_attrs();
 	d->cursor = -1;

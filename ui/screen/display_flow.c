@@ -18,7 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_GAP = 4, FRAME_FROM = 256 };
+enum {
+	SHORT_GAP = 4,    /* cells that are written again rather than moved over */
+	FRAME_FROM = 256, /* bytes from which on a frame is marked as one */
+	KEPT_ROWS = 512,  /* an even number */
+};
 
 /* ---- which terminal ---- */
 
@@ -42,6 +46,7 @@ void flow_look_up(struct display *d)
 	if (setupterm(d->entry, d->fd, &status) == OK) {
 		d->flow.can = string_begins("cuu", "\33[%p1%dA") && string_begins("cuf", "\33[%p1%dC") &&
 		              string_begins("ed", "\33[J") && string_begins("el", "\33[K");
+		d->has_alternate = terminal_has_alternate();
 		d->flow.inserts = string_begins("il1", "\33[L") && string_begins("dl1", "\33[M");
 		d->flow.colours = tigetnum("colors") == 256 ? 256 : tigetnum("colors") >= 8 ? 8 : 0;
 		d->flow.attrs =
@@ -256,21 +261,33 @@ static void region_erase(struct display *d, struct str *out, int w)
 
 /* ---- rows that scroll away ---- */
 
+/* Give the kept rows another width. */
+static void kept_width(struct grid *k, int w)
+{
+	struct grid old = *k;
+
+	*k = (struct grid){ 0 };
+	grid_resize(k, w, KEPT_ROWS);
+	for (int y = 0; y < old.h; y++)
+		memcpy(k->cell + (size_t)y * (size_t)w, old.cell + (size_t)y * (size_t)old.w,
+		       (size_t)MIN(w, old.w) * sizeof *k->cell);
+	grid_free(&old);
+}
+
 /* Remember a row that has scrolled away, for terminals without an alternate screen. */
 static void keep_row(struct display *d, const struct cell *row, int w)
 {
 	struct grid *k = &d->flow.kept;
-	int h = MAX(d->flow.h, 1);
+	size_t half = (size_t)(KEPT_ROWS / 2) * (size_t)w;
 
 	if (d->has_alternate)
 		return;
-	if (k->w != w || k->h != h) {
-		grid_free(k);
-		grid_resize(k, w, h);
-		d->flow.n_kept = 0;
+	if (k->w != w)
+		kept_width(k, w);
+	if (d->flow.n_kept == KEPT_ROWS) {
+		memcpy(k->cell, k->cell + half, half * sizeof *k->cell);
+		d->flow.n_kept = KEPT_ROWS / 2;
 	}
-	if (d->flow.n_kept == h)
-		memmove(k->cell, k->cell + w, (size_t)w * (size_t)--d->flow.n_kept * sizeof *k->cell);
 	memcpy(k->cell + (size_t)d->flow.n_kept++ * (size_t)w, row, (size_t)w * sizeof *k->cell);
 }
 
@@ -401,6 +418,7 @@ void flow_begin(struct display *d)
 	t.c_cc[VMIN] = 1;
 	t.c_cc[VTIME] = 0;
 	tcsetattr(d->fd, TCSADRAIN, &t);
+	display_reset_shows(1);
 	display_say(d, PASTE_ON);
 	d->flow.on = 1;
 	d->flow.fg = d->flow.bg = -1;
@@ -420,6 +438,19 @@ void flow_cover(struct display *d)
 	str_free(&out);
 	d->flow.on = 0;
 	d->flow.was_covered = 1;
+}
+
+void display_hide(struct display *d)
+{
+	struct str out = { 0 };
+	int w, h;
+
+	if (!d->flow.on || !d->flow.shown.h)
+		return;
+	display_size(d, &w, &h);
+	region_erase(d, &out, w);
+	display_say(d, str_text(&out));
+	str_free(&out);
 }
 
 void flow_end(struct display *d)

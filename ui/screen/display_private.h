@@ -71,6 +71,9 @@ void flow_cover(struct display *);   /* the alternate screen is opened; the regi
 void flow_end(struct display *);     /* erase the region and restore the terminal */
 int flow_show(struct display *, const struct grid *);
 /* display.c */
+void display_reset_shows(int inlined); /* what display_reset() has to undo: 1 = the region, 0 = the alternate screen */
+/* 1 if the terminal of the current terminfo entry has an alternate screen. */
+int terminal_has_alternate(void);
 int display_start(struct display *); /* open ncurses on the alternate screen: 0 or -1 */
 void display_stop(struct display *); /* close it */
 
