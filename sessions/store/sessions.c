@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VACUUM_PAGES 4096 /* most pages returned to the file system after a deletion: 16 MiB, to bound the time */
-#define READERS_MS   200  /* milliseconds that a checkpoint waits for readers */
+/* Largest chat.db, in pages of 4 KiB, that is written anew after a deletion: 128 MiB, half a second. */
+#define REWRITTEN_PAGES 32768
+#define VACUUM_PAGES    4096 /* most pages that a larger one returns to the file system: 16 MiB */
+#define READERS_MS      200  /* milliseconds that a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
 
@@ -226,17 +228,32 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	return db_run(&s->db, e, "DELETE FROM session WHERE id=?1", "i", id);
 }
 
+/* Free the pages that nothing uses. secure_delete overwrites deleted rows, but not the copies that SQLite leaves between
+ * the rows of a page when it moves them to another page: only a file that is written anew is without them. */
+static void erase_pages(struct store *s)
+{
+	char vacuum[60];
+	int64_t pages;
+	int attached;
+
+	if (db_number(&s->db, "PRAGMA page_count", &pages, &(struct err){ 0 }) == 0 && pages <= REWRITTEN_PAGES) {
+		attached = sqlite3_limit(s->db.h, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
+		sqlite3_exec(s->db.h, "VACUUM", NULL, NULL, NULL);
+		sqlite3_limit(s->db.h, SQLITE_LIMIT_ATTACHED, attached);
+		return;
+	}
+	snprintf(vacuum, sizeof vacuum, "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
+	sqlite3_exec(s->db.h, vacuum, NULL, NULL, NULL);
+}
+
 /* Ignore errors: the log is emptied again when the database is closed. */
 void store_erase_traces(struct store *s)
 {
-	char vacuum[60];
-
 	library_forget_recognised(s);
 	if (db_gate_enter(s->db.gate, s->dir, NULL))
 		return;
 	store_drop_copies(s);
-	snprintf(vacuum, sizeof vacuum, "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
-	sqlite3_exec(s->db.h, vacuum, NULL, NULL, NULL);
+	erase_pages(s);
 	sqlite3_busy_timeout(s->db.h, READERS_MS);
 	sqlite3_wal_checkpoint_v2(s->db.h, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_busy_timeout(s->db.h, DB_BUSY_MS);

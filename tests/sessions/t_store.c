@@ -527,6 +527,43 @@ TEST(nothing_of_what_was_deleted_is_left)
 	place_remove(&p);
 }
 
+/* Deleted texts beside others of the same pages, which stay: SQLite moves rows between pages, and does not overwrite the
+ * copies that it leaves behind. */
+TEST(nothing_is_left_between_what_stays)
+{
+	for (int round = 0; round < 110; round++) {
+		struct place p;
+		struct store *s = place_make(&p);
+		int64_t stays = begin(s, "stays"), goes = begin(s, "goes"), x;
+		struct stored_message m = { .role = ROLE_ASSISTANT, .complete = 1 };
+		char text[1300], stats[1300];
+
+		for (int i = 0; i < 60; i++) {
+			int64_t to = test_rand() % 3 ? stays : goes, tip;
+			struct stored_document d = { .name = "a.txt", .text = text };
+			struct session row;
+
+			memset(text, to == goes ? 'c' : 'h', sizeof text);
+			d.n_text = m.n_text = 20 + test_rand() % 300;
+			text[m.n_text] = 0;
+			if (to == goes)
+				memcpy(text, "canary", 6);
+			OK(session_get(s, to, &row, e));
+			tip = say_message(s, to, row.head, ROLE_ASSISTANT, text);
+			memset(stats, 's', sizeof stats);
+			stats[test_rand() % (sizeof stats - 1)] = 0;
+			m.text = text;
+			m.stats = stats;
+			OK(message_update(s, tip, &m, e));
+			if (i % 10 == 0)
+				OK(session_add_document(s, to, &d, &x, e));
+		}
+		OK(session_delete(s, goes, e));
+		CHECK_MSG(!on_disk(p.dir, "canary"), "round %d", round);
+		place_remove(&p);
+	}
+}
+
 /* ---- settings and documents ---- */
 
 TEST(settings_are_bytes_by_name)
