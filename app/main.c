@@ -135,6 +135,7 @@ static int weir_run(struct options *o)
 	case CMD_DOCS_SHOW:
 	case CMD_DOCS_SEARCH:
 	case CMD_DOCS_RM: return cmd_docs(o);
+	case CMD_VERIFY: return cmd_verify(o);
 	case CMD_DOCTOR: return cmd_doctor(o);
 	case CMD_COMPLETION: return cmd_completion(o);
 	}

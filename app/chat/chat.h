@@ -17,6 +17,7 @@
  *     document_search.c:   the index of the documents, in the session's store or in memory;
  *     message_search.c:    the index of the messages, in memory;
  *     text_source.c:       reads a file or pipe as it grows;
+ *     verify.c:            weir verify: computes a session's answers again;
  *     cache_view.c:        what the cache panel shows.
  *
  * Front ends: app/line (line by line) and app/tui (full screen). */
@@ -153,6 +154,9 @@ struct chat {
  * session. Call chat_close() even after an error. */
 int chat_open(struct chat *, struct options *, struct str *note, struct err *);
 void chat_close(struct chat *, struct options *);
+
+/* weir verify SESSION. Returns the exit code: 1 if an answer differs. */
+int cmd_verify(struct options *);
 
 void notice(struct chat *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void chat_error(struct chat *, const struct err *);

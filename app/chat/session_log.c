@@ -43,7 +43,7 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 
 /* 1 if an old version of weir stored the session: such a version stored a number for every sampling setting, never
  * "auto". */
-static int samples_as_of_old(struct session_log *r)
+static int samples_as_of_old(struct store *store, int64_t session)
 {
 	struct str value = { 0 };
 	struct err none = { 0 };
@@ -52,7 +52,7 @@ static int samples_as_of_old(struct session_log *r)
 	for (const struct option_def *d = option_defs; d->name && all; d++)
 		if (option_sampling(d) != SAMPLING_SETTINGS) {
 			str_clear(&value);
-			all = session_value(r->store, r->session, d->name, &value, &none) > 0 && value.n &&
+			all = session_value(store, session, d->name, &value, &none) > 0 && value.n &&
 			      strcmp(value.p, "auto") != 0;
 		}
 	str_free(&value);
@@ -71,17 +71,16 @@ static void migrate_default_sampling(const struct option_def *d, struct str *val
 	}
 }
 
-/* Load the session's settings into the options. Settings of the command line take precedence. */
-static int options_recall(struct session_log *r, struct options *o, struct err *e)
+int session_options(struct store *store, int64_t session, struct options *o, struct err *e)
 {
-	int rc = 0, old = samples_as_of_old(r);
+	int rc = 0, old = samples_as_of_old(store, session);
 	struct str value = { 0 };
 
 	for (const struct option_def *d = option_defs; d->name && rc >= 0; d++) {
 		if (!(d->flags & OPT_KEPT) || option_said(o, d))
 			continue;
 		str_clear(&value);
-		rc = session_value(r->store, r->session, d->name, &value, e);
+		rc = session_value(store, session, d->name, &value, e);
 		if (rc > 0 && value.n && old)
 			migrate_default_sampling(d, &value);
 		if (rc > 0 && value.n)
@@ -89,7 +88,7 @@ static int options_recall(struct session_log *r, struct options *o, struct err *
 	}
 	if (rc >= 0 && (!o->system || !option_said(o, option_find("system", 6, CMD_CHAT)))) {
 		str_clear(&value);
-		rc = session_value(r->store, r->session, "system", &value, e);
+		rc = session_value(store, session, "system", &value, e);
 		if (rc > 0)
 			o->system = options_own(o, str_text(&value), value.n);
 	}
@@ -170,7 +169,7 @@ static int take_session(struct session_log *r, struct options *o, struct err *e)
 		r->failed = 1;
 		r->read_only = by;
 	}
-	return rc < 0 ? -1 : options_recall(r, o, e);
+	return rc < 0 ? -1 : session_options(r->store, r->session, o, e);
 }
 
 static int choose_session(struct session_log *r, struct options *o, struct err *e)
@@ -290,10 +289,8 @@ struct resuming {
 	struct err *e;
 };
 
-static int add_document(const struct stored_document *d, void *ud)
+int session_restore_document(struct conversation *conv, const struct stored_document *d, size_t at, struct err *e)
 {
-	struct resuming *s = ud;
-	size_t at = 0;
 	/* doc borrows the strings and marks: it must not change or free them */
 	struct doc doc = {
 		.name = (char *)(uintptr_t)d->name,
@@ -306,10 +303,18 @@ static int add_document(const struct stored_document *d, void *ud)
 
 	if (d->origin)
 		doc.origin = *d->origin;
+	return conversation_restore_document(conv, &doc, at, e);
+}
+
+static int add_document(const struct stored_document *d, void *ud)
+{
+	struct resuming *s = ud;
+	size_t at = 0;
+
 	for (size_t i = 0; i < s->conv->n_msg && d->after; i++)
 		if (s->conv->msg[i].stored == d->after)
 			at = i + 1;
-	if (conversation_restore_document(s->conv, &doc, at, s->e) < 0)
+	if (session_restore_document(s->conv, d, at, s->e) < 0)
 		return 1;
 	s->conv->doc[s->conv->n_doc - 1].stored = d->id;
 	return 0;
@@ -481,7 +486,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 
 	r->session = session;
 	o->system = NULL;
-	if (options_recall(r, o, e) < 0) {
+	if (session_options(r->store, session, o, e) < 0) {
 		r->session = before;
 		if (!by && session != before)
 			session_leave(r->store, session);

@@ -59,4 +59,11 @@ int session_log_delete(struct session_log *, struct conversation *, int64_t sess
 /* Append the session's name, else its title, else its number. Appends nothing if there is no session. */
 void session_log_title(struct session_log *, struct str *out);
 
+/* ---- computing a session again (weir verify) ---- */
+
+/* Load a session's settings into the options. Settings of the command line take precedence. */
+int session_options(struct store *, int64_t session, struct options *, struct err *);
+/* Add a stored document to the conversation, without an event. at: number of messages when it was first added. */
+int session_restore_document(struct conversation *, const struct stored_document *, size_t at, struct err *);
+
 #endif

@@ -152,9 +152,10 @@ static void question_stats(const struct message *m, struct str *out)
 	json_close(out, '}');
 }
 
-/* Append an answer's extra data for the store, as JSON: its sources, and the statistics of its turn. turn: NULL
- * while the turn runs. */
-static void answer_stats(const struct message *m, const struct turn *turn, struct str *out)
+/* Append an answer's extra data for the store, as JSON: its sources, the statistics of its turn, and how it was made.
+ * turn: NULL while the turn runs. */
+static void answer_stats(struct session_log *r, const struct conversation *conv, const struct message *m,
+                         const struct turn *turn, struct str *out)
 {
 	if (!turn && !m->sources.n)
 		return;
@@ -173,6 +174,15 @@ static void answer_stats(const struct message *m, const struct turn *turn, struc
 	}
 	if (m->sources.n)
 		answer_sources_json(&m->sources, out);
+	if (turn && conv->tl && turn->random[0]) {
+		struct str sha256 = { 0 };
+		struct err none = { 0 };
+
+		if (r->snaps && snaps_weights(r->snaps, conv->engine, &sha256, &none) < 0)
+			str_clear(&sha256);
+		answer_record_json(conv, turn, sha256.p, out);
+		str_free(&sha256);
+	}
 	json_close(out, '}');
 }
 
@@ -370,7 +380,7 @@ static void write_answer(struct session_log *r, struct conversation *conv, const
 	struct err e = { 0 };
 	int rc;
 
-	answer_stats(m, turn, &stats);
+	answer_stats(r, conv, m, turn, &stats);
 	s.stats = str_text(&stats);
 	if (!r->writing) {
 		rc = message_append(r->store, r->session, &s, &m->stored, &e);

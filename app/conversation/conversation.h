@@ -12,6 +12,7 @@
 
 #include "app/options/options.h"
 #include "app/term/term.h"
+#include "engine/base/json.h"
 #include "engine/engine_view.h"
 
 struct remote;
@@ -135,6 +136,7 @@ struct turn {
 	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
 	double ttft_s, prefill_tps, decode_tps;
 	int32_t drafted, accepted; /* numbers of draft tokens of speculative decoding */
+	uint64_t random[4]; /* state of the random generator before the answer; all 0 = an answer was continued */
 	struct attention_read read;
 };
 
@@ -279,6 +281,9 @@ void sampling_show(const struct sampling_choice *, enum sampling_setting, struct
 void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
+/* Read the settings from what sampling_json() wrote, the value of its key. Returns a bit 1 << enum sampling_setting for
+ * each that was read. */
+unsigned sampling_from_json(struct jv, struct sampling *out);
 /* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer, or -1 with the
  * old policy restored. If even the old policy's cache can no longer be allocated, no model is open after -1. where:
  * name of the setting, for error messages. */
@@ -289,6 +294,24 @@ int32_t conversation_change_policy(struct conversation *, const char *where, con
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
 /* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary, or if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
+
+/* ---- how an answer was made (answer_record.c) ---- */
+
+struct answer_record {
+	uint64_t random[4];        /* state of the random generator before the answer */
+	struct sampling sampling;  /* the settings of sampling_set */
+	unsigned sampling_set;     /* bits 1 << enum sampling_setting */
+	int32_t ctx;               /* the context, in tokens */
+	int ended;                 /* 1 = the model ended the answer; 0 = it was cut or stopped */
+	struct str sha256, device; /* of the model file; "CPU (avx512)" */
+};
+/* Append the record of the answer that turn describes, as the JSON value "made". sha256: of the model file, 64
+ * hexadecimal digits; NULL = unknown. */
+void answer_record_json(const struct conversation *, const struct turn *, const char *sha256, struct str *out);
+/* Read the record from the stored stats of an answer. Returns 0, or -1 if there is none: an older weir stored the
+ * answer, or it was continued. Call answer_record_free() in both cases. */
+int answer_record_read(const char *stats, struct answer_record *);
+void answer_record_free(struct answer_record *);
 
 /* ---- documents (documents.c) ---- */
 

@@ -112,3 +112,22 @@ void sampling_json(const struct sampling_choice *c, const char *key, struct str 
 	json_string(out, "family", c->family);
 	json_close(out, '}');
 }
+
+unsigned sampling_from_json(struct jv v, struct sampling *out)
+{
+	unsigned known = 0;
+
+	for (int i = 0; i < SAMPLING_SETTINGS; i++) {
+		struct sampling one = { 0 };
+		double value;
+
+		if (jv_number(jv_get(jv_get(v, name[i]), "value"), &value) < 0)
+			continue;
+		one.temperature = one.top_p = one.min_p = one.repeat_penalty = one.presence_penalty =
+			one.frequency_penalty = (float)value;
+		one.top_k = i == SAMPLING_TOP_K ? (int32_t)MIN(MAX(value, 0), INT32_MAX) : 0;
+		sampling_take(out, &one, (enum sampling_setting)i);
+		known |= 1u << i;
+	}
+	return known;
+}

@@ -18,6 +18,8 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 
 	*turn = (struct turn){ .stop = STOP_LENGTH };
 	conv->guarded = 0;
+	if (!begun)
+		memcpy(turn->random, conv->sampling.rng, sizeof turn->random);
 	conv->by->begin(conv);
 	EACH_COMPANION(conv, k, begin)
 		k->ops->begin(k->self, conv, h);

@@ -61,6 +61,7 @@ typedef uint64_t command_set;
 #define CMD_TRAIN            COMMAND_BIT(38)
 #define CMD_HELP             COMMAND_BIT(39) /* "help": the same as --help */
 #define CMD_SESSIONS_IMPORT  COMMAND_BIT(40)
+#define CMD_VERIFY           COMMAND_BIT(41)
 #define EVAL_TEXTS           (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL_TASKS           (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
 /* The commands of the second program, weir-lab. `weir` starts it for them. */

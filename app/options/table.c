@@ -40,6 +40,7 @@ const struct command_def command_defs[] = {
 	{"sessions import", "FILE", "a session from what 'sessions export json' wrote; -: standard input", CMD_SESSIONS_IMPORT, 1},
 	{"sessions gc", "", "free disk space that nothing uses any more", CMD_SESSIONS_GC, 0},
 	{"sessions check", "", "verify everything that is stored", CMD_SESSIONS_CHECK, 0},
+	{"verify", "SESSION", "compute every answer of a session again, and compare", CMD_VERIFY, 1},
 	{"docs ls", "", "the documents that sessions have read, the newest first", CMD_DOCS_LS, 0},
 	{"docs show", "NAME", "the text of a document", CMD_DOCS_SHOW, 1},
 	{"docs search", "WORD ...", "find words in all documents", CMD_DOCS_SEARCH, -1},
@@ -56,7 +57,7 @@ const struct command_def command_defs[] = {
 #define CHAT          (CMD_CHAT | CMD_READ | CMD_TOUR)
 #define SAMPLED       (CHAT | CMD_EVAL_ASK)
 #define EVAL          (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
-#define POLICIES      (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define POLICIES      (CHAT | CMD_VERIFY | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define WEIGHTS       (POLICIES | CMD_EVAL_PREDICTOR)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
 #define ANY_MODEL                                                                                                      \
@@ -64,7 +65,7 @@ const struct command_def command_defs[] = {
 	 CMD_DOCTOR | CMD_MODELS)
 #define JSON_OUT                                                                                                       \
 	(CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL |                \
-	 CMD_EVAL_PREDICTOR | CMD_TRAIN | CMD_BENCH | CMD_DOCTOR)
+	 CMD_EVAL_PREDICTOR | CMD_TRAIN | CMD_BENCH | CMD_DOCTOR | CMD_VERIFY)
 #define AT(field) offsetof(struct options, field)
 
 /* clang-format off */

@@ -237,6 +237,8 @@ void message_read_stats(int role, const char *stats, struct message *to)
 void message_export_more(int role, const char *stats, int json, struct str *out)
 {
 	struct message m = { .role = ROLE_USER };
+	struct str record = { 0 };
+	struct jv made;
 
 	message_read_stats(role, stats, &m);
 	if (!json) {
@@ -244,8 +246,13 @@ void message_export_more(int role, const char *stats, int json, struct str *out)
 		answer_attended_lines(&m.sources, out);
 	} else if (role == ROLE_ASSISTANT) {
 		answer_sources_json(&m.sources, out);
+		made = jv_get(jv_parse(stats, strlen(stats)), "made");
+		str_add(&record, made.p, made.p ? (size_t)(made.end - made.p) : 0);
+		if (record.n)
+			json_value(out, "made", &record);
 	} else if (m.context.n) {
 		json_text(out, "context", m.context.p, m.context.n);
 	}
+	str_free(&record);
 	message_free(&m);
 }

@@ -13,7 +13,7 @@
 #include "sessions/store/store.h"
 #include "engine/base/utf8.h"
 
-enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000 };
+enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000, RECORD_MOST = 4096 };
 #define NUMBER_MOST (INT64_C(1) << 53)    /* a double holds whole numbers up to this one exactly */
 #define AT_MOST     INT64_C(253402300799) /* the end of the year 9999 */
 
@@ -160,8 +160,27 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 	return 0;
 }
 
+/* Append the record of how an answer was made, if the object has a whole one. */
+static void add_record(struct jv object, struct str *out)
+{
+	struct jv made = jv_get(object, "made");
+	size_t n = made.p ? (size_t)(made.end - made.p) : 0;
+	struct answer_record record;
+	struct str with = { 0 }, value = { 0 };
+
+	if (!n || n > RECORD_MOST)
+		return;
+	str_add(&value, made.p, n);
+	str_addf(&with, "{\"made\":%s}", value.p);
+	if (answer_record_read(with.p, &record) == 0)
+		json_value(out, "made", &value);
+	answer_record_free(&record);
+	str_free(&with);
+	str_free(&value);
+}
+
 /* Set *out to the JSON that the store keeps beside a message's text: the context of a question, or the sources of an
- * answer. */
+ * answer and the record of how it was made. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };
@@ -180,13 +199,17 @@ static int get_stats(const struct importing *x, struct jv object, int role, stru
 			rc = import_refuse(x, "sources", "has too many entries, or one without \"doc\" and \"text\"",
 			                   e);
 	}
-	if (!rc && (m.context.n || m.sources.n)) {
+	if (!rc && (m.context.n || role == ROLE_ASSISTANT)) {
 		json_open(out, NULL, '{');
 		if (role == ROLE_USER)
 			json_text(out, "context", m.context.p, m.context.n);
-		else
+		else if (m.sources.n)
 			answer_sources_json(&m.sources, out);
+		if (role == ROLE_ASSISTANT)
+			add_record(object, out);
 		json_close(out, '}');
+		if (out->n == strlen("{}"))
+			str_clear(out);
 	}
 	message_free(&m);
 	return rc;

@@ -112,6 +112,17 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 	return rc;
 }
 
+int snaps_weights(struct snaps *s, const struct engine *engine, struct str *out, struct err *e)
+{
+	uint8_t hash[HASH_BYTES];
+
+	if (weights_hash(s, engine_info(engine)->path, hash, e))
+		return -1;
+	for (int i = 0; i < HASH_BYTES; i++)
+		str_addf(out, "%02x", hash[i]);
+	return 0;
+}
+
 /* ---- the fingerprint ---- */
 
 static int hash_text(const struct str *text, uint8_t out[HASH_BYTES])
@@ -123,16 +134,15 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
                       struct err *e)
 {
 	struct str text = { 0 }, entries = { 0 };
-	uint8_t hash[HASH_BYTES];
 	int64_t known;
 
-	if (weights_hash(s, engine_info(engine)->path, hash, e))
-		return -1;
 	str_addf(&text, "snapshots %d\n", SNAPS_VERSION);
 	engine_identity(engine, &text);
 	str_adds(&text, "weights ");
-	for (int i = 0; i < HASH_BYTES; i++)
-		str_addf(&text, "%02x", hash[i]);
+	if (snaps_weights(s, engine, &text, e)) {
+		str_free(&text);
+		return -1;
+	}
 	str_adds(&text, "\n");
 	str_add(&entries, text.p, text.n);
 	timeline_entries_identity(tl, &entries);

@@ -35,6 +35,10 @@ struct fingerprint {
 int snaps_fingerprint(struct snaps *, const struct engine *, const struct timeline *, struct fingerprint *out,
                       struct err *);
 
+/* Append the SHA-256 of the engine's model file, as 64 hexadecimal digits. Hashing takes seconds the first time; kv.db
+ * keeps the hash as long as the file stays as it is. */
+int snaps_weights(struct snaps *, const struct engine *, struct str *out, struct err *);
+
 struct snap_saved {
 	uint64_t bytes, new_bytes;
 	int32_t tokens;

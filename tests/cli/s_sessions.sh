@@ -368,7 +368,7 @@ shows "/rename renamed the one switched to" 'walrus'
 printf '%s\n' 'one' 'two' '/undo' '/edit uno' |
 	"$weir" -m "$tiny" --each-line -n 10 --temp 0 -s edits >"$dir/out" 2>"$dir/err"
 sessions export json edits
-shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\],"at":[0-9]*},{"role":"assistant"[^}]*}\]'
+shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\],"at":[0-9]*},{"role":"assistant"[^]]*\][^]]*\],"made":{[^]]*}\]'
 
 # /undo in a conversation that has outgrown its cache: the snapshot of that turn exists.
 printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' /regen |
@@ -516,6 +516,34 @@ XDG_DATA_HOME=$dir/spoiled "$weir" sessions check >"$dir/out" 2>"$dir/err"
 rc=$?
 says "a log that was damaged is said to be" "chat.db-wal' was damaged on the disk, and up to [0-9]* of the last changes are lost; it was kept as 'chat.db-wal.damaged'\$"
 [ $rc = 0 ] && [ -s "$dir/spoiled/weir/chat.db-wal.damaged" ] && ok "and the rest is whole" || bad "and the rest is whole" "status $rc: $(cat "$dir/out")"
+
+# ---- answers computed again ----
+
+# made NAME KV: three answers in two processes.
+made() {
+	printf '%s\n' 'one' 'two and more' | "$weir" -m "$tiny" --each-line -n 12 --temp 1 --kv "$2" -s "$1" >/dev/null 2>&1
+	ask 'three' -s "$1" -n 9
+}
+verify() { "$weir" verify -m "$tiny" "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+for kv in auto full cascade:size=96,n=2,stride=32 refresh:k=16,qc=2 h2o:k=16; do
+	made "made-$kv" "$kv"
+	sessions export json "made-$kv"
+	cp "$dir/out" "$dir/before"
+	verify "made-$kv"
+	shows "answers under $kv are computed again" '^3 answers: 3 equal ([0-9]* tokens)$'
+done
+"$weir" sessions export json "made-h2o:k=16" >"$dir/after"
+equal "which changes nothing that is stored" "$dir/before" "$dir/after"
+sed 's/"name":"[^"]*"/"name":"drawn"/; s/"random":"......../"random":"00000001/' "$dir/before" >"$dir/other.json"
+sessions import "$dir/other.json"
+verify --json drawn
+[ $rc = 1 ] && shows "an answer that was drawn differently is told" '"answer":1,"tokens":[0-9]*,"verdict":"differs","from":[0-9]*,"why":null' || bad "an answer that differs is told" "status $rc"
+sed 's/"name":"[^"]*"/"name":"bare"/; s/"made":/"maid":/g' "$dir/before" >"$dir/other.json"
+sessions import "$dir/other.json"
+verify bare
+shows "so are answers without a record" '^3 answers: 0 equal (0 tokens), 3 without a record$'
+verify nobody
+says "and a session that there is not" "there is no session 'nobody'"
 
 # ---- a stopped answer ----
 
