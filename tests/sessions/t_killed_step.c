@@ -144,7 +144,9 @@ static int32_t killer_rewind(struct observer *o, int32_t n)
 /* Run as the child. Write to the pipe how many tokens of the answer each save has. */
 static void child(const struct place *p, const struct talk *k, int64_t message, int threads, int left, int to)
 {
-	static const struct observer_ops ops = { killer_attended, killer_commit, killer_rewind };
+	static const struct observer_ops ops = { .attended = killer_attended,
+		                                 .commit = killer_commit,
+		                                 .rewind = killer_rewind };
 	struct killer killer = { { &ops, NULL }, left };
 	struct run r;
 	const char *wrong;
