@@ -479,7 +479,7 @@ static const struct { const char *kv; check_fn *check; int dense; } checked[] = 
 	{ "sift:k=96,bits=16,split=even", check_sift, 0 }, { "quest:k=96,bound=raw", check_quest_raw, 2 }, { "quest:k=96", check_quest_soft, 0 },
 	{ "snapkv:k=96", check_snapkv, 0 }, { "h2o:k=96", check_h2o, 0 }, { "h2o+:k=96", check_h2o_plus, 2 },
 	{ "recycled:k=96,stride=5,scan=k", check_recycled, 0 },
-	{ "refresh:k=96,qc=5,s=0.95", check_refresh, 0 },
+	{ "refresh:k=96,qc=5,s=0.95,pool=7", check_refresh, 0 },
 	{ "predict:k=96,block=4,first=8,last=12", check_predict, 2 },
 };
 /* clang-format on */
