@@ -1,0 +1,50 @@
+/* kernels/device_trial.h (private to kernels/) - a trial: the calls that check a device, made to one backend; their
+ * operands, their results, and the comparison with the results of another trial, the reference. */
+#ifndef WEIR_DEVICE_TRIAL_H
+#define WEIR_DEVICE_TRIAL_H
+
+#include <stddef.h>
+
+#include "kernels/backend.h"
+
+enum { RESULTS = 256, HELD = 48, VALUES = 1 << 18 };
+#define NEAR  1e-5 /* normalised mean square error of results that differ by rounding; f16 products have 1e-7 */
+#define EXACT 0.0
+
+struct result {
+	char name[48];
+	size_t at, n; /* values at .. at + n - 1 of trial.value */
+	double limit; /* largest normalised mean square error */
+};
+
+/* The calls of one backend. */
+struct trial {
+	struct backend *be;
+	uint64_t random;
+	struct tensor held[HELD]; /* tensors to drop */
+	int n_held;
+	void *bytes[HELD]; /* data of weights, which stay mapped until drop() */
+	struct result result[RESULTS];
+	int n_results;
+	float *value; /* [VALUES] */
+	size_t n_values;
+	const struct trial *want; /* the device's: the reference; NULL = this is the reference */
+	int rc;                   /* result of device_check() so far; once it is not 0, nothing more is compared */
+	char why[160];
+};
+
+/* Operands. The trial holds each until trial_drop(); both trials get the same values, because both draw the same random
+ * numbers. */
+struct tensor trial_tensor(struct trial *, enum dtype, int32_t rows, int32_t cols, float lo, float hi);
+struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32 from -1 to 1 */
+struct tensor trial_zeros(struct trial *, enum dtype, int32_t rows, int32_t cols);
+struct tensor trial_numbers(struct trial *, int32_t rows, int32_t cols, const int32_t *number); /* [rows][cols] */
+/* A weight as a model file stores it; the reference converts it to f32. as_table: 1 = for the operation embed. */
+struct tensor trial_weight(struct trial *, enum dtype, int32_t rows, int32_t cols, int as_table);
+struct tensor trial_hold(struct trial *, struct tensor made, void *bytes); /* bytes: freed with it, may be NULL */
+void trial_drop(struct trial *);
+/* Record the first n rows of a tensor, f32 or i32, as a result of the operation `name`. Compare it with the
+ * reference; limit: largest normalised mean square error. */
+void trial_result(struct trial *, const char *name, const struct tensor *from, int32_t n, double limit);
+
+#endif
