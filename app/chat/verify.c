@@ -124,15 +124,14 @@ static int conversation_like(struct verifying *v, struct options *o, struct err 
 /* ---- one answer ---- */
 
 /* Ask the question with the sampling settings and the random generator of the record. */
-static int ask_again(struct verifying *v, const struct stored_answer *question, const struct stored_answer *answer,
-                     const struct answer_record *r, struct err *e)
+static int ask_again(struct verifying *v, const struct stored_answer *question, const struct answer_record *r,
+                     struct err *e)
 {
 	struct conversation *conv = &v->chat.conv;
-	struct answer_hooks hooks = { .text = on_text };
+	struct answer_hooks hooks = { .text = on_text, .stop_loops = strcmp(v->chat.o.loops, "go") != 0 };
 	struct turn turn;
 
-	/* One token more than the stored answer: an answer that ended by itself must end there again. */
-	v->chat.o.predict = (int32_t)answer->token.n + r->ended;
+	v->chat.o.predict = r->limit;
 	v->chat.o.sampling = r->sampling;
 	v->chat.o.sampling_set = r->sampling_set;
 	conversation_sampling(conv, 0);
@@ -212,7 +211,7 @@ static int verify_answer(struct verifying *v, const struct stored_answer *questi
 
 	if (rc < 0) {
 		add_verdict(v, NO_RECORD, answer->token.n, -1, "an older weir made it, or it was continued");
-	} else if ((rc = ask_again(v, question, answer, &r, e)) > 0) {
+	} else if ((rc = ask_again(v, question, &r, e)) > 0) {
 		at = first_difference(&answer->token, &conv->msg[conv->n_msg - 1].id);
 		add_verdict(v, at < 0 ? EQUAL : DIFFERS, answer->token.n, at, at < 0 ? NULL : changed_since(v, &r));
 	} else if (!rc) {

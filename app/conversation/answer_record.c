@@ -25,7 +25,7 @@ void answer_record_json(const struct conversation *conv, const struct turn *turn
 	json_int(out, "ctx", st.ctx);
 	sampling_json(&conv->sampled, "sampling", out);
 	json_string(out, "random", random.p);
-	json_bool(out, "ended", turn->stop == STOP_EOS);
+	json_int(out, "limit", turn->stop == STOP_CANCEL ? turn->answer_tokens : conv->o->predict);
 	json_close(out, '}');
 	str_free(&random);
 }
@@ -34,15 +34,16 @@ int answer_record_read(const char *stats, struct answer_record *out)
 {
 	struct jv made = jv_get(jv_parse(stats, strlen(stats)), "made");
 	struct str random = { 0 };
-	double ctx = 0;
+	double ctx = 0, limit = -1;
 	int rc = -1;
 
 	*out = (struct answer_record){ 0 };
 	jv_text(jv_get(made, "sha256"), &out->sha256);
 	jv_text(jv_get(made, "device"), &out->device);
-	out->ended = jv_get(made, "ended").p && *jv_get(made, "ended").p == 't';
+	jv_number(jv_get(made, "limit"), &limit);
 	jv_number(jv_get(made, "ctx"), &ctx);
 	out->ctx = (int32_t)MIN(MAX(ctx, 0), INT32_MAX);
+	out->limit = (int32_t)MIN(MAX(limit, -1), INT32_MAX);
 	out->sampling_set = sampling_from_json(jv_get(made, "sampling"), &out->sampling);
 	if (!jv_text(jv_get(made, "random"), &random) && random.n == 16 * LEN(out->random)) {
 		rc = 0;

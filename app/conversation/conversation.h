@@ -302,7 +302,7 @@ struct answer_record {
 	struct sampling sampling;  /* the settings of sampling_set */
 	unsigned sampling_set;     /* bits 1 << enum sampling_setting */
 	int32_t ctx;               /* the context, in tokens */
-	int ended;                 /* 1 = the model ended the answer; 0 = it was cut or stopped */
+	int32_t limit;             /* most tokens: option -n; of a stopped answer its length; -1 = no limit */
 	struct str sha256, device; /* of the model file; "CPU (avx512)" */
 };
 /* Append the record of the answer that turn describes, as the JSON value "made". sha256: of the model file, 64

@@ -115,10 +115,6 @@ static void picture_of_screen(const char *name)
 	str_free(&p.got);
 }
 
-TEST(chat)
-{
-	picture_of_screen("chat");
-}
 TEST(cache)
 {
 	picture_of_screen("cache");
