@@ -557,7 +557,7 @@ TEST(the_owner_learns_what_was_read)
 	told.host = w;
 	told.piece = 16 * (size_t)dtype_bytes(DT_Q4_K, 256);
 	t = weight_new(be, DT_Q4_K, 1024, 256, w);
-	CHECK(told.calls > 1);
+	CHECK(told.calls > 0);
 	for (size_t i = 0; i < sizeof told.seen; i++)
 		CHECK_MSG(told.seen[i], "rows from %zu on were not told of", 16 * i);
 	be->ops->drop(be, &t);

@@ -94,9 +94,7 @@ static void add_reads(const struct cache_pane *p, struct str *s)
 
 	legend_add(s, "read: KV entries that the last token attended, per head.");
 	if (sets) {
-		legend_add(
-			s,
-			"refreshed, new: layers that selected again for it; every: tokens for each selection, mean over the layers.");
+		legend_add(s, "refreshed, new: layers that selected again; every: tokens for each selection.");
 		legend_add(s, "cosine, cos: similarity of the queries that a refresh compares, 1: same direction.");
 	}
 	if (sets && !(p->c.estimated >= 0))
