@@ -26,7 +26,7 @@ struct verifying {
 	int64_t session;
 	struct stored_answer *msg; /* [n] messages of the branch that is shown, questions, too */
 	size_t n;
-	int64_t shown; /* id of the last message that was replayed; 0 = none yet: documents of it are due */
+	int64_t shown; /* id of the last message that was replayed; 0 = none yet. Documents added after it come next */
 	struct str sha256, out;
 	int answers, count[NO_ANSWER + 1];
 	int64_t tokens;
