@@ -150,7 +150,7 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 	progress_clear(&progress);
 	str_free(&path);
 	str_free(&lora);
-	if (!rc && !o->quiet && engine_info(*engine)->device_note[0])
+	if (!rc && (!o->quiet || (o->device && !strcmp(o->device, "cuda"))) && engine_info(*engine)->device_note[0])
 		say("%s", engine_info(*engine)->device_note);
 	if (!rc && !o->quiet && use == MODEL_RUN && engine_info(*engine)->sampling_note[0])
 		say("%s", engine_info(*engine)->sampling_note);

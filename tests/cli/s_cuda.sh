@@ -83,6 +83,7 @@ rm -f "$kept"
 WEIR_CUDA_WRONG=head_args checked --device cuda
 grep -q "^$wrong" "$dir/err" && cmp -s "$dir/out" "$dir/cpu" && ok "wrong results: the CPU computes, and one sentence says so" ||
 	bad "wrong results: the CPU computes, and one sentence says so" "$(cat "$dir/err")"
+checked -q --device cuda && grep -q "^$wrong" "$dir/err" && ok "-q does not hide that from who asked for the GPU" || bad "-q does not hide that from who asked for the GPU" "$(cat "$dir/err")"
 checked && grep -q "^$wrong" "$dir/err" && ok "the result is kept" || bad "the result is kept" "$(cat "$dir/err")"
 WEIR_GPU_CHECK=off checked --device cuda && ! grep -q "$wrong" "$dir/err" && ok "WEIR_GPU_CHECK=off trusts every device" || bad "WEIR_GPU_CHECK=off trusts every device" "$(cat "$dir/err")"
 WEIR_CUDA_WRONG=head_args "$weir" doctor -m "$tiny" 2>&1 | grep -q "its check failed: rmsnorm differs from the CPU's result (error .*); weir computes on the CPU" &&
