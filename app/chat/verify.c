@@ -190,7 +190,9 @@ static const char *changed_since(const struct verifying *v, const struct answer_
 {
 	if (r->sha256.n && v->sha256.n && strcmp(r->sha256.p, v->sha256.p) != 0)
 		return "another model file made it";
-	return r->device.n && strcmp(r->device.p, v->chat.conv.info->device) != 0 ? "another processor made it" : NULL;
+	return r->device.n && strcmp(r->device.p, v->chat.conv.info->device) != 0
+	               ? "another processor or number of threads made it"
+	               : NULL;
 }
 
 static void put_stored(struct verifying *v, const struct stored_answer *m)

@@ -1,8 +1,7 @@
-/* app/conversation/answer_record.c - the record of how an answer was made, which is stored with it: `weir verify` computes the
- * answer again from it, and an export carries it. */
+/* app/conversation/answer_record.c - the record of how an answer was made. It is stored with the answer; `weir verify`
+ * computes the answer again from it, and JSON exports contain it. */
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
-
 
 #include <stdlib.h>
 #include <string.h>

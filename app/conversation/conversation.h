@@ -281,8 +281,8 @@ void sampling_show(const struct sampling_choice *, enum sampling_setting, struct
 void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
-/* Read the settings from what sampling_json() wrote, the value of its key. Returns a bit 1 << enum sampling_setting for
- * each that was read. */
+/* Read sampling settings from the JSON object that sampling_json() writes. Returns the settings that were read, as bits
+ * 1 << enum sampling_setting. */
 unsigned sampling_from_json(struct jv, struct sampling *out);
 /* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer, or -1 with the
  * old policy restored. If even the old policy's cache can no longer be allocated, no model is open after -1. where:
@@ -303,7 +303,7 @@ struct answer_record {
 	unsigned sampling_set;     /* bits 1 << enum sampling_setting */
 	int32_t ctx;               /* the context, in tokens */
 	int32_t limit;             /* most tokens: option -n; of a stopped answer its length; -1 = no limit */
-	struct str sha256, device; /* of the model file; "CPU (avx512)" */
+	struct str sha256, device; /* of the model file; "cpu avx512, 2 threads" */
 };
 /* Append the record of the answer that turn describes, as the JSON value "made". sha256: of the model file, 64
  * hexadecimal digits; NULL = unknown. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Largest chat.db, in pages of 4 KiB, that is written anew after a deletion: 128 MiB, half a second. */
+/* Largest chat.db, in pages of 4 KiB, that is written anew after a deletion: 128 MiB, about a second. */
 #define REWRITTEN_PAGES 32768
 #define VACUUM_PAGES    4096 /* most pages that a larger one returns to the file system: 16 MiB */
 #define READERS_MS      200  /* milliseconds that a checkpoint waits for readers */
