@@ -12,7 +12,8 @@
 #   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
 #   make pictures    draw the pictures of README.md anew, from what the program shows
 #   make gallery     draw every pane and dialog in every theme at four sizes, into build/gallery/
-#   make bench       measure speed; soak: use weir for SOAK_MINUTES; fuzz: build the fuzzers, with clang; seeds: pack their first inputs
+#   make bench       measure speed; fuzz: build the fuzzers, with clang; seeds: pack their first inputs
+#   make soak        tests that take hours; SOAK="PART ...": some of their parts (tests/soak.sh), SOAK_MINUTES=30: of fuzzing
 #   make clean       remove what was built; compile_commands.json: write it, for editors; help: this list
 #
 # Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, CC=, CFLAGS=, PKG_CONFIG=, V=1 (show commands).
@@ -327,7 +328,7 @@ check-headers:
 	@CC="$(CC)" FLAGS='$(FLAGS)' tests/headers.sh
 
 soak: all $(unit)
-	@BUILD=$(BUILD) WEIR=./$(PROGRAM) tests/soak.sh $(SOAK_MINUTES)
+	@BUILD=$(BUILD) WEIR=./$(PROGRAM) tests/soak.sh $(or $(SOAK_MINUTES),30) $(SOAK)
 
 bench: all $(BUILD)/mkmodel
 	@MKMODEL=$(BUILD)/mkmodel tests/measure/bench.sh
