@@ -1,11 +1,11 @@
-/* ui/ui.c - the full screen: opens and closes it, keeps time, draws.
+/* ui/ui.c - the full screen: opens and closes it, handles timeouts, draws.
  *
- * The parts of the screen, from top to bottom: the transcript or the open pane, on wide screens with the cache
- * panel at its right; queued messages; the cache as a bar, on narrow screens; the status row; the input line or
- * the search line; key hints.
+ * The parts of the screen, from top to bottom: the transcript or the open pane, queued messages, the cache bar, the
+ * status row, the input line or the search line, key hints. Wide screens have no cache bar, but a cache panel at the
+ * right of the transcript.
  *
- * Each part draws into an area of a grid of cells. After a change everything is drawn; display.c writes only the
- * cells that differ. */
+ * Each part draws into an area of a grid of cells. After a change everything is drawn; display.c writes only the cells
+ * that differ. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -92,8 +92,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* Do not send the next message yet. The worker thread begins with the message just sent, but reports only
-		 * a moment later that it is busy. */
+		/* Hold the next message back. The worker thread starts on this message now, but reports only a moment
+		 * later that it is busy. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
@@ -308,7 +308,7 @@ static void draw(struct ui *u)
 		draw_transcript(u, &body);
 	else
 		draw_pane(u, &body);
-	/* If typed keys do not go to the pane, hide its cursor. */
+	/* Hide the pane's cursor if typed keys do not go to the pane. */
 	if (u->focus != ON_PANE && !pane_state(u, PANE_FIELD))
 		u->grid.cursor_y = -1;
 

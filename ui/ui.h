@@ -19,35 +19,35 @@ enum clean_flags {
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
-/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history: in a later run
- * the word would no longer count as pasted, and its file would be read. */
+/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history. A later run would
+ * read the file, because it no longer knows that the word was pasted. */
 int untyped_names_file(const char *text, size_t n);
 
 /* ---- the input history (input_history.c): one file, shared by all running weir processes ---- */
 
 enum { HISTORY_MAX = 2000 };
 typedef void history_fn(const char *text, size_t n, void *ud);
-/* Call the function for the last HISTORY_MAX entries, oldest first. If the file does not exist, it is created with
- * mode 0600. -1: the file cannot be used. */
+/* Call the function for the last HISTORY_MAX entries, oldest first. If the file does not exist, create it with mode
+ * 0600. Returns -1 if the file cannot be used. */
 int history_load(const char *path, history_fn *, void *ud);
 /* Append an entry. Entries longer than 1 MiB, and those with pasted file names (untyped_names_file()), are not
  * saved. Errors are ignored. */
 void history_append(const char *path, const char *text, size_t n);
-/* Cut the file to its last HISTORY_MAX entries and at most 16 MiB, if it has more. */
+/* If the file has more than HISTORY_MAX entries or 16 MiB, delete its oldest entries. */
 void history_trim(const char *path);
 
 /* ---- the full screen (ui.c) ----
  *
  * The application posts messages, figures and lists, feeds bytes from the terminal, and takes requests until there are
- * none. Nothing here blocks, starts threads or uses the engine. Posted text may contain control sequences: it is
- * filtered for display, and copied to the clipboard without its control characters. There can be one ui per process,
- * because readline's state is global, and only one thread may use it. */
+ * none. Nothing here blocks, starts threads or uses the engine. Posted text may contain control sequences. They are
+ * filtered out for display and for the clipboard. A process can have only one ui, because readline's state is global.
+ * Only one thread may use the ui. */
 
 struct ui;
 struct grid;
 
-/* What happens to a command that is sent while an answer is generated or a document is read. ALLOWED: it runs at
- * once; LOOKS: at once if it has no argument, else it is queued; QUEUED: it waits; REFUSED: an error is shown. */
+/* What happens to a command that is sent during other work, such as an answer. ALLOWED: it runs at once; LOOKS: it runs
+ * at once if it has no argument, else it is queued; QUEUED: it is queued; REFUSED: an error is shown. */
 enum ui_busy { BUSY_ALLOWED, BUSY_LOOKS, BUSY_QUEUED, BUSY_REFUSED };
 struct ui_command {
 	const char *name, *aliases; /* "/undo"; aliases: separated by blanks */
@@ -67,12 +67,12 @@ struct ui_setting {
 struct ui_options {
 	int w, h;
 	const struct ui_command *commands; /* ends with name = NULL; must outlive the ui */
-	const struct ui_setting *settings; /* ends and lives like `commands`; or NULL */
+	const struct ui_setting *settings; /* ends with name = NULL; must outlive the ui; NULL: no settings */
 	const char *history;               /* path of the history file, or NULL */
 	int ascii;                         /* 1: draw with ASCII only */
 	int color;                         /* 1: the terminal has colours */
 	int utc;                           /* 1: show times of day in UTC (tests) */
-	int inlined;                       /* 1: see ui_inline() */
+	int inlined;                       /* 1: begin inline, as after ui_inline() */
 };
 int ui_open(struct ui **, const struct ui_options *, struct err *);
 void ui_close(struct ui *);
@@ -84,22 +84,23 @@ void ui_tick(struct ui *, double now);
 double ui_wake(const struct ui *); /* returns the time of the next ui_tick(); 0 = none */
 int ui_dirty(const struct ui *);   /* 1 if ui_draw() would draw something else than last time */
 const struct grid *ui_draw(struct ui *, double now);
-/* Inline: the conversation flows in the terminal's own scrollback, and only the rows below it are drawn again: unfinished
- * text, the input line, status, cache, keys. What needs the whole screen, such as a pane or a scrolled transcript, is
- * drawn as on the full screen. on: 1 or 0. */
+/* Set whether the ui is inline (on = 1) or uses the whole screen (on = 0). Inline, the conversation flows in the
+ * terminal's own scrollback. Only the rows below it are redrawn: unfinished text, the input line, status, cache, keys.
+ * A pane or a scrolled transcript still takes the whole screen. */
 void ui_inline(struct ui *, int on);
 int ui_is_inline(const struct ui *);
-/* The grid of the last ui_draw() was shown: its final rows are not drawn again. */
+/* Tell the ui that the grid of the last ui_draw() was shown. Its final rows are then not drawn again. */
 void ui_shown(struct ui *);
-/* Inline, at the end: close what covers the conversation, so that the next ui_draw() gives out all of it. */
+/* Inline, before the ui is closed: close panes and the search, so that the next ui_draw() has the whole
+ * conversation. */
 void ui_finish(struct ui *);
-/* Append the screen as text, h lines. with_styles: as in grid_dump(). */
+/* Append the screen as text, one line per row. with_styles: as in grid_dump(). */
 void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 
 /* Requests to the application. */
 enum ui_what {
-	UI_SEND, /* text: a message or a /command that the user has sent and that may run now */
-	UI_STOP, /* stop the answer, or reading */
+	UI_SEND, /* text: a message or /command from the user, which may run now */
+	UI_STOP, /* stop answering, or reading a document */
 	UI_QUIT,
 	UI_SUSPEND, /* Ctrl-Z */
 	UI_REPAINT, /* Ctrl-L: redraw everything */
@@ -108,13 +109,13 @@ enum ui_what {
 	/* the user opened the list of sessions, or cleared its filter: call ui_sessions() with all sessions */
 	UI_LIST,
 	UI_PREVIEW, /* id: post that session's last messages */
-	/* id: continue in that session; text: not empty = first wait until no other process writes the session */
+	/* id: continue that session; text: if not empty, first wait until no other process writes the session */
 	UI_SWITCH,
 	UI_RENAME, /* id; text: the new name */
-	UI_FORK,   /* id */
-	/* id: delete that session, as the user has confirmed; it can be restored for DELETE_UNDO seconds */
+	UI_FORK,   /* id: copy that session */
+	/* id: delete that session (the user has confirmed it); UI_UNDELETE restores it for DELETE_UNDO seconds */
 	UI_DELETE,
-	UI_UNDELETE, /* id: the session deleted last */
+	UI_UNDELETE, /* id: restore that session, which was deleted last */
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
 	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar or side panel; 2 = all */
 	UI_MOUSE,    /* on: 1 = use the mouse; id: 1 = save `on` as the user's setting */
@@ -145,16 +146,16 @@ void ui_entry_end(struct ui *, const char *note);
 /* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that of
  * earlier entries. */
 void ui_text(struct ui *, size_t at, int begins);
-void ui_cut(struct ui *, size_t n); /* remove everything after the first n messages, also notices */
-/* note that only the first n messages still belong to the conversation; later ones stay visible but are not counted as
- * messages */
+void ui_cut(struct ui *, size_t n); /* remove all entries, also notices, after the first n messages */
+/* Tell that only the first n messages still belong to the conversation. Later messages stay visible but are no longer
+ * counted. */
 void ui_messages_end(struct ui *, size_t n);
 
 /* Report the work in progress, after each change. verb: "reading", "answering", "saving", ...; NULL = no work, so
  * the next queued message is sent. */
 struct ui_work {
-	/* done, total: tokens; had: part of `done` that was cached before the work began; left: seconds, < 0 =
-	 * unknown */
+	/* done, total: tokens; had: how many of the `done` tokens were in the KV cache before the work began; left:
+	 * seconds, < 0 = unknown */
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
@@ -163,12 +164,13 @@ struct ui_work {
 void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
-	const char *model, *session, *kv; /* session: "" = not started; NULL = private, not saved */
-	int32_t seen, kept, ctx;          /* tokens: in the sequence; in the cache; capacity of the cache */
+	const char *model, *session, *kv; /* session: its name; "" = not started; NULL = private, not saved */
+	/* tokens. seen: in the sequence; kept: in the cache; ctx: capacity of the cache */
+	int32_t seen, kept, ctx;
 	/* evicted: tokens evicted in all layers and KV heads; thinned: tokens evicted in only some of them */
 	int32_t evicted, thinned;
 	double tps;                /* decode speed of the last or running answer; 0 = none yet */
-	uint64_t kv_bytes, memory; /* bytes; memory: of the process */
+	uint64_t kv_bytes, memory; /* bytes of the cache; bytes of the process */
 };
 void ui_status(struct ui *, const struct ui_status *);
 
@@ -181,18 +183,19 @@ struct ui_document {
 	 * search finds are prefilled */
 	int32_t tokens, first;
 	const struct mark *mark;
-	size_t n_mark; /* page and heading marks; without marks, form feeds begin pages and '#' begins headings */
+	/* mark[n_mark]: page and heading marks; if n_mark is 0, form feeds separate pages and '#' begins headings */
+	size_t n_mark;
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
-/* Post the sources of an answer, numbered as in its text; at most UI_SOURCES. question: number of the answered message;
- * SIZE_MAX = the last question. F7 opens the next source; a click on "[1]" opens source 1. share: the source's share of
- * the answer's attention, by which the documents pane shades it; < 0 = unknown. */
+/* Post the sources of an answer, at most UI_SOURCES. They are numbered as in the answer: a click on "[1]" opens source
+ * 1, F7 opens the next source. question: number of the answered message; SIZE_MAX = the last question. share: the
+ * source's share of the answer's attention; the documents pane shades it accordingly; < 0 = unknown. */
 enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
 #define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
 struct ui_source {
-	/* bytes [from, to) of the posted text of `document`. SIZE_MAX: the document was removed, and only its name
-	 * is known */
+	/* bytes [from, to) of the posted text of `document`, an index. document = SIZE_MAX: the document was removed;
+	 * only its name is known */
 	size_t document, from, to;
 	char name[UI_SOURCE_NAME]; /* name of the document */
 	int sent;                  /* 1: the source was sent to the model */
@@ -250,12 +253,12 @@ void ui_mouse(struct ui *, int on);                        /* on: 1 or 0; < 0: t
 
 enum { UI_COLS = 256, UI_LAYERS = 128, UI_COL_TEXT = 96, UI_REGIONS = 12, UI_FLOWS = 8 };
 struct ui_region {
-	char letter;         /* 's' sinks, 'p' pinned prefix, '1' .. the rings */
+	char letter;         /* 's' sinks, 'p' pinned prefix, '1', '2', ... rings */
 	const char *name;    /* "sinks", "prefix", "ring 1" */
-	int32_t fill, slots; /* tokens in the region; its capacity, 0 = no limit of its own */
+	int32_t fill, slots; /* tokens in the region; its capacity (0 = only that of the cache) */
 	int32_t stride;      /* one of `stride` tokens enters the region; 0 = all */
 	int32_t first, last; /* index of the oldest and of the newest token in the region; -1 = empty */
-	float share;         /* share of attention mass now; < 0 = not observed */
+	float share;         /* current share of the attention mass; < 0 = not observed */
 };
 /* One recent event of a token: the token entered a ring (a queue of cache slots), moved on to the ring of older tokens,
  * or was evicted. mass: running average of the attention to the token; 0 = not observed. */
@@ -271,62 +274,63 @@ struct ui_cache {
 	const char *none;
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
-	uint64_t bytes, bytes_most; /* bytes of the cache: in use, at capacity */
+	uint64_t bytes, bytes_most; /* bytes of the cache: used now, used when full */
 	/* fetched: bytes that generating a token reads from disk. overlap: share of the token's selected entries
 	 * that the previous token had selected, too. < 0 = unknown */
 	double fetched;
 	float overlap;
-	/* bytes of the cache that are in memory, if it is a file on disk; 0 = the whole cache is in memory */
+	/* if the cache is a file on disk: how many of its bytes are in memory; 0 = the whole cache is in memory */
 	uint64_t resident;
 	struct ui_region region[UI_REGIONS];
 	int n_region;
 	int cols;                /* columns of the strips below */
 	int32_t per_col;         /* tokens of the sequence per column */
 	const uint8_t *kept_col; /* [cols] share of KV entries kept; 255 = all, 0 = none */
-	/* [cols] which region has most tokens of that column: an index into region[]; 255 = the tokens are evicted */
+	/* [cols] index into region[]: the region with most of the column's tokens; 255 = the tokens are evicted */
 	const uint8_t *where_col;
-	/* what heat[] shows: nothing; a running average of attention mass; the share of KV heads that selected the
-	 * token */
+	/* what heat[] shows. MASS: a running average of attention mass; SELECTED: the share of KV heads that selected
+	 * the token */
 	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;
 	int n_layer;
 	const uint8_t *heat;                 /* [n_layer][cols] */
 	const char (*text_col)[UI_COL_TEXT]; /* [cols] words of each column, cut to fit; NULL = unknown */
-	int32_t selected;                    /* entries per KV head that the last token read; 0 = all, < 0 = unknown */
+	/* entries per KV head that were read for the last token; 0 = all, < 0 = unknown */
+	int32_t selected;
 	/* number of layers that made a new selection for the last token; < 0 = this policy never reuses a
 	 * selection */
 	int32_t refreshed;
-	/* generated tokens for each selection: the mean over the layers, and by layer; 0 = none was made, or this policy
-	 * never reuses a selection */
+	/* number of generated tokens per selection. stride: mean over the layers; stride_of[i]: in layer i; 0 = no
+	 * selection was made, or this policy never reuses one */
 	float stride, stride_of[UI_LAYERS];
 	/* cosine similarity of the current query and the query that made the selection; < -1 = unknown */
 	float cosine;
-	/* when a layer replaced its selection: the share of the attention that the old selection still got; < 0 =
+	/* share of the attention that an old selection still got at the moment when its layer replaced it; < 0 =
 	 * unknown */
 	float recovered;
 	/* estimated share of the last token's attention that is on the selected entries; < 0 = unknown */
 	float estimated;
-	/* sampled: entries per KV head that were read as a sample of the entries not selected; 0 = no sample. spread:
+	/* sampled: entries per KV head read as a sample of the entries that were not selected; 0 = no sample. spread:
 	 * standard error of `estimated`; < 0 = unknown */
 	int32_t sampled;
 	float spread;
 	struct ui_flow flow[UI_FLOWS];
-	int n_flow;                          /* oldest first */
+	int n_flow;                          /* flow[n_flow]: oldest first */
 	float in_rate, moved_rate, out_rate; /* tokens a second */
-	/* documents: first token, number of tokens */
+	/* documents: index of the first token, number of tokens */
 	struct {
 		int32_t first, n;
 		const char *name;
 	} mark[8];
 	int n_mark;
-	double seconds; /* time to compute these figures */
+	double seconds; /* seconds that computing these figures took */
 	double every;   /* seconds between two reports; 0 = unknown */
 };
 /* Post the cache figures, a few times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Post which parts of a text are in the KV cache, as adjacent byte ranges: each begins where the previous one ends,
- * and ends before byte `end`. which: number of a message, or -1 - number of a document. kept: share of the KV heads
- * that keep the range, 255 = all, 0 = evicted. part: 1 + index into ui_cache.region of the region that has most of
- * it; 0 = unknown. */
+/* Post which parts of a text are in the KV cache, as adjacent byte ranges. Each range begins where the previous one
+ * ends, and ends before byte `end`. which: i = message i; -1 - i = document i. kept: share of the KV heads that keep
+ * the range, 255 = all, 0 = evicted. part: 1 + index into ui_cache.region of the region that has most of the range; 0 =
+ * unknown. */
 struct ui_span {
 	uint32_t end;
 	uint8_t kept, part;
@@ -339,7 +343,8 @@ void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
  * 0 (usual) to 3. Earlier text keeps its levels. */
 void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 
-/* Underline words of the last answer: numbers and names that its sources do not have. words: a newline behind each. */
+/* Underline those words of the last answer that are numbers or names missing in its sources. words: a newline after
+ * each. */
 void ui_underline(struct ui *, const char *words);
 
 /* ---- a terminal (display.c) ---- */
@@ -350,16 +355,18 @@ struct display;
 struct display_options {
 	int color;
 	int ask_background;
-	int inlined; /* 1: begin on the normal screen, for grids that flow. ERR_FAIL: the terminal cannot */
+	/* 1: begin on the normal screen, for grids that flow; display_open() returns ERR_FAIL if the terminal cannot
+	 * show them */
+	int inlined;
 };
 const char *display_library(void); /* returns the version in use: "ncurses 6.4.20221231" */
-/* Open the terminal fd. ERR_FAIL: it cannot show a full screen (TERM is dumb or unknown). */
+/* Open the terminal fd. Returns ERR_FAIL if it cannot show a full screen (TERM is dumb or unknown). */
 int display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* Restore the terminal's previous state. */
 void display_close(struct display *);
 void display_size(struct display *, int *w, int *h); /* get the terminal's size */
-/* Write the changed cells. A grid that flows is written below the earlier ones on the normal screen, each other grid on
- * the alternate screen. Returns 1; 0 = nothing was written, because the terminal now has another size. */
+/* Write the changed cells. A grid that flows is written on the normal screen, below the earlier grids. Any other grid
+ * is written on the alternate screen. Returns 1; 0 = nothing was written, because the terminal now has another size. */
 int display_show(struct display *, const struct grid *);
 void display_repaint(struct display *); /* the next display_show() draws everything */
 void display_pause(struct display *);   /* restore the terminal for Ctrl-Z and editors */
@@ -371,12 +378,12 @@ int display_copy(struct display *, const char *text, size_t n);
 /* 1 if the terminal shows UTF-8, 0 if only ASCII works */
 int display_utf8(const struct display *);
 int display_colors(const struct display *); /* returns the number of usable colours; 0 = none */
-/* Inline: erase the rows that would be wrapped again when the terminal's size changes; the next display_show() writes
- * them. */
+/* Inline: erase the rows that the terminal would wrap again when its size changes. The next display_show() writes them
+ * again. */
 void display_hide(struct display *);
 int display_can_flow(const struct display *); /* 1 if the terminal can show grids that flow */
-/* Return escape sequences that reset the terminal: a string that lives as long as the program, which signal handlers may
- * write. */
+/* Return the escape sequences that reset the terminal. The string stays valid until the program ends; signal handlers
+ * may write it to the terminal. */
 const char *display_reset(void);
 /* 1 if a terminal of that name can show the full screen. */
 int display_usable(const char *term);

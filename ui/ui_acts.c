@@ -6,13 +6,13 @@
 
 /* ---- panes and focus ---- */
 
-/* Give the focus (F6) to the open pane or the transcript, then to the cache panel, then to the input line again. */
+/* Move the focus (F6) in this order: the open pane or the transcript, the cache panel, the input line. */
 static void next_focus(struct ui *u)
 {
 	int panel = u->lay.side || u->lay.bar;
 
 	if (pane_state(u, PANE_FIELD))
-		return; /* letters already go to the open field */
+		return; /* the field has the focus already */
 	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
@@ -50,7 +50,7 @@ static void unqueue_all(struct ui *u)
 		return;
 	queue_lines(u, &s);
 	if (!input_empty())
-		str_addf(&s, "\n%s", input_text(NULL)); /* long pastes stay collapsed */
+		str_addf(&s, "\n%s", input_text(NULL)); /* not input_whole(): long pastes stay collapsed */
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);
 	input_restore(s.p);
@@ -118,7 +118,8 @@ static void stop(struct ui *u, const struct key *k)
 	} else if (u->searching) {
 		ui_search_off(u);
 	} else if (pane_state(u, PANE_FIELD)) {
-		/* The pane may use this key to close its field; otherwise close the pane. */
+		/* Give the key to the pane, which may close its field. If the pane does not use the key, close the
+		 * pane. */
 		if (!pane_key(u, k))
 			pane_close(u);
 	} else if (u->focus != ON_LINE) {
@@ -173,7 +174,7 @@ void ui_edit(struct ui *u, const char *text)
 
 static void page(struct ui *u, double pages)
 {
-	/* Scroll the transcript only if no pane is open: a pane that can scroll has used the key before. */
+	/* If a pane is open, do nothing: a pane that scrolls has handled the key already. */
 	if (!u->pane) {
 		transcript_page(u->transcript, pages);
 		u->moved = 1;

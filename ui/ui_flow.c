@@ -1,9 +1,9 @@
-/* ui/ui_flow.c - inline: the conversation flows in the terminal's own scrollback. Below it, from top to bottom: the text
- * that is not finished yet, the input line, queued messages, the status row, the sources of the last answer, the cache
- * as a bar, key hints.
+/* ui/ui_flow.c - inline: the conversation flows in the terminal's own scrollback. Below it are, from top to bottom:
+ * unfinished text, the input line, queued messages, the status row, the sources of the last answer, the cache as a bar,
+ * key hints.
  *
- * The input line is above the rows that fill the whole width, because the cursor is in it. A terminal that becomes
- * narrower wraps those rows, which then does not move what is above the cursor. */
+ * The input line, which has the cursor, is above all rows that fill the whole width. A terminal that becomes narrower
+ * wraps full rows into two. Below the cursor, that moves nothing above the cursor. */
 #include "ui/text/text.h"
 #include "ui/ui_private.h"
 
@@ -11,7 +11,7 @@
 
 enum {
 	FLOW_LIVE = 12,  /* most rows of unfinished text */
-	FLOW_MOST = 200, /* most rows to give out at once */
+	FLOW_MOST = 200, /* most rows to give out per frame */
 	GAP_ROWS = 10,   /* screens with fewer rows have no empty row above the input line */
 };
 
@@ -48,7 +48,8 @@ void ui_finish(struct ui *u)
 	u->dirty = 1;
 }
 
-/* Draw the sources of the last answer, which scroll away with it: "Sources: [1] lease.pdf 83%  [2] notes.md". */
+/* Draw the sources of the last answer, which may itself have scrolled away: "Sources: [1] lease.pdf 83% [2]
+ * notes.md". */
 static void draw_sources(const struct ui *u, const struct area *a)
 {
 	const struct ui_source *s;
@@ -126,7 +127,7 @@ void ui_flow_draw(struct ui *u)
 	rows = (int)transcript_flow(u->transcript, &size, &final, &note);
 	u->flow_note = note;
 	rows += note + gap;
-	/* A popup covers unfinished text and is given the rows that it needs besides. */
+	/* A popup is drawn over the unfinished text. If it needs more rows than that text has, add rows. */
 	rows = MAX(rows, (int) final + note + MIN(room, offers ? MIN(offers, POPUP_ROWS) + 1 : 0));
 	grid_resize(&u->grid, u->w, MAX(rows + fixed, 1));
 	u->grid.flows = 1;

@@ -73,7 +73,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 	key_name(k, leader, name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		/* Skip bindings of panes: the open pane has had the key before. */
+		/* Skip bindings of panes: the open pane has had its chance to use the key. */
 		int here = b->where == ANYWHERE || (u->focus == ON_LINE && b->where & IN_INPUT) ||
 		           (u->focus == ON_TRANSCRIPT && b->where & IN_TRANSCRIPT);
 		if (here && b->act && named(b->keys, name) && ui_act(u, (enum act)b->act, k))
@@ -94,7 +94,7 @@ static void line_key(struct ui *u, const struct key *k)
 	str_free(&s);
 }
 
-/* 1 if the key types text. */
+/* 1 if the key is a character or a paste. */
 static int is_typed(const struct key *k)
 {
 	return k->code == K_PASTE || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)));

@@ -26,7 +26,7 @@
 #define SAY_SECONDS   4.0
 #define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
 #define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
-#define TYPED_SECONDS 0.3 /* pause in typing after which the pane is told */
+#define TYPED_SECONDS 0.3 /* pause in typing after which the pane's pause() is called */
 /* seconds after which the next message is sent, even if the application has not yet reported work on the last one */
 #define BEGIN_SECONDS 0.3
 enum {
@@ -39,14 +39,14 @@ enum {
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
-	TRANSCRIPT_LEAST = 3, /* rows that the bar and the queue leave for the transcript */
+	TRANSCRIPT_LEAST = 3, /* least rows for the transcript; bar and queue get no rows below this */
 	QUEUE_ROWS = 3,
 	POPUP_ROWS = 8, /* most completions that the popup shows at once */
 	QUEUE_MOST = 100,
-	SCREEN_MOST = 1000, /* most columns, and most rows */
+	SCREEN_MOST = 1000, /* most columns; also most rows */
 };
 
-enum { DUSK = 2, PAPER = 3 }; /* numbers for theme_at(): for a dark background; for a light one */
+enum { DUSK = 2, PAPER = 3 }; /* numbers for theme_at(). DUSK: for dark backgrounds; PAPER: for light ones */
 
 /* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. F6 (browse mode)
  * gives the keys to the transcript, the open pane or the cache panel (ON_PANEL); letters are then commands. */
@@ -68,7 +68,7 @@ struct layout {
 struct ui {
 	int w, h, ascii, color;
 	int inlined;   /* 1: the conversation flows in the terminal's own scrollback, see ui_inline() */
-	int flow_note; /* 1: the first row drawn says that earlier messages are not repeated */
+	int flow_note; /* 1: the first row drawn is a note that earlier messages are not repeated */
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;
@@ -81,12 +81,12 @@ struct ui {
 	int esc_once, quit_once; /* 1 = the first Esc or Ctrl-C of a pair was pressed, at esc_at or quit_at */
 
 	struct transcript *transcript;
-	int chosen;                  /* 1: a choice of the palette is to be carried out */
+	int chosen;                  /* 1: the user chose an entry of the palette, which must still be run */
 	struct pane *panes[N_PANES]; /* [NO_PANE] is NULL */
 	enum pane_id pane;
 	enum focus focus;
 	int panel;      /* 1: bar or side panel switched on */
-	int panel_told; /* value of the last UI_PANEL */
+	int panel_told; /* `on` of the last UI_PANEL request */
 	int mouse;
 	/* The mouse selection: from (x, y), where the button was pressed, to (to_x, to_y), inside the area `in`. held:
 	 * 1 = the transcript followed new text before the drag, and will follow it again afterwards. body: the area in
@@ -108,12 +108,12 @@ struct ui {
 	int moved;
 
 	int searching;   /* 1: the search line is open and gets the keys */
-	int search_down; /* 1: search towards the end */
+	int search_down; /* 1: search downwards, 0: upwards */
 	struct edit pattern;
 	size_t found, found_at;
 
 	struct str queue[QUEUE_MOST];
-	size_t n_queue; /* messages and commands that wait for the current work */
+	size_t n_queue; /* queue[n_queue]: messages and commands that wait for the current work */
 	/* begun: 1 = a message was sent, and the application has not yet reported work on it. From begun_until on, the
 	 * next message is sent in any case. */
 	int begun;
@@ -122,16 +122,16 @@ struct ui {
 	size_t n_todo, cap_todo;
 	struct str given; /* text of the request that ui_action() returned last */
 
-	/* next_source: the source that F7 opens next, from the answer of turn source_turn */
+	/* The next source for F7 to open: source next_source of turn source_turn. */
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;
-	/* typed: 1 = a pane with a pause() function got keys; typed_until: when to call pause(), unless another key
-	 * comes */
+	/* typed: 1 = a pane that has a pause() function got keys; typed_until: time at which to call pause(), if no
+	 * other key comes */
 	double typed_until;
 	struct str say;
 	double say_until;
-	int say_new; /* 1 = `say` was not drawn yet; say_until is set when it is drawn */
+	int say_new; /* 1 = `say` was not drawn yet; drawing it sets say_until */
 	/* 1 = the user typed a command: scroll down to its output */
 	int asked;
 	struct {
@@ -152,7 +152,7 @@ struct ui {
 /* ui_requests.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
 int ui_working(const struct ui *); /* 1 if work runs or is about to begin */
-int ui_closed(const struct ui *);  /* 1 if work runs that must end before the next message is sent */
+int ui_closed(const struct ui *);  /* 1 if work runs, and the next message must wait for its end */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ui.c */
 void ui_draw_line(struct ui *, const struct area *); /* the input line or the search line, with the cursor */
@@ -160,7 +160,8 @@ void ui_draw_line(struct ui *, const struct area *); /* the input line or the se
 void ui_flow_draw(struct ui *);
 /* ui_layout.c */
 void ui_lay_out(struct ui *);
-int ui_flows(const struct ui *);   /* 1 if the conversation flows now: nothing is open that needs the whole screen */
+/* 1 if the conversation flows: the ui is inline, and nothing open needs the whole screen */
+int ui_flows(const struct ui *);
 int panel_seen(const struct ui *); /* returns which cache figures are visible: 0 to 2, as in UI_PANEL */
 /* ui_panes.c */
 void panes_open(struct ui *, const struct ui_options *);
@@ -205,7 +206,7 @@ void ui_submit_command(struct ui *, const char *command); /* send or queue a com
 void queue_remove(struct ui *, size_t i);
 void queue_lines(const struct ui *, struct str *out); /* append the queued messages, line by line */
 void queue_draw(const struct ui *, const struct area *);
-/* Find the command with whose name text begins; NULL = none. */
+/* Find the command whose name or alias is the first word of text; NULL = none. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ui_status.c */
 void status_draw(const struct ui *, const struct area *);

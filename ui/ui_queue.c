@@ -96,7 +96,7 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
-	str_clear(&u->say); /* the message in the status row is out of date */
+	str_clear(&u->say); /* the message in the status row is no longer true */
 	u->asked = is_command && !busy;
 	if (is_command)
 		return;
@@ -134,7 +134,7 @@ void ui_submit_command(struct ui *u, const char *command)
 	size_t n;
 	const char *text = input_text(&n);
 
-	/* ui_submit() may have put a refused command into the input line: restore the user's draft. */
+	/* ui_submit() puts a refused command into the input line: save the user's draft, and restore it afterwards. */
 	str_add(&draft, text, n);
 	ui_submit(u, command, strlen(command));
 	input_restore(str_text(&draft));

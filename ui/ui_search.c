@@ -39,7 +39,7 @@ void ui_search_key(struct ui *u, const struct key *k)
 	if (cancel || (k->code == K_BACKSPACE && !u->pattern.text.n)) {
 		ui_search_off(u);
 	} else if (k->code == K_ENTER) {
-		/* Close the search line. Matches stay marked until Esc, and F3 goes to the next one. */
+		/* Close the search line, but keep the matches marked until Esc, so that F3 can go to the next match. */
 		u->searching = 0;
 		if (!u->found) {
 			if (u->pattern.text.n)
@@ -49,7 +49,7 @@ void ui_search_key(struct ui *u, const struct key *k)
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);
 	} else if (edit_key(&u->pattern, k) == 1) {
-		/* Step 0 stays at the current match if that still matches; without a current match it searches
+		/* Step 0 stays at the current match while it still matches. Without a current match, step 0 searches
 		 * upwards. */
 		ui_search_run(u, had || !u->search_down ? 0 : 1);
 	}

@@ -1,7 +1,7 @@
 /* ui/ui_status.c - draws the status row and the row of key hints.
  *
- * Each part of the status row has several forms, from long to empty. If the row is too narrow, parts get shorter
- * forms in the order of the table give_up[]. The number of evicted tokens disappears last. */
+ * Each part of the status row has several forms, from long to empty. If the row is too narrow, parts are shortened in
+ * the order of the table give_up[]. The number of evicted tokens is removed last. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -38,7 +38,7 @@ static int part_cols(const struct part *p, int form)
 	return p->most[form] && cols > p->most[form] ? p->most[form] : cols;
 }
 
-/* Set a form of a part of the status row. The text is clean. */
+/* Set a form of a part of the status row. text: without control characters; most: most columns, 0 = no limit. */
 static void part_set(struct part *p, int form, const struct str *text, int most)
 {
 	if (text->n)
@@ -172,8 +172,8 @@ void status_draw(const struct ui *u, const struct area *a)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* If the last steps made more room than was needed, restore longer forms that fit, the most important part
-	 * first. Policy, speed and memory stay short. */
+	/* The last steps may have made more room than was needed. If longer forms fit again, restore them, the most
+	 * important part first. Policy, speed and memory stay short. */
 	for (size_t i = LEN(give_up); i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
@@ -212,7 +212,7 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
-/* A row of 80 columns has room for the hint of F3 or of F7, but not for both: F3 has no hint. */
+/* F3 has no hint: a row of 80 columns has room for the hint of F7 or of F3, but not for both. */
 static const struct hint on_line[] = {
 	{ "F1", "Help" },     { "^P", "Do" },    { "F2", "Cache" },
 	{ "F4", "Sessions" }, { "F5", "Docs" },  { "F6", "Browse" },
@@ -318,7 +318,8 @@ static const struct hint *hints_of(const struct ui *u)
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
-/* Return the column at which the next hint begins, if x columns are in use; -1 = the hint does not fit. */
+/* Return the column at which the next hint begins, if the hints before it take x columns; -1 = the hint does not
+ * fit. */
 static int hint_begins(const struct hint *h, int x, int w)
 {
 	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
@@ -349,8 +350,8 @@ int hint_at(const struct ui *u, int at, struct key *out)
 		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
 
 		if (at >= x && at < end) {
-			/* A hint may have two keys ("j k"): the clicked one counts. A click on the hint's words
-			 * counts as the first key. */
+			/* A hint may name two keys ("j k"): return the clicked one. A click on the hint's words counts
+			 * as the first key. */
 			const char *two = strchr(h->key, ' ');
 			const char *name =
 				two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;
