@@ -1,11 +1,11 @@
 /* ui/input/input.c - the input line; see input.h. Only this file and input_line*.c use readline.
  *
- * readline runs in callback mode and reads from a queue of bytes, so it never waits. input_key() queues the bytes
- * of one key and calls readline until the queue is empty. Keys that readline has not bound are not queued, because
- * it would insert their last bytes as text.
+ * readline runs in callback mode and reads from a queue of bytes, so it never waits. input_key() queues the bytes of
+ * one key and calls readline until the queue is empty. Keys without a binding in readline are not queued: readline
+ * would insert their last bytes as text.
  *
- * Functions that readline lacks (paste, line breaks, moving by rows, Enter) are bound to private key sequences
- * instead of being called. So undo, kill, macros and vi mode treat them as readline's own commands. */
+ * Functions that readline lacks (paste, line breaks, moving by rows, Enter) are not called directly, but bound to
+ * private key sequences. So undo, kill, macros and vi mode treat them as readline's own commands. */
 #include "ui/input/input_readline.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ void input_open(const char *history, const struct ui_command *commands, const st
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = line_no_completion;
-	/* at Enter, edits of old history lines are undone; ~/.inputrc may change this */
+	/* at Enter, undo the edits of old history lines; the user's ~/.inputrc may turn this off */
 	rl_variable_bind("revert-all-at-newline", "on");
 	line_locale_save();
 	rl_initialize();
@@ -60,8 +60,8 @@ void input_close(void)
 	rl_free_line_state();
 	rl_callback_handler_remove();
 	rl_clear_history();
-	/* rl_clear_history() does not write the NULL that ends its list. Write it here: searches after the next
-	 * input_open() read up to it. */
+	/* End readline's history list with NULL, which rl_clear_history() omits. Searches after the next input_open()
+	 * need it. */
 	if (history_list())
 		history_list()[0] = NULL;
 	rl_getc_function = rl_getc;

@@ -9,9 +9,8 @@
 #include "ui/screen/grid.h"
 #include "ui/screen/keys.h"
 
-/* Open the input line. history: path of the history file, created with mode 0600; NULL: no file. commands and
- * settings are what completion offers; they end with name = NULL and must outlive the input line. settings may be
- * NULL. */
+/* Open the input line. history: path of the history file, which is created with mode 0600; NULL: no file. commands,
+ * settings: offered by completion; they end with name = NULL and must outlive the input line; settings may be NULL. */
 void input_open(const char *history, const struct ui_command *commands, const struct ui_setting *settings);
 void input_close(void);
 void input_names(const char *const *names, size_t n); /* sets the names that completion offers; copies them */
@@ -33,10 +32,10 @@ void input_set(const char *text, size_t n);
 void input_restore(const char *text);
 /* Clear the line; save the draft in the history. */
 void input_abandon(void);
-/* 1 if Esc is for the input line: to close a popup, end a history search or half-typed command, or leave vi's
- * insert mode. */
+/* 1 if the input line uses Esc: to close a popup, end a history search or half-typed command, or leave vi's insert
+ * mode. */
 int input_wants_escape(void);
-/* 1 if Ctrl-G is for the input line: to close a popup, or end a history search or half-typed command. */
+/* 1 if the input line uses Ctrl-G: to close a popup, or end a history search or half-typed command. */
 int input_wants_abort(void);
 /* 1 in vi's command mode, where letter keys are commands. */
 int input_commands(void);

@@ -1,10 +1,10 @@
-/* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir
- * processes.
+/* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir processes.
  *
  * The format is readline's with time stamps: a line "#SECONDS", then the lines of the entry. Only a line of '#' and
  * digits is a stamp, so that a line of text such as "#1 is done" is not mistaken for one. Each entry is appended by one
- * write(). A file that is too long is cut when a program ends, by replacing it. Appending and cutting lock the file;
- * the file is opened again after waiting for the lock, because it may have been replaced. */
+ * write(). When a program ends, it replaces a file that is too long by a shorter one. Appending and replacing lock the
+ * file. A program that has waited for the lock opens the file again, because the file may have been replaced
+ * meanwhile. */
 #include "ui/input/input_private.h"
 #include "engine/base/utf8.h"
 
@@ -91,8 +91,8 @@ static int open_regular(const char *path, int flags)
 	return fd;
 }
 
-/* Open the file and lock it. After about 0.2 s without the lock, returns the file unlocked (*locked = 0), so that
- * the screen does not freeze. */
+/* Open the file and lock it. If another process holds the lock for more than about 0.2 s, returns the file unlocked
+ * (*locked = 0), so that the screen does not freeze. */
 static int open_locked(const char *path, int flags, int *locked)
 {
 	int fd = -1;
@@ -257,8 +257,9 @@ void history_trim(const char *path)
 	copy = mkostemp(name.p, O_CLOEXEC); /* creates mode 0600 */
 	if (copy < 0)
 		goto out;
-	/* Replace the file only if it has not grown since it was read: a process that waits too long for the lock
-	 * appends without the lock. If the file has grown, the next program that ends cuts it. */
+	/* Replace the file only if it has not grown since it was read. It may grow despite the lock: a process that
+	 * waits too long for the lock appends without it. A file that has grown is cut by the next program that
+	 * ends. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)
 		unlink(name.p);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BLOCK "\"\"\""
-/* largest repeat count: Alt-9 Alt-9 ... x inserts x that many times, and must not fill the memory */
+/* largest repeat count. Alt-9 Alt-9 ... x inserts x that many times; without a limit that could fill the memory */
 enum { ARG_MOST = 9999 };
 
 struct input input;
@@ -106,8 +106,8 @@ static void feed_queue(const char *bytes, size_t n)
 	input.taken = 0;
 }
 
-/* Copy the edited text of a history line into the history. readline 8.2 sometimes omits this: the edit is then lost,
- * and a later undo damages the old text. */
+/* Copy an edited history line into the history. readline 8.2 sometimes omits this. The edit is then lost, and a later
+ * undo damages the old text. */
 static void keep_change(void)
 {
 	HIST_ENTRY *entry = RL_ISSTATE(STATES_OPEN) ? NULL : current_history();
@@ -126,7 +126,7 @@ void line_feed(const char *bytes, size_t n)
 {
 	keep_change();
 	feed_queue(bytes, n);
-	/* After a repeat count, readline reports the end of a line only when it reads another byte: feed a byte without
+	/* After a repeat count, readline calls line_ended() only when it reads another byte: feed a byte without
 	 * effect. */
 	if (RL_ISSTATE(RL_STATE_DONE))
 		feed_queue(BYTE_NOTHING, 1);
@@ -223,8 +223,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* A macro may end a line although its message continues. Put the text back, and a line break after
-		 * it. */
+		/* A macro may end a line although the message continues. Insert the line and a line break into the next
+		 * line. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");
@@ -330,7 +330,7 @@ static int row_down(int count, int key)
 	return 0;
 }
 
-/* Move to the start of the current line of the text; if the cursor is there already, to the start of the whole
+/* Move to the start of the current line of the text. If the cursor is there already, move to the start of the whole
  * text. line_end() does the same towards the end. */
 static int line_home(int count, int key)
 {
@@ -353,8 +353,8 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* Run a non-incremental search of readline. First make the visible text the draft (the line being written),
- * without undo: otherwise readline 8.2 would restore the draft in a wrong history line or lose it. */
+/* Run a non-incremental search of readline. Before it, make the visible text the draft (the line being written) and
+ * discard its undo list. Otherwise readline 8.2 would restore the draft in a wrong history line or lose it. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -437,9 +437,8 @@ void line_bind_keys(void)
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
-	/* readline commands that are unbound because they do harm. Reading the init file again writes to standard
-	 * error and undoes line_overrule(). Macros miscount their keys in callback mode, and may write before
-	 * their buffer. */
+	/* readline commands that are unbound. rl_re_read_init_file() writes to standard error and undoes
+	 * line_overrule(). In callback mode, keyboard macros miscount their keys and may write before their buffer. */
 	static rl_command_func_t *const unbound[] = {
 		rl_re_read_init_file,
 		rl_start_kbd_macro,

@@ -13,8 +13,8 @@ static void search_prompt(struct str *out)
 		clean_line(rl_display_prompt, strlen(rl_display_prompt), out);
 }
 
-/* Set *first and *rest to the columns before the text, in the first row and in other rows. prompt: columns of a
- * search prompt; -1: none. */
+/* Set *first and *rest to the columns that are taken before the text: in the first row, and in each other row. prompt:
+ * columns of a search prompt; -1: there is none. */
 static void indents(int width, int prompt, int *first, int *rest)
 {
 	*rest = prompt >= 0 || width - input.mark < 2 ? 0 : input.mark;
@@ -69,8 +69,8 @@ int input_rows(int width, int most)
 	return wrap_count(&w, 0, MAX(most, 1));
 }
 
-/* Return the offset of the first visible byte: input.top, unless the cursor would be invisible or rows at the bottom
- * would be empty. */
+/* Return the offset of the first visible byte. That is input.top, unless the cursor would be invisible or the area
+ * would have empty rows at the bottom. */
 static size_t choose_top(const struct wrapped *w, size_t rows)
 {
 	size_t from[ROWS_MOST], n, top;

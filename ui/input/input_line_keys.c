@@ -20,7 +20,7 @@ static void take_offer(size_t which)
 	int again = input.offers.kind == OFFER_PATHS && input.offers.list[which].more;
 
 	offers_text(&input.offers, which, &s);
-	/* If the completion ends with a blank and the line has a blank at that place, replace the blank of the line. */
+	/* If the completion ends with a blank and the line already has a blank there, replace that blank too. */
 	if (s.n && s.p[s.n - 1] == ' ' && rl_line_buffer[to] == ' ')
 		to++;
 	if (s.n)
@@ -112,8 +112,8 @@ static int char_key(const struct key *k)
 	size_t n = 0;
 	int32_t cp = k->cp > 0 && !paste_is_mark(k->cp) ? k->cp : 0xfffd;
 
-	/* After Ctrl-X, or a repeat count below 1, readline would use only the first byte of a UTF-8 character. Cancel
-	 * Ctrl-X and ignore the character; cancel a repeat count and insert the character once. */
+	/* After Ctrl-X, or after a repeat count below 1, readline would use only the first byte of a UTF-8 character.
+	 * After Ctrl-X, ignore the character. After a repeat count, insert the character once. */
 	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
 		line_settle();
 		return 1;
@@ -140,7 +140,7 @@ static int ctrl_key(const struct key *k)
 
 	if (k->cp < '?' || k->cp > '~')
 		return 0;
-	/* Ctrl-C, -G, -Z and -L belong to the screen, unless a search or half-typed command waits for them */
+	/* Ctrl-C, Ctrl-G, Ctrl-Z and Ctrl-L belong to the screen, unless a search or half-typed command uses them */
 	if (strchr("cgzl", (int)k->cp) && !RL_ISSTATE(STATES_OPEN))
 		return 0;
 	/* on an empty line readline would take Ctrl-D as the end of input */
@@ -282,8 +282,8 @@ int line_key(const struct key *k)
 	struct key plain = *k;
 
 	plain.mods &= ~(unsigned)KEY_SHIFT;
-	/* End an incremental search at a key that the search does not use. readline 8.2 would end it, too, but crashes
-	 * if the key is Ctrl-X with another key. */
+	/* If an incremental search does not use the key, end the search. readline 8.2 would end it by itself, but
+	 * crashes if the key is Ctrl-X with another key. */
 	if (RL_ISSTATE(RL_STATE_ISEARCH) && !is_search_key(&plain))
 		line_settle();
 	if (input.quoting) {

@@ -57,7 +57,6 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* 1 for space, tab and newline. */
 static int is_input_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n';
@@ -209,7 +208,8 @@ static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (q == '\'' && s[i] == '\'')
-			str_adds(out, "'\\'"); /* closes the quote, writes an escaped quote, opens the quote again */
+			/* close the quote, write an escaped quote; the quote appended below opens it again */
+			str_adds(out, "'\\'");
 		else if ((!q && strchr(" \t\n\"'\\", s[i])) || (q == '"' && strchr("\"\\", s[i])))
 			str_adds(out, "\\");
 		str_add(out, s + i, 1);
@@ -262,7 +262,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	} else {
 		str_adds(&where, ".");
 	}
-	/* Keep the directory as typed. If a quote opened or closed after its last slash, adapt the quoting. */
+	/* Keep the directory as typed. If the text after its last slash opens or closes a quote, adapt the quoting. */
 	if (w.slash_quote == w.quote) {
 		str_add(&o->head, s, w.slash_typed);
 		if (!w.slash_typed && w.quote)
@@ -293,7 +293,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	word_free(&w);
 }
 
-/* Return the offset of the path in an "@path" that ends at byte `at`; SIZE_MAX: no such path ends there. */
+/* Return the offset of the path in an "@path" that reaches to byte `at`; SIZE_MAX: there is no such path. */
 static size_t at_word(const char *text, size_t at)
 {
 	for (size_t i = at, steps = 0; i > 0 && text[i - 1] != '\n' && steps < PATH_MOST; i--, steps++) {

@@ -27,8 +27,8 @@ void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
 /* Count the rows from the row that begins at byte `from`, but at most `most` rows. */
 int wrap_count(const struct wrapped *, size_t from, int most);
-/* wrap_col(): return the column of the character at byte `at`. wrap_byte(): return the offset of the character at a
- * column, or of the row's end if the row is shorter. */
+/* wrap_col(): return the column of the character at byte `at`. wrap_byte(): return the offset of the character at
+ * column `col`. If the row is shorter, wrap_byte() returns the row's end, or the last character of a wrapped row. */
 int wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
 size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
@@ -66,8 +66,8 @@ struct offers {
 	 * or 0. */
 	struct str head;
 	char quote;
-	size_t typed; /* how many bytes of each name have been typed */
-	long chosen;  /* index; -1 = none */
+	size_t typed; /* bytes of each name that the user has typed */
+	long chosen;  /* index of the chosen completion; -1 = none */
 };
 void offers_close(struct offers *); /* closes the popup; a zeroed struct is closed */
 /* Find completions at byte `at` of the text. Returns their kind. The list is empty if nothing matches. */
@@ -82,8 +82,8 @@ void offers_draw(const struct offers *, const struct area *, int ascii);
 /* ---- the history's file ---- */
 
 enum { HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
-/* Append text as valid UTF-8. NUL bytes, which readline cannot hold, and characters that represent long pastes are
- * replaced. */
+/* Append text as valid UTF-8. NUL bytes are removed, because readline cannot hold them. Characters that represent long
+ * pastes become U+FFFD. */
 void text_fix(const char *in, size_t n, struct str *out);
 
 #endif

@@ -12,8 +12,8 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-/* Key sequences that are bound to readline functions. No terminal sends them. If a vi command that waits for a
- * character takes the ESC, the remaining characters do no harm. */
+/* Key sequences for our own functions in readline; no terminal sends them. A vi command that waits for a character may
+ * take the ESC as that character. The other bytes of the sequence then do no harm. */
 #define SEQ_ACCEPT      "\033[<Q"
 #define SEQ_NEWLINE     "\033[<H"
 #define SEQ_PASTE       "\033[<K"
@@ -39,11 +39,12 @@ struct input {
 	size_t n_names;
 	struct str history; /* path; empty = none */
 	FILE *null;
-	struct str locale; /* the program's locale; saved while readline starts a line, which changes the locale */
+	/* the program's locale; empty unless readline is starting a line, which changes the locale */
+	struct str locale;
 	struct str queue;
 	size_t taken;    /* how many bytes of `queue` readline has read */
 	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
-	/* earlier lines of a message that continues; inserted again when readline begins the next line */
+	/* earlier lines of a message that continues; readline inserts them into its next line */
 	struct str back;
 	struct str *message;
 	size_t n_message, cap_message;
@@ -55,7 +56,7 @@ struct input {
 	/* width: columns of the area drawn last; mark: columns of the text before the first row, such as "> " */
 	int width, mark;
 	size_t top; /* offset of the first visible byte */
-	int goal;   /* column that repeated Up or Down aim at; -1: none */
+	int goal;   /* column that repeated Up or Down keep; -1: none */
 };
 extern struct input input;
 

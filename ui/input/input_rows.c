@@ -1,8 +1,8 @@
-/* ui/input/input_rows.c - wraps the input line into rows, at any character and not only between words, so that
+/* ui/input/input_rows.c - wraps the input line into rows. Rows end after any character, not only between words, so that
  * text does not jump while typing.
  *
- * A character here is a base with its combining marks. Characters that cannot be shown are replaced by a name, as
- * in clean_line(): ^I, <U+202E>. A name is never split; if a row is too narrow for it, U+FFFD is shown. */
+ * A character here is a base with its combining marks. Characters that cannot be shown are replaced by a name, as in
+ * clean_line(): ^I, <U+202E>. A name is never split; if a row is too narrow for it, U+FFFD is shown. */
 #include "ui/input/input_private.h"
 #include "ui/text/text.h"
 
@@ -180,8 +180,7 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 
 	for (; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);
-		/* The end of a wrapped row is the same offset as the start of the next row: stay on this row's last
-		 * character. */
+		/* In a wrapped row, stay on the last character: the offset after it belongs to the next row. */
 		if (want < col + p.width || (i + p.len >= r->to && r->next == r->to))
 			break;
 		col += p.width;

@@ -1,9 +1,8 @@
-/* ui/input/untyped.c - remembers which file names in the input line came from pasted text or from a file, not from
- * typing (ui.h).
+/* ui/input/untyped.c - remembers which file names in the input line were not typed, but pasted or read from a file.
  *
- * "@FILE" in a message reads a file. Pasted text may come from a stranger, and a file that it names must not be read
- * unasked. So the words after an @ in pasted text are remembered until the program ends, because undo, kill ring and
- * history can insert them again. */
+ * "@FILE" in a message reads a file. Pasted text may come from a stranger, and must not make the program read a file.
+ * So the words after an @ in pasted text are remembered, until the program ends: undo, kill ring and history can insert
+ * them again. */
 #include "ui/ui.h"
 #include "engine/base/utf8.h"
 
@@ -28,7 +27,8 @@ static uint64_t hash_step(uint64_t h, unsigned char c)
 	return h ^ h >> 29;
 }
 
-/* Return the final hash of a word, never 0. whole: 1 = the word has ended; 0 = more characters may belong to it. */
+/* Return the final hash of a word, never 0. whole: 1 = the pasted word ended here; 0 = later text may continue the
+ * word. */
 static uint64_t hash_finish(uint64_t h, int whole)
 {
 	h = hash_step(h, whole ? 1 : 2);
