@@ -64,8 +64,8 @@ static void say_searched(struct chat *c, size_t from)
 	str_free(&s);
 }
 
-/* 1 if notices about documents can be shown now; 0 while the files of the command line are added and neither the screen
- * nor the prompt exists yet. Then chat_read() shows the notices later. */
+/* 1 if notices about documents can be shown at once. While the files of the command line are added, there is no screen
+ * and no prompt yet: chat_read() shows the notices later. */
 static int tells_at_once(const struct chat *c)
 {
 	return c->front || c->o.prompt || !isatty(0);
@@ -89,8 +89,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* The new document may use up the free context, so that earlier documents are searched from now on instead of
-	 * read whole. If so, name all searched documents; otherwise only the new one. */
+	/* The new document may use up the free context. Earlier documents are then searched instead of read whole: name
+	 * all searched documents. Otherwise name only the new one, if it is searched. */
 	if (!rc && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	if (c->conv.n_doc > before)
@@ -99,8 +99,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-/* Show which page is being recognised: on the progress line of the import, or by the front end if there is no such
- * line. */
+/* Show which page is being recognised, on the progress line of the import. If that line is not in use, the front end
+ * shows it. */
 static void on_page(int32_t page, int32_t pages, double left, void *ud)
 {
 	struct chat *c = ud;
@@ -137,7 +137,7 @@ static void import_end(struct chat *c)
 		c->front->progress(c, "reading", -1, 0);
 	str_free(&c->recognising);
 	if (c->interactive)
-		signals_take_int(); /* this Ctrl-C has stopped the import: hide it from the prompt */
+		signals_take_int(); /* forget the Ctrl-C that stopped the import: it is not meant for the prompt */
 }
 
 static int path_add(struct chat *c, const char *path_or_dash, struct err *e)
@@ -168,7 +168,7 @@ static void say_added(struct chat *c, const struct document *d)
 	struct str s = { 0 };
 
 	human_count(&s, d->tokens);
-	if (!c->o.quiet && d->whole) /* say_searched() names the documents that are not whole */
+	if (!c->o.quiet && d->whole) /* say_searched() names the documents that are searched */
 		say("document '%s': %s tokens", d->name, s.p);
 	str_free(&s);
 }
@@ -217,8 +217,8 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* Add standard input as a document, unless it is a terminal or empty. A read from a pipe that nobody writes to would
- * never end. So if no bytes come within a second, the pipe is skipped if the command line names files. Otherwise weir
+/* Add standard input as a document, unless it is a terminal or empty. If no bytes come within a second, and the command
+ * line names files, the pipe is skipped: perhaps no process ever writes to it. If the command line names no files, weir
  * tells the user that it waits for input. */
 int document_from_stdin(struct chat *c, struct err *e)
 {

@@ -69,9 +69,8 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Find the evicted words in n bytes of a document or message, which begin at byte place->byte + from of the rendered
- * prompt. same: number of leading prompt tokens that the cache has; nothing is known about later tokens, so they get
- * no lens. */
+/* Find the evicted words in n bytes of a document or message. They begin at byte place->byte + from of the rendered
+ * prompt. same: number of leading prompt tokens that are cached. Later tokens are not computed yet and get no lens. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -113,8 +112,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Make no lens if no token of the text is prefilled, or if the lengths of the tokens do not add up to the
-	 * length of the text. */
+	/* Make no lens if no token of the text is prefilled, or if the bytes of the tokens do not fit the text. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;
@@ -162,8 +160,8 @@ static void lens_of_read(struct cache_report *p, const struct conversation *conv
 	free(kept);
 }
 
-/* Find the evicted words of the growing file that was read last, near the end of its text: the screen shows no more of
- * it. */
+/* Find the evicted words of the growing file that was read last. Only its last TEXT_MOST bytes get a lens: the screen
+ * shows no more. */
 static void lens_of_text(struct cache_report *p, const struct conversation *conv, size_t same)
 {
 	size_t i = conv->n_msg;
@@ -221,7 +219,7 @@ void lenses_take(struct cache_report *p, const struct conversation *conv, struct
 	uint8_t *kept;
 
 	p->lensed = 0;
-	/* Look for evicted words at most once a second, and not during a prefill that has evicted nothing. */
+	/* Look for evicted words at most once a second. During a prefill, look only if tokens were evicted. */
 	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
 		return;
 	l->lensed = now_seconds();

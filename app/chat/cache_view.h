@@ -9,14 +9,14 @@
 
 enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 
-/* Counts the tokens that enter the cache, move in it or leave it, for the cache panel. on: 0 while no panel is
+/* Counts tokens for the cache panel: those that enter the cache, move in it or are evicted. on: 0 while no panel is
  * shown. */
 struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* [enum ui_flow_what]: tokens that entered the cache, moved in it or left it. A token that did so in half of
-	 * the layers and heads counts as half a token. */
+	/* [enum ui_flow_what]: tokens that entered the cache, moved in it or were evicted. A token counts as half a
+	 * token if this happened in half of the layers and heads. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;
@@ -25,8 +25,8 @@ struct listener {
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-/* Which words of one text are evicted: the arguments of ui_lens(), or if `text` is 1, of ui_text_lens(). from: byte
- * of the text at which the first range begins, if `text` is 1. */
+/* Which words of one text are evicted. If `text` is 0, these are the arguments of ui_lens(); if it is 1, of
+ * ui_text_lens(), and the first range begins at byte `from` of the text. */
 struct lens {
 	int which, text;
 	size_t from;

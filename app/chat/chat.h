@@ -49,7 +49,7 @@ struct front {
 	/* Hide the text of the answer that was shown so far, because it has turned out to be reasoning. NULL: the
 	 * front end cannot hide it. */
 	void (*was_reasoning)(struct chat *);
-	/* End the answer. rc: 0, or -1 if the turn failed. Returns rc, or -1 with *err set if the answer could not be
+	/* End the answer. rc: 0, or -1 if the turn failed. Returns rc; or -1 with *err set, if the answer could not be
 	 * written. */
 	int (*turned)(struct chat *, const struct turn *, int rc, struct err *);
 	/* Show all messages anew: a session or another variant was loaded, or reasoning is shown or hidden from now
@@ -72,9 +72,9 @@ struct front {
 	/* Mark the numbers and names of the last answer that its sources do not have. words: a newline after each.
 	 * NULL: the front end only lists them below the answer. */
 	void (*unsupported)(struct chat *, const char *words);
-	/* Ask whether long work must stop: reading a growing file, indexing or a summary. Returns 0 = continue; 1 =
-	 * another job is in the queue: chat_stream() and chat_index() return, but a summary continues; 2 = the user
-	 * wants to stop. NULL: always continue. */
+	/* Ask whether long work (reading a growing file, indexing, a summary) must stop. Returns 0 = continue; 1 =
+	 * another job waits in the queue; 2 = the user wants to stop. After 1, chat_stream() and chat_index() return,
+	 * and a summary continues. NULL: always continue. */
 	int (*yield)(struct chat *);
 	int dims;  /* 1 = evicted words are dimmed */
 	int notes; /* 1 = a line below an answer says which variant it is */
@@ -88,17 +88,20 @@ struct chat {
 	/* text of the progress while pages are recognised; "" = no page is being recognised */
 	struct str recognising;
 	struct session_log *log; /* NULL: the conversation is not stored */
-	/* The search index of the documents; NULL until the first search. index_kept: 1 = it is in the session's store,
-	 * 0 = in memory. index_from: bytes at the beginning of growing texts that were no longer searched when the
-	 * index was opened. */
+	/* The search index of the documents; NULL until the first search. index_kept: 1 = the index is in the session's
+	 * store, 0 = in memory. index_from: number of bytes, at the beginning of growing texts, that this index leaves
+	 * out. */
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
-	/* State of building the index of documents. on: 1 = the index is being built, and a transaction of the store is
-	 * open. since: time at which the building began; 0 = it has not begun. shown: time at which progress was shown
-	 * last. verb: text that progress() shows. ahead: 1 = passages are encoded before a question needs them. due: 1
-	 * = a question has interrupted this encoding, and the front end calls chat_index() when its queue of jobs is
-	 * empty. each: seconds to encode a passage; 0 = unknown. */
+	/* State of building the index of documents:
+	 * on:    1 = the index is being built, and a transaction of the store is open;
+	 * since: time at which the building began; 0 = it has not begun;
+	 * shown: time at which progress was shown last;
+	 * verb:  text that the front end's progress() shows;
+	 * ahead: 1 = passages are encoded before a question needs them;
+	 * due:   1 = a question has interrupted this encoding: the front end calls chat_index() when no job waits;
+	 * each:  seconds to encode a passage; 0 = unknown. */
 	struct {
 		int on, ahead, due;
 		double since, shown, each;
@@ -111,14 +114,14 @@ struct chat {
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (prompts.c) */
-	/* the first n_came_back messages were loaded from the session: which parts of them were pasted is unknown */
+	/* number of messages that were loaded from the session: it is unknown which parts of their text were pasted */
 	size_t n_came_back;
 	int told_untyped;    /* the user was told that a pasted @FILE stays text */
 	int goes_on;         /* 1 = the running turn extends the last answer */
 	int hides, thinking; /* hides: do not show reasoning; thinking: the model is reasoning now */
 	struct reasoning think;
 	struct str shown;  /* the bytes of the answer to show now, without reasoning */
-	size_t close_seen; /* bytes of the running answer already searched for an end of reasoning */
+	size_t close_seen; /* bytes of the running answer in which a closing mark of reasoning was looked for */
 	/* Sessions that the user has deleted and can still restore (deferred_delete.c). */
 	struct deleted {
 		int64_t session;
@@ -130,7 +133,7 @@ struct chat {
 	struct streaming {                  /* a text without an end (cmd_stream.c) */
 		struct text_source *source; /* NULL: no text is open */
 		int on;                     /* 1 = read whenever no other job waits */
-		int ended;                  /* 1 = the end was read: questions are now stored as messages */
+		int ended;                  /* 1 = the whole text was read: later questions are not undone */
 		struct reading reading;
 		double shown, since;
 		uint64_t since_tokens, since_at;

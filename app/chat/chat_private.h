@@ -25,7 +25,7 @@ long number_of(const char *text);
 void unquote(const char *arg, struct str *out);
 /* Find a document by its number, its name or the beginning of its name. Returns its index, or -1. */
 long document_of(struct chat *, const char *arg, struct err *);
-/* Return where the word that begins at text[at] ends: at the next blank that is neither quoted nor escaped, or n. */
+/* Return the end of the word that begins at text[at]: the next blank that is not quoted or escaped, or n. */
 size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- add_documents.c ---- */
@@ -50,8 +50,8 @@ int attach_files(struct chat *, const struct str *text);
 struct file_todo {
 	const struct doc_path *file;
 	size_t doc;
-	/* set by files_read(): 0 = not read; 'n' = a new document; 'c' = a document has changed; 's' = a document
-	 * already has this text; 'b' = the file could not be read */
+	/* what files_read() did with the file: 0 = did not read it; 'n' = added a new document; 'c' = replaced a
+	 * document; 's' = a document already has this text; 'b' = the file could not be read */
 	char became;
 };
 /* Result of files_read(): the numbers of new, changed, unchanged and unreadable files, and the first failures as
@@ -67,11 +67,11 @@ int files_read(struct chat *, const char *what, struct file_todo *, size_t n, st
 
 /* Warn of problems that the import found, and of invisible characters in the text. Returns 1 if there were any. */
 int document_notices(const struct doc *);
-/* 1 if weir continues after Ctrl-C has stopped some work, because it runs at a terminal; 0 if it must end, because a
- * script runs it or a signal asks it to quit. */
+/* 1 if weir continues after Ctrl-C has stopped some work: it runs at a terminal. 0 if weir must end: a script runs it,
+ * or a signal asks it to quit. */
 int may_stay(const struct chat *);
-/* Tell the user how many files of a folder or pattern became documents, and which could not be read. list: says which
- * files were left out for their names. */
+/* Tell the user how many files of a folder or pattern became documents, and which files could not be read. list: also
+ * names the files that were skipped because of their names. */
 void files_say(const char *what, const struct files_read *, const struct doc_paths *list);
 
 /* ---- folders.c ---- */
@@ -100,7 +100,7 @@ void left_sort(struct folder *);
 int left_drop(struct folder *, char why);
 /* 1 if the document is from a file below a folder that was opened. */
 int folder_has(const struct conversation *, const struct document *);
-/* Note that the user drops (why = 'd') or adds (why = 'k') a document, so that folders_look() does not undo the user's
+/* Note that the user drops (why = 'd') or adds (why = 'k') a document. folders_look() then respects the user's
  * choice. */
 void folder_note(struct conversation *, const struct document *, char why);
 /* Write the folders as text for the session, or read them from it. */
@@ -194,7 +194,7 @@ void session_log_no_documents(struct session_log *, struct conversation *);
 /* ---- cmd_stream.c ---- */
 
 enum { TEXT_SEARCHED = 8 << 20 }; /* bytes at the end of a growing file that a question searches */
-/* Make the growing file's text, as far as it was read, a document that the next question can search. */
+/* Make the growing file's text, as far as it was read, a document. The next question can then search it. */
 void chat_read_document(struct chat *);
 
 /* ---- document_search.c ---- */

@@ -69,7 +69,7 @@ void slash_docs(struct chat *c, char *arg)
 	list_documents(c, 1);
 }
 
-/* Tell the user that the document was dropped, and how many tokens the next question recomputes for that. */
+/* Tell the user that the document was dropped, and how many tokens the next question must recompute because of it. */
 static void say_recomputed(struct chat *c, const char *what, const char *name)
 {
 	struct tokens all = { 0 };

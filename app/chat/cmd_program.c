@@ -12,7 +12,8 @@ void slash_quit(struct chat *c, char *arg)
 	c->quit = 1;
 }
 
-/* Append how often the layers selected anew, under policies that use a selection for several tokens. */
+/* Append after how many tokens the layers renewed their selections. Only for policies that use a selection for several
+ * tokens. */
 static void stats_strides(const struct conversation *conv, struct str *s)
 {
 	float stride[VIEW_LAYERS], least = INFINITY, most = 0;

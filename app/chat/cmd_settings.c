@@ -469,8 +469,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* If the template can ask for reasoning, `on` does so. Otherwise `on` only undoes `off`, and keeps
-		 * `show` and `hide`. */
+		/* If the template can ask for reasoning, `on` asks for it. Otherwise `on` only undoes `off`; `show` and
+		 * `hide` stay in force. */
 		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

@@ -236,7 +236,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 
 void chat_stream_close(struct chat *c)
 {
-	if (!c->streaming.source) /* no text is open; even the conversation may be closed */
+	if (!c->streaming.source) /* no text is open; at the end of the program even the conversation may be closed */
 		return;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .on = 0 };

@@ -28,7 +28,7 @@ static void deleted_forget(struct chat *c, size_t i)
 
 double chat_delete_next(const struct chat *c)
 {
-	return c->n_deleted ? c->deleted[0].until : 0; /* the list is in the order of deletion */
+	return c->n_deleted ? c->deleted[0].until : 0; /* the session that was deleted first is the first of the list */
 }
 
 void chat_delete_due(struct chat *c, int all)

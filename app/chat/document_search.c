@@ -57,7 +57,7 @@ static int open_index(struct chat *c, struct err *e)
 }
 
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: show progress after SHOW_FIRST, then every SHOW_EVERY */
-#define WAIT_MOST 15                         /* seconds that a question may wait until all passages are encoded */
+#define WAIT_MOST 15                         /* most seconds that a question waits for passages to be encoded */
 
 /* Show the progress of indexing or encoding. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)
@@ -101,7 +101,7 @@ int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t tot
 	return stop;
 }
 
-/* Decide, for a front end with a queue of jobs, whether the rest of the passages is encoded now. Returns ENCODING_ON,
+/* Decide whether the rest of the passages is encoded now. For a front end with a queue of jobs. Returns ENCODING_ON,
  * ENCODING_STOP or ENCODING_LATER. */
 static int encoding_goes_on(struct chat *c, size_t done, size_t total)
 {

@@ -167,8 +167,8 @@ static int look_open(struct look *l, struct err *e)
 		return -1;
 	look_track(l);
 	look_compare(l);
-	/* A document has gone or changed. So compare again the files that were left out because a document had the same
-	 * name and text. */
+	/* A document is gone or changed. Files may have been skipped because this document had the same name and text:
+	 * compare them again. */
 	if (l->n_gone + l->n_changed && left_drop(l->f, 's'))
 		look_compare(l);
 	return 0;

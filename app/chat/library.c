@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OTHERS_MOST = 30 }; /* documents listed */
+enum { OTHERS_MOST = 30 }; /* most documents listed */
 
 struct others {
 	const struct chat *c;

@@ -140,8 +140,8 @@ void slash_run_command(struct chat *c, char *arg)
 	signals_work(1);
 	rc = external_run(c->proposed.p, DOC_BYTES_MAX, &out, &status, &e);
 	signals_work(0);
-	/* Name the document after the command. A slash would cut the name, because only the last part of a path is
-	 * used: replace it by U+2044, the fraction slash. */
+	/* Name the document after the command. A document's name is only the last part of a path, so a slash would cut
+	 * it: replace each slash by U+2044, the fraction slash. */
 	str_adds(&name, "$ ");
 	for (const char *p = c->proposed.p; *p && name.n < 60; p++)
 		str_addf(&name, *p == '/' ? "\xe2\x81\x84" : "%c", *p);

@@ -1,5 +1,5 @@
-/* app/chat/read_files.c - reads many files as documents, with progress; those that cannot be read are left out
- * (chat_private.h). */
+/* app/chat/read_files.c - reads many files as documents, with progress (chat_private.h). Files that cannot be read are
+ * skipped. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static void file_failed(struct files_read *out, const struct err *why)
 		str_addf(&out->failed, "%s%s", out->failed.n ? "; " : "", why->msg);
 }
 
-/* Add the document that was read from a file, or replace the file's former document by it. Returns the value for
+/* Add the document that was read from a file, or replace the file's old document by it. Returns the value for
  * file_todo.became. */
 static char doc_take(struct chat *c, struct file_todo *t, const struct doc *doc, struct err *e)
 {
@@ -114,7 +114,7 @@ int files_read(struct chat *c, const char *what, struct file_todo *todo, size_t 
 	progress_init(&progress, c->o.quiet, 0, verb.p, "files");
 	c->n_noticed = 0;
 	session_log_defer(c->log, &c->conv, 1);
-	progress_init(&c->importing, c->o.quiet, 0, "", ""); /* shows the pages that are recognised */
+	progress_init(&c->importing, c->o.quiet, 0, "", ""); /* progress line for the pages that are recognised */
 	document_recognition(c);
 	signals_work(1);
 	for (size_t i = 0; i < n && !e->code; i++) {
@@ -132,7 +132,7 @@ int files_read(struct chat *c, const char *what, struct file_todo *todo, size_t 
 	}
 	signals_work(0);
 	if (may_stay(c))
-		signals_take_int(); /* this Ctrl-C has stopped the reading: hide it from the prompt */
+		signals_take_int(); /* forget the Ctrl-C that stopped the reading: it is not meant for the prompt */
 	session_log_defer(c->log, &c->conv, 0);
 	if (c->front)
 		c->front->progress(c, "reading", -1, 0);

@@ -41,8 +41,8 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, d->type == OPT_POLICY ? policy_current(o, where, text) : text, e);
 }
 
-/* 1 if an old version of weir stored the session: such a version stored a number for every sampling setting, never
- * "auto". */
+/* 1 if an old version of weir stored the session. Old versions stored a number for every sampling setting; newer ones
+ * store "auto" for a setting that the user has not set. */
 static int samples_as_of_old(struct store *store, int64_t session)
 {
 	struct str value = { 0 };

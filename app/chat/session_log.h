@@ -19,12 +19,12 @@ struct session_log {
 	double written_at;  /* time at which the growing answer was written last */
 	int32_t entries_at; /* value of timeline_entries_ready() when KV entries were last saved or loaded */
 	int deferred;       /* 1 = changes of documents are noted, and stored later (session_log_defer()) */
-	int64_t *dropped;   /* [n_dropped] ids of the documents' rows that must be deleted from the store */
+	int64_t *dropped;   /* [n_dropped] store ids of the documents that must be deleted from the session */
 	size_t n_dropped, cap_dropped;
 	const struct document *leaving; /* a document that is about to be removed and must not be stored */
 	int failed;                     /* 1 = nothing is saved: the disk failed, or the session is read-only */
-	/* 0 = no other process writes this session. Otherwise the pid of the weir process that writes it, or -1 if
-	 * the pid is unknown: the session is then read-only here */
+	/* 0 = no other process writes the session. Otherwise the session is read-only here, and this is the pid of the
+	 * weir process that writes it; -1 = its pid is unknown */
 	long read_only;
 };
 
@@ -48,8 +48,8 @@ int session_log_hold(struct session_log *, int64_t session, int wait, long *by, 
  * process that writes it (*by of session_log_hold()); the session is then opened read-only. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
-/* Show another branch of the session. The messages from index `from` on are replaced by those of the branch that ends
- * with the stored message `end`. */
+/* Show another branch of the session. The branch ends with the stored message `end`. Its messages replace those of the
+ * conversation from index `from` on. */
 int session_log_show(struct session_log *, struct conversation *, size_t from, int64_t end, struct err *);
 /* Copy the messages so far into a new session, and continue there. */
 int session_log_fork(struct session_log *, struct conversation *, const char *name, struct err *);

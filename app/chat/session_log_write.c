@@ -209,8 +209,8 @@ static void log_question(struct session_log *r, struct conversation *conv)
 	str_free(&stats);
 }
 
-/* After an undo, load the KV snapshot of the last remaining answer: it contains KV entries that the cache has evicted
- * since it was saved. */
+/* After an undo, load the KV snapshot that was saved with the last remaining answer. The cache may have evicted some of
+ * its KV entries since then. */
 static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -240,7 +240,7 @@ static void log_undo(struct session_log *r, const struct conversation *conv)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	else if (!conv->grows || !growing_of(conv)->known) /* a growing text that is `known` is already in the cache */
+	else if (!conv->grows || !growing_of(conv)->known) /* if `known`, the timeline still has all of the text */
 		load_last_answer(r, conv);
 }
 
@@ -263,7 +263,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 		save_failed(r, &e);
 		return;
 	}
-	/* The undo may have loaded an earlier snapshot. If so, load the snapshot of the restored turn. */
+	/* If the timeline lacks the restored turn, for example because the undo loaded an earlier snapshot, load that
+	 * turn's snapshot. */
 	if (!conv->tl)
 		return;
 	timeline_stats(conv->tl, &st);
@@ -279,8 +280,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 	str_free(&extra);
 }
 
-/* Messages that follow one message in the session's tree. question[n]: ids of the questions, oldest first. m: if
- * `there` is 1, a copy of the newest answer, later of the question that it answers. */
+/* Messages that directly follow one message in the session's tree. question[n]: ids of the questions, oldest first. m:
+ * a copy of the newest answer if `there` is 1; next_turn() then replaces it by the question. */
 enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *conv;
@@ -363,7 +364,7 @@ static int next_turn(struct conversation *conv, struct message out[2], void *ud,
 	return 1;
 }
 
-/* Store the answer so far. turn: the turn's statistics once it has ended; else NULL. */
+/* Store the answer so far. turn: the statistics of the turn; NULL while it runs. */
 static void write_answer(struct session_log *r, struct conversation *conv, const struct turn *turn)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];

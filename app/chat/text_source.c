@@ -36,7 +36,7 @@ struct text_source {
 	int ended;
 	iconv_t conv;
 	int converts; /* 1 = conv is open, because the text is not UTF-8 */
-	size_t unit;  /* bytes to skip after an error in decoding: the encoding's smallest code unit */
+	size_t unit;  /* size of the encoding's smallest code unit: so many bytes are skipped after a decoding error */
 	/* Bytes that were read but not decoded: an incomplete character, or the start of the file until its
 	 * encoding is known. */
 	struct str raw;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* 1 if the closing mark of reasoning has just come although the answer has no opening mark: some servers leave out the
- * opening mark. Then all text before the closing mark is reasoning, and c->shown gets only the text after it. whole: 1
+/* 1 if the closing mark of reasoning has just come in an answer without an opening mark: some servers leave out the
+ * opening mark. All text before the closing mark is then reasoning, and c->shown gets only the text after it. whole: 1
  * = the answer is complete. */
 static int closes_now(struct chat *c, int whole)
 {
@@ -85,7 +85,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Return a sentence that tells the user what became of the question, after the turn was stopped before its answer
+/* Return a sentence that tells the user whether the question was kept, after the turn was stopped before its answer
  * began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
@@ -252,7 +252,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->close_seen = 0;
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
-	/* Pass the answer so far through the reasoning filter, so that its state is right for the text that follows. */
+	/* Pass the answer so far through the reasoning filter: the continued text may begin inside reasoning. */
 	if (last && c->hides) {
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
@@ -269,7 +269,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	if (rc < 0)
 		c->streaming.on = 0; /* a user who stops an answer wants the reading to stop, too */
 	if (c->interactive)
-		signals_take_int(); /* this Ctrl-C has stopped the answer: hide it from the prompt */
+		signals_take_int(); /* forget the Ctrl-C that stopped the answer: it is not meant for the prompt */
 	if (turn.answered)
 		sources_below(c);
 	after_turn(c, kind, &turn, rc, &e);

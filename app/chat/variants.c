@@ -21,7 +21,7 @@ struct variants {
 	size_t n, now;
 };
 
-/* The messages of one role that follow one message in the tree. */
+/* Messages that directly follow one message in the tree and have the same role. */
 struct children {
 	struct stored_message *m;
 	size_t n;

@@ -24,9 +24,9 @@ struct verifying {
 	struct store *store;
 	struct snaps *snaps;
 	int64_t session;
-	struct stored_answer *msg; /* [n] messages of the branch that is shown, questions, too */
+	struct stored_answer *msg; /* [n] messages of the branch that the session shows: questions and answers */
 	size_t n;
-	int64_t shown; /* id of the last message that was replayed; 0 = none yet. Documents added after it come next */
+	int64_t shown; /* id of the last replayed message; 0 = none yet. Documents added after it come next */
 	struct str sha256, out;
 	int answers, count[NO_ANSWER + 1];
 	int64_t tokens;
@@ -92,8 +92,8 @@ static int take_document(const struct stored_document *d, void *ud)
 	       session_restore_document(&v->chat.conv, d, v->chat.conv.n_msg, &(struct err){ 0 }) < 0;
 }
 
-/* Open the conversation: the session's settings, its model unless -m names one, and the context of its last answer
- * unless -c gives one. */
+/* Open the conversation with the session's settings. Without -m it uses the session's model; without -c, the context of
+ * the last answer. */
 static int conversation_like(struct verifying *v, struct options *o, struct err *e)
 {
 	struct answer_record last = { 0 };
@@ -185,7 +185,7 @@ static void add_verdict(struct verifying *v, enum verdict verdict, size_t tokens
 	str_addf(out, "%s%s\n", why ? ", " : "", why ? why : "");
 }
 
-/* Say what is not as it was when the answer was made; NULL = nothing. */
+/* Return what differs from when the answer was made, as words for the user; NULL = nothing. */
 static const char *changed_since(const struct verifying *v, const struct answer_record *r)
 {
 	if (r->sha256.n && v->sha256.n && strcmp(r->sha256.p, v->sha256.p) != 0)
@@ -201,7 +201,7 @@ static void put_stored(struct verifying *v, const struct stored_answer *m)
 	                     m->text.n, m->token.id, m->token.n);
 }
 
-/* Compute one answer again, and leave the stored one in the conversation. */
+/* Compute one answer again and compare it. The conversation then has the stored answer, even if the new one differs. */
 static int verify_answer(struct verifying *v, const struct stored_answer *question, const struct stored_answer *answer,
                          struct err *e)
 {
