@@ -72,7 +72,7 @@ void local_close(struct conversation *conv)
 /* An answer that is being generated. */
 struct generated {
 	struct message *m;
-	int ids; /* 1 = its tokens are stored with the message */
+	int ids; /* 1 = the ids of its tokens are stored with the message */
 	const struct answer_hooks *hooks;
 	struct tokens held; /* tokens of the sentence that is not shown yet, if conv->guarded is set */
 	struct str held_text;
@@ -95,7 +95,7 @@ static int tokens_show(struct conversation *conv, struct generated *g, const int
 	return g->hooks->text ? g->hooks->text(str_text(text) + had, text->n - had, g->hooks->text_ud, e) : 0;
 }
 
-/* Show the held sentence, or drop it if a companion does not allow it. Returns 0, or -1 to stop the turn. */
+/* Show the held sentence; drop it if a companion does not allow it. Returns 0, or -1 to stop the turn. */
 static int held_show(struct conversation *conv, struct generated *g, struct err *e)
 {
 	int rc = 0;
@@ -119,8 +119,8 @@ static int sentence_ends(const struct str *text)
 	return n && memchr(".!?:\n", text->p[n - 1], 5);
 }
 
-/* Add a token to the answer. A guarded answer shows it together with its sentence, and ends (g->dropped) at a sentence
- * that may not be shown. Returns 0, or -1 to stop the turn. */
+/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together. If the sentence may not
+ * be shown, g->dropped is set, and the answer ends before it. Returns 0, or -1 to stop the turn. */
 static int token_show(struct conversation *conv, struct generated *g, int32_t id, struct err *e)
 {
 	struct str piece = { 0 };
@@ -139,8 +139,8 @@ static int token_show(struct conversation *conv, struct generated *g, int32_t id
 	return rc;
 }
 
-/* End a guarded answer: show the held sentence. If nothing of the answer was allowed, show what the companions give
- * instead. Returns 0 or -1. */
+/* End a guarded answer: show the held sentence. If no sentence was allowed, show the tokens that the companions'
+ * instead() returns. Returns 0 or -1. */
 static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
 {
 	struct tokens instead = { 0 };
@@ -158,8 +158,8 @@ static int answer_end(struct conversation *conv, struct generated *g, struct tur
 	return rc;
 }
 
-/* Append the tokens of an answer that will be continued: the sampled tokens; if another model wrote it, the tokens of
- * its text. */
+/* Append the tokens of an answer that will be continued. These are its sampled tokens, or the tokens of its text if
+ * another model wrote it. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
@@ -194,8 +194,8 @@ static int32_t local_read(struct conversation *conv, const struct message *begun
 	return (int32_t)(n - n_begun);
 }
 
-/* 1 if the token ends the channel of the answer, and so the turn. Only for models that write reasoning and answer as
- * separate channels. *r parses the text of each token to know the current channel. */
+/* 1 if the token ends the channel of the answer. The turn then ends, too. Only for models that write reasoning and
+ * answer as separate channels. *r parses the text of each token to know the current channel. */
 static int token_ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
@@ -213,8 +213,8 @@ static int token_ends_answer(const struct conversation *conv, struct reasoning *
 	return ends;
 }
 
-/* 1 if the token has a line break and the answer began with forced tokens (conv->given, a quotation): such an answer
- * ends with its first paragraph. */
+/* 1 if the token has a line break, in an answer that began with forced tokens (conv->given, a quotation). Such an
+ * answer ends with its first paragraph. */
 static int token_ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
@@ -228,7 +228,8 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 	return ends;
 }
 
-/* Generate the answer. channels: parser that has read the text of an answer to continue (token_ends_answer()). */
+/* Generate the answer. channels: parser for token_ends_answer(); if an answer is continued, it has parsed the text so
+ * far. */
 static int generate_tokens(struct conversation *conv, struct generated *g, double start, struct reasoning *channels,
                            struct turn *turn, struct err *e)
 {
@@ -328,7 +329,7 @@ static int32_t local_prefill(struct conversation *conv, timeline_progress_fn *pr
 
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
-	if (conv->grows) { /* the last message is still being read: its companion prefills it */
+	if (conv->grows) { /* the last message is still being read from a stream: a companion prefills it */
 		EACH_COMPANION(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {

@@ -62,8 +62,8 @@ void model_server_options(const struct options *o, struct remote_options *to)
 		.timeout = o->timeout,
 		.stopped = is_stopped,
 	};
-	/* With --remote, --model on the command line names a model of the server. In the config file or the
-	 * environment, `model` names a local file and is ignored here. */
+	/* With --remote, --model on the command line names a model of the server. `model` in the config file or the
+	 * environment names a local file, which is ignored here. */
 	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 }
 
@@ -122,8 +122,8 @@ void conversation_server_models(const struct conversation *conv, struct str *out
 		remote_models(conv->served.remote, out);
 }
 
-/* Return the context size in tokens: the server's, or the value of -c if that is smaller or the server reports none. 0
- * = unknown. */
+/* Return the context size in tokens: the server's size or the value of -c, whichever is smaller; if only one of them is
+ * known, that one. 0 = both are unknown. */
 static int32_t context_limit(const struct conversation *conv)
 {
 	int32_t ctx = remote_info(conv->served.remote)->ctx;
@@ -198,7 +198,7 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Return the index of the question that follows the turn at index `from`, or n_msg. */
+/* Return the index of the first question after index `from`, where a turn begins; n_msg if there is none. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -216,8 +216,8 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* Return an upper bound of the number of tokens: the bytes of the texts, because a token has at least one byte, plus
- * the most tokens that the template may add. */
+/* Return an upper bound of the number of tokens: the bytes of all texts (each token has at least one byte), plus the
+ * most tokens that the template may add. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -227,9 +227,9 @@ static size_t tokens_most(const struct list *l)
 	return n;
 }
 
-/* Return the number of tokens of a request with the messages from index `from` on, and set served.tokens and
- * served.counted. The server counts the tokens, which costs a request. If the messages certainly have at most `enough`
- * tokens, the number is only estimated. */
+/* Return the number of tokens of a request that begins with message `from`. Also sets served.tokens and served.counted.
+ * The server counts the tokens, which costs a request. If the request certainly has at most `enough` tokens, their
+ * number is only estimated. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -246,8 +246,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns. The messages now have n tokens; stop when they have about `most` tokens, or when
- * only the last question is left. A turn's tokens are estimated from its share of the bytes. */
+/* Leave out more of the oldest turns, until about `most` tokens are left, or only the last question. n: tokens of the
+ * messages that are sent now. A turn's tokens are estimated from its share of the bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
@@ -279,7 +279,7 @@ static int request_fit(struct conversation *conv, const struct message *begun, i
 		return 0;
 	}
 	answer = conv->o->predict >= 0 && conv->o->predict < ctx / 2 ? conv->o->predict : ctx / SHARE_OF_ANSWER;
-	/* Send all turns again if they fit by now, as after an undo or a change of -c. */
+	/* Send all turns again if they fit now, for example after an undo or a change of -c. */
 	if (conv->served.left_out && !refused && count_from(conv, 0, begun, 0) <= (ctx - answer) / 4 * 3)
 		conv->served.left_out = 0;
 	n = count_from(conv, conv->served.left_out, begun, (size_t)(ctx - answer));
@@ -396,8 +396,8 @@ static int piece_take(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* A server may ignore the limit of tokens, so count the pieces of its stream here: each has at least one
-	 * token. */
+	/* Count the pieces of the server's stream, because a server may ignore the limit of tokens. Each piece has at
+	 * least one token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 

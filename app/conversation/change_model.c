@@ -91,7 +91,7 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	return 0;
 }
 
-/* Open the model that the options name, and a timeline for it. Returns 0, or -1 with neither open. */
+/* Open the model that the options name, and a timeline for it. Returns 0; after -1 no model and no timeline is open. */
 static int model_open_with(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct options with = *o;

@@ -33,8 +33,8 @@ enum companion_change {
 
 struct companion_ops {
 	const char *name;
-	/* Prepare for a question. Returns 0 to ask it; 1 not to ask it, because the documents do not answer it
-	 * (STOP_NOT_FOUND); -1 on error or ERR_CANCELLED. */
+	/* Prepare for a question. Returns 0: ask the model. 1: do not ask it, because the documents do not answer the
+	 * question (STOP_NOT_FOUND). -1: error, or ERR_CANCELLED. */
 	int (*before)(void *self, struct conversation *, const struct question *, struct err *);
 	/* Append the text that is rendered before the question. */
 	void (*context)(void *self, struct conversation *, struct str *out);
@@ -48,14 +48,14 @@ struct companion_ops {
 	/* Begin the answer, after the prompt is prefilled. answer: the new last message, which is empty, or has the
 	 * text to continue. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
-	/* 1 if text[0 .. n) may be shown: the next sentence of the answer. Called if conv->guarded is set. */
+	/* 1 if the next sentence of the answer, text[0 .. n), may be shown. Only called if conv->guarded is set. */
 	int (*allows)(void *self, struct conversation *, const char *text, size_t n);
 	/* Append the tokens that become the answer if its first sentence may not be shown. */
 	void (*instead)(void *self, const struct conversation *, struct tokens *out);
 	/* End the turn. answer: the last message; NULL if the turn ended before the answer began. */
 	void (*ended)(void *self, struct conversation *, struct message *answer);
-	/* If the last message is being read from a stream, prefill its text that is not prefilled yet. Returns the
-	 * number of tokens prefilled, or -1. */
+	/* If the last message is still being read from a stream, prefill the rest of its text. Returns the number of
+	 * tokens prefilled, or -1. */
 	int32_t (*prefill)(void *self, struct conversation *, timeline_progress_fn *, void *ud, struct err *);
 	void (*changed)(void *self, struct conversation *, enum companion_change);
 	/* Append JSON members to the object that conversation_json() writes. */

@@ -55,17 +55,17 @@ struct answer_sources {
 struct message {
 	enum chat_role role;
 	struct str text;
-	struct str context;            /* of a question: quoted passages of documents, rendered before the text */
+	struct str context;            /* of a question: quoted passages, rendered before `text` */
 	struct tokens id;              /* answer: the sampled tokens */
 	struct answer_sources sources; /* answer: its sources (app/retrieval/answer_sources.c) */
-	struct text_at place;          /* place of text */
+	struct text_at place;          /* where `text` is in the rendering */
 	struct text_at context_place;
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* answer: 1 = cut short by a crash or a signal */
-	/* For a growing message (a text read from a stream): bytes of the stream; else 0. Once a question follows,
-	 * `text` consists of `read` bytes of the stream, a blank line, `quoted` bytes of passages, and the
-	 * question. */
+	/* read: in a growing message (a text read from a stream), number of bytes of the stream; in other messages 0.
+	 * After a question was appended, `text` consists of `read` bytes of the stream, a blank line, `quoted` bytes of
+	 * passages, and the question. */
 	size_t read;
 	size_t quoted;
 };
@@ -79,7 +79,7 @@ struct document {
 	size_t body, n_body; /* offset and number of the file's own bytes in text */
 	size_t tokens;       /* number of tokens of text, maybe an estimate */
 	struct text_at place;
-	size_t at;      /* how many messages there were when the document was added */
+	size_t at;      /* number of messages when the document was added */
 	uint64_t bytes; /* size of the file */
 	int64_t stored; /* row id in the store; 0 = not stored */
 	int type;       /* enum doc_type */
@@ -89,12 +89,14 @@ struct document {
 	struct document *before;   /* owned: the replaced version, for undo until the next answer; NULL = none */
 	size_t replaced;           /* number of messages when `before` was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
-	/* 1 = the document is the text of a message that is still being read. Questions search it; it is stored
-	 * with the message */
+	/* 1 = the document is the text of a growing message: it is still being read from a stream. Questions search the
+	 * document. The store keeps it only as the message's text */
 	int grows;
 	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
-	int many;              /* 1 = the documents that were added together with it are too many for the context */
-	int renewed;           /* 1 = row `stored` of the store has an older version */
+	/* 1 = the documents added at the same time are together too many for the context, so all of them are
+	 * searched */
+	int many;
+	int renewed; /* 1 = row `stored` of the store has an older version */
 };
 
 /* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document; NULL = none. */
@@ -103,9 +105,10 @@ struct document_place {
 	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
 };
 
-/* A folder whose files are documents. left: files in the folder and its subfolders that are not documents, sorted by
- * path. why: 'b' = the file could not be read; 's' = a document has the same name and text; 'd' = the user has dropped
- * the document; 'k' = an exception: the file stays a document although the listing of the folder leaves it out. */
+/* A folder whose files are documents. left: files in the folder and its subfolders, sorted by path, that are not
+ * documents. `why` says why not: 'b' = the file could not be read; 's' = a document has the same name and text; 'd' =
+ * the user has dropped the document. Exception: 'k' = the file is a document, although the folder's listing leaves it
+ * out. */
 struct folder_file {
 	char *path;
 	int64_t size, mtime; /* as in struct doc_origin */
@@ -127,10 +130,10 @@ struct turn {
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
 	/* number of cached tokens that were prefilled again, because rollback cannot restore evicted entries */
 	int32_t recomputed;
-	int outgrown; /* 1 = the cache evicted tokens, which it had not done in earlier turns */
+	int outgrown; /* 1 = tokens are evicted now; after the turn before, none were */
 	int loop;     /* STOP_LOOP: period of the loop in tokens */
-	/* model on a server: number of oldest messages left out of the request, if more than in the turn before; else
-	 * 0 */
+	/* model on a server: number of oldest messages that the request leaves out; 0 if it leaves out no more than the
+	 * turn before did */
 	size_t left_out;
 	int guessed;   /* 1 = left_out rests on an estimate of the tokens */
 	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
@@ -156,7 +159,7 @@ enum conversation_event_what {
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
 	EVENT_CLEARED,      /* all messages were removed */
-	/* the turns behind message i were removed; this message, a text read from a stream, is the last one again */
+	/* message i is the last one again: the turns after it were removed. It is a text read from a stream */
 	EVENT_RETURNED,
 	EVENT_TEXT_GREW,         /* the last message, a text read from a stream, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */
@@ -164,7 +167,7 @@ enum conversation_event_what {
 	EVENT_DOCUMENT_PUT_BACK, /* document i was restored at its old index, or replaced by another version */
 	EVENT_SETTINGS,          /* options, cache policy or system prompt changed */
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
-	/* a prefill has ended without an answer: it was stopped, failed, or was not for an answer */
+	/* a prefill has ended without an answer: it was stopped or failed, or no answer was asked for */
 	EVENT_PREFILL_ENDED,
 	EVENT_NOTICE,   /* text: a sentence for the user */
 	EVENT_OPENING,  /* allocation of the KV cache; i: 1 = it begins; 0 = it has ended or failed */
@@ -190,8 +193,8 @@ struct conversation_hooks {
 	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. The timeline
 	 * already has the entries of its first `same` tokens. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
-	/* Find the turn that followed the last message in an earlier run, and was undone then. Returns 1 with out[0]
-	 * the question and out[1] the answer, which the caller frees; 0 if there is none; or -1. */
+	/* Find a turn of an earlier run that followed the last message and was undone in that run. Returns 1: out[0] is
+	 * the question and out[1] the answer, and the caller frees both. 0: there is none. -1: error. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 };
@@ -234,7 +237,7 @@ struct conversation {
 	struct folder *folder; /* [n_folder] the folders that were opened */
 	size_t n_folder;
 	int folders_changed;   /* 1 = the store has an older list of the folders */
-	const char *docs;      /* value of --docs for which document.whole was set */
+	const char *docs;      /* the value of --docs when document.whole was set */
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
 	struct rendered rendered; /* newest rendering */
@@ -254,8 +257,8 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Open the model and a timeline for it, or connect to a server. observer: receives events, also those of opening;
- * may be NULL. Returns 0, or -1 with nothing left open. */
+/* Open the model and a timeline for it, or connect to a server. observer: receives all events, from opening on; may be
+ * NULL. Returns 0, or -1 with nothing left open. */
 int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
 /* 1 if a model is open, in this process or on a server. */
@@ -265,8 +268,8 @@ int conversation_is_open(const struct conversation *);
 void conversation_stats(const struct conversation *, struct timeline_stats *);
 /* Append the names of the server's models, one per line; append nothing if the model is in this process. */
 void conversation_server_models(const struct conversation *, struct str *out);
-/* Return 0 if the model is in this process. Otherwise set the error that `what` (such as "/stream") needs such a
- * model, and return -1. */
+/* Return 0 if the model is in this process. Otherwise return -1, with the error that `what` (such as "/stream") needs a
+ * model in this process. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
 /* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
@@ -298,18 +301,19 @@ int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, con
 /* ---- how an answer was made (answer_record.c) ---- */
 
 struct answer_record {
-	uint64_t random[4];        /* state of the random generator before the answer */
-	struct sampling sampling;  /* the settings of sampling_set */
-	unsigned sampling_set;     /* bits 1 << enum sampling_setting */
-	int32_t ctx;               /* the context, in tokens */
-	int32_t limit;             /* most tokens: option -n; of a stopped answer its length; -1 = no limit */
-	struct str sha256, device; /* of the model file; "cpu avx512, 2 threads" */
+	uint64_t random[4];       /* state of the random generator before the answer */
+	struct sampling sampling; /* the settings of sampling_set */
+	unsigned sampling_set;    /* bits 1 << enum sampling_setting */
+	int32_t ctx;              /* the context, in tokens */
+	/* most tokens of the answer (-n), or the number of its tokens if it was stopped; -1 = no limit */
+	int32_t limit;
+	struct str sha256, device; /* SHA-256 of the model file; the processor, as "cpu avx512, 2 threads" */
 };
-/* Append the record of the answer that turn describes, as the JSON value "made". sha256: of the model file, 64
+/* Append the record of the answer that turn describes, as JSON member "made". sha256: SHA-256 of the model file, 64
  * hexadecimal digits; NULL = unknown. */
 void answer_record_json(const struct conversation *, const struct turn *, const char *sha256, struct str *out);
-/* Read the record from the stored stats of an answer. Returns 0, or -1 if there is none: an older weir stored the
- * answer, or it was continued. Call answer_record_free() in both cases. */
+/* Read the record from `stats`, the JSON that is stored with an answer. Returns 0, or -1 if it has no record: an older
+ * weir stored the answer, or the answer was continued. Call answer_record_free() in both cases. */
 int answer_record_read(const char *stats, struct answer_record *);
 void answer_record_free(struct answer_record *);
 
@@ -336,7 +340,7 @@ void recognition_text(int32_t page, int32_t pages, double left, struct str *out)
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* Like conversation_replace_document(), but undo does not restore the old version. */
+/* Like conversation_replace_document(), but undo cannot restore the old version. */
 int conversation_renew_document(struct conversation *, size_t i, const struct doc *, struct err *);
 /* Remove each document i with gone[i] = 1. Redo cannot restore these documents. If any document is removed, the redo
  * stack is emptied. */
@@ -388,12 +392,12 @@ int conversation_render(struct conversation *, int reply_head, struct tokens *ou
 /* Prefill documents and messages before the next question is asked. Returns the number of tokens computed, or -1.
  * After ERR_CANCELLED the next turn completes the prefill. */
 int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
-/* Append a question and generate the answer. hooks->text gets the answer's text token by token. Returns 0, or -1
- * with ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases. If the turn is stopped during prefill, the
- * question is removed; if later, the answer so far is kept.
+/* Append a question and generate the answer. hooks->text gets the answer's text token by token. Returns 0, or -1 with
+ * ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases. If the turn is stopped during prefill, the question is
+ * removed. If it is stopped later, the answer so far is kept.
  *
- * Call this and the next two functions between signals_work(1) and signals_work(0), so that no signal is lost
- * while no timeline runs. */
+ * Call signals_work(1) before this function and the next two, and signals_work(0) after them. Otherwise a signal that
+ * comes while no timeline runs would be lost. */
 int conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *,
                      struct err *);
 /* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept.
@@ -465,16 +469,17 @@ struct reasoning {
 void reasoning_free(struct reasoning *);
 /* Parse the next piece of the answer, which may be cut at any byte. Append the bytes that are not reasoning. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
-/* Finish the text: append those bytes of `held` that belong to the answer. */
+/* Finish the text: append the bytes of `held` that belong to the answer. */
 void reasoning_end(struct reasoning *, struct str *out);
 /* Append "reasoned for 312 words first"; no change if there was no reasoning. */
 void reasoning_describe(const struct reasoning *, struct str *out);
 /* Return the number of bytes of reasoning, with its marks, at the beginning of a complete answer. Reasoning without
  * an opening mark is found, too. */
 size_t reasoning_length(const char *text, size_t n);
-/* Find reasoning that has no opening mark, because the server's template has put the mark into the prompt. Returns
- * the bytes up to the end of the closing mark, or 0 if there is none. A closing mark quoted in prose or code does not
- * count. whole: 1 = the text is complete. *seen: state between calls while the text grows, 0 at first. */
+/* Find reasoning that has no opening mark, because the server's template has put the mark into the prompt. Returns the
+ * length of the text up to the end of the closing mark, or 0 if there is none. A closing mark that is quoted in prose
+ * or code does not count. whole: 1 = the text is complete. *seen: state between calls while the text grows; 0 before
+ * the first call. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
 /* Tell by its first mark how a text begins. Returns 1 if the first mark is a closing mark; -1 if it is an opening mark
  * and a closing mark follows; 0 if there is no closing mark. */

@@ -9,13 +9,13 @@
  * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages), then *begun, the answer to continue (may be NULL). Sets turn->answered
-	 * and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
+	/* Prefill the prompt (all messages), and after it *begun, an answer to continue (may be NULL). Sets
+	 * turn->answered and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the answer into the last message. ids: 1 = store the sampled token ids, too; 0 = only the text,
-	 * because another model wrote its beginning. start: time at which the turn began. Sets turn->stop. Returns 0
-	 * or -1. */
+	/* Generate the answer into the last message. ids: 1 = also store the sampled token ids; 0 = store only the
+	 * text, because another model wrote its beginning. start: time at which the turn began. Sets turn->stop.
+	 * Returns 0 or -1. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
 	/* begin is called before read(), end after generate(). In between, a signal stops the turn. */
@@ -90,10 +90,10 @@ void document_forget_before(struct document *);
 
 /* Decide anew which documents are prefilled whole. Call after a change of the model or of --docs. */
 void documents_choose(struct conversation *);
-/* Insert a dropped document again at index i (its members move to conv->doc[i]), and emit EVENT_DOCUMENT_PUT_BACK.
- * Returns 0, or -1 with no change if it does not fit. */
+/* Insert a dropped document again at index i, and emit EVENT_DOCUMENT_PUT_BACK. The document's members move to
+ * conv->doc[i]. Returns 0, or -1 without a change if the document does not fit. */
 int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-/* Let document i own *old, the version that it has replaced, so that undo can restore it. */
+/* Store *old in document i as the version before it: undo can then restore it. *old is moved. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
 /* Replace document i by another version, and move the old one to *old. Returns 0, or -1 with no change if the new
  * version does not fit. */

@@ -12,14 +12,14 @@
 enum {
 	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	/* a text with more bytes than this for each token of the context cannot fit: its tokens are not counted, and it
-	 * is searched */
+	/* if a text has more bytes than this for each token of the context, it is searched, and its tokens are not
+	 * counted: it cannot fit */
 	BYTES_HOPELESS = 16,
 	/* documents added together are all searched if they would fill more than this many contexts */
 	CONTEXTS_OF_MANY = 2,
 };
 
-/* Set many = 0 for all documents, so that is_one_of_many() computes it again. */
+/* Set many = 0 for all documents. is_one_of_many() then computes it again. */
 static void documents_not_many(struct conversation *conv)
 {
 	for (size_t i = 0; i < conv->n_doc; i++)
@@ -101,8 +101,8 @@ static int follows_many(const struct conversation *conv, const struct document *
 }
 
 /* Set and return d->many: 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY
- * contexts. Documents larger than one context are left out of the sum. Documents were added together if they have the
- * same `at` (number of messages at that time). Only sizes matter, so that a resumed session gets the same result. */
+ * contexts. Documents larger than one context do not count. Documents were added together if they have the same `at`
+ * (number of messages at that time). Only sizes matter, so a resumed session gets the same result. */
 static int is_one_of_many(const struct conversation *conv, struct document *d)
 {
 	size_t ctx, tokens = 0;
@@ -124,8 +124,8 @@ static int docs_auto(const struct conversation *conv)
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
-/* Decide whether document d is prefilled whole (d->whole): as --docs says; with "auto", if d fits with `room` tokens
- * left free. Returns 0, or -1 if --docs is "whole" and d does not fit. */
+/* Decide whether document d is prefilled whole (d->whole). --docs decides; with "auto", d is prefilled whole if it fits
+ * and leaves `room` tokens free. Returns 0, or -1 if --docs is "whole" and d does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int decides = docs_auto(conv);
@@ -185,8 +185,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 		document_free(&conv->doc[--conv->n_doc]);
 		return -1;
 	}
-	/* With d, the documents added together may be too many for the context. Then all of them are searched,
-	 * including those that were to be read whole. */
+	/* If d makes the documents that were added together too many for the context, all of them are searched, even
+	 * documents that were prefilled whole until now. */
 	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;
@@ -197,7 +197,7 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 
 int conversation_restore_document(struct conversation *conv, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(conv, document_make(in, at), 0, e); /* the document did fit when it was added */
+	return document_append(conv, document_make(in, at), 0, e); /* no room: the document did fit when it was added */
 }
 
 int conversation_add_document(struct conversation *conv, const struct doc *in, struct err *e)

@@ -103,7 +103,7 @@ static size_t step_next(struct reasoning *t, const char *p, size_t n)
 	return mark ? (size_t)(mark - p) + sizeof CHANNEL_MARK - 1 : most;
 }
 
-/* Parse bytes at p and append those of the answer to *out. Returns the number of bytes parsed; 0 = more bytes are
+/* Parse bytes at p, and append the bytes of the answer to *out. Returns the number of bytes parsed; 0 = more bytes are
  * needed. */
 static size_t reasoning_step(struct reasoning *t, const char *p, size_t n, struct str *out)
 {
@@ -228,8 +228,8 @@ int reasoning_closed(const char *text)
 
 /* ---- reasoning without an opening mark ---- */
 
-/* Find the first closing (closes = 1) or opening (closes = 0) mark in p[from .. n), except those of channels. *len:
- * bytes of the mark. Returns NULL if there is none. */
+/* Find the first closing (closes = 1) or opening (closes = 0) mark in p[from .. n). Marks of channels do not count.
+ * *len: bytes of the mark. Returns NULL if there is none. */
 static const char *find_mark(const char *p, size_t from, size_t n, int closes, size_t *len)
 {
 	const char *first = NULL;
@@ -288,8 +288,8 @@ static int ends_with_item(const char *p, size_t n, const char *list)
 }
 
 /* 1 if the closing mark p[at .. end) of text p[0 .. n) ends reasoning; 0 if the text only mentions the mark. A mark
- * that ends reasoning stands alone on its line, or follows a word or a sentence, and the answer begins after it. A
- * mark that is only mentioned is in quotes, or its sentence goes on after it. */
+ * ends reasoning if it stands alone on its line, or if it follows a word or a sentence and the answer begins after it.
+ * A mark is only mentioned if it is in quotes, or if its sentence goes on after it. */
 static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 {
 	static const char stops[] = ". ! ? ) … 。 ！ ？", opens[] = "( [ { < “ „ ‘ « 「", wraps[] = "\" ' * _ ~";
@@ -328,7 +328,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n) /* no new text; SIZE_MAX = an earlier call has decided */
+	if (*seen >= n) /* no new text, or (SIZE_MAX) an earlier call has decided */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)

@@ -23,22 +23,22 @@ static int system_leads(const struct conversation *conv)
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Return the bytes of the system prompt and a separator, if they are rendered at the beginning of the first question
- * because the template has no system message; else 0. */
+/* Return the bytes of the system prompt and a separator if the template has no system message; else 0. The first
+ * question then begins with these bytes. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1 if message i is rendered as part of the message before it, because both are questions, and some templates refuse
- * two in a row. This happens if the program was killed before an answer. */
+/* 1 if message i is rendered as part of the message before it: both are questions, and some templates refuse two
+ * questions in a row. There are two in a row if the program was killed before an answer. */
 static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Return how many bytes at the beginning of a message are not rendered: for templates with channels, the reasoning of
- * an answer. */
+/* Return the number of bytes at the beginning of a message that are not rendered. In templates with channels, this is
+ * the reasoning of an answer. */
 static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && conv->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n)
@@ -126,7 +126,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* at: index of a rendered message; before: bytes of that message before the next text */
+	/* at: index of a rendered message; before: bytes of that message that precede the next text to place */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -148,8 +148,8 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		/* the text begins with `cut` bytes of reasoning that are not rendered: set the place that its byte 0
-		 * would have */
+		/* the first `cut` bytes of the text, reasoning, are not rendered: set the place where byte 0 would
+		 * be */
 		m->place.byte -= cut;
 		before += m->context.n + m->text.n;
 	}
@@ -323,8 +323,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* The whole answer to continue is cached. Decode its last token again, because some cache policies
-		 * treat decoded tokens unlike prefilled ones. */
+		/* The whole answer to continue is cached. Decode its last token again: some cache policies treat a
+		 * decoded token differently from a prefilled one. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(conv, &want, e)) {

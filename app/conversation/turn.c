@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Generate an answer as a new last message. begun: the answer to continue, or NULL; its text and tokens are moved to
- * the new message once the prompt is prefilled (turn->answered). Returns 0 or -1. */
+/* Generate an answer as a new last message. begun: the answer to continue, or NULL. Once the prompt is prefilled
+ * (turn->answered), the text and tokens of *begun are moved to the new message. Returns 0 or -1. */
 static int answer_generate(struct conversation *conv, struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
 {
@@ -30,7 +30,8 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 			*m = *begun;
 		m->number = 0; /* the longer text is not indexed yet */
 		m->interrupted = 0;
-		/* store the longer answer as a new message; the session keeps the cut one, to which forks may refer */
+		/* Store the longer answer as a new message. The session keeps the shorter one: forks may refer to
+		 * it. */
 		m->stored = 0;
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
@@ -69,8 +70,8 @@ static int companions_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question as a new message. If the last message is still being read from a stream (conv->grows), append the
- * question to it instead, because its text is already prefilled. Takes ownership of context. */
+/* Add the question as a new message. Exception: if the last message is still being read from a stream (conv->grows),
+ * the question is appended to it, because the message's text is already prefilled. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
@@ -190,7 +191,8 @@ static void kv_memory_json(const struct conversation *conv, struct str *out)
 	json_real(out, "kv_overlap", st.kv_overlap, "%.4f");
 }
 
-/* Append "strides", tokens for each selection by layer, if the policy uses a selection for several tokens. */
+/* Append "strides": for each layer, the number of tokens that use one selection. Only if the policy uses a selection
+ * for several tokens. */
 static void strides_json(const struct conversation *conv, struct str *out)
 {
 	float stride[VIEW_LAYERS];

@@ -19,8 +19,8 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 			from--;
 		m = &conv->msg[from];
 		if (m->read) {
-			/* The message was read from a stream, which cannot be read again: such a turn cannot be
-			 * redone. Clear the redo stack. */
+			/* Clear the redo stack: the message was read from a stream, which cannot be read again for a
+			 * redo. */
 			undo_forget(conv);
 			while (conv->n_msg > from + 1)
 				message_free(&conv->msg[--conv->n_msg]);
