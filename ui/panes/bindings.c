@@ -1,8 +1,8 @@
 /* ui/panes/bindings.c - the table of keys: where on the screen a key is valid, its name, and its action.
  *
- * ui_keys.c finds the row of a key, ui_acts.c runs its action; the help pane and the manual print the table. Rows for
- * the same part of the screen (`where`) form one section of the help and must be adjacent. Rows without an action
- * describe keys that the input line or a pane handles. */
+ * ui_keys.c finds the row of a key, ui_acts.c runs its action; the help pane and the manual print the table. Rows with
+ * the same `where` form one section of the help and must be adjacent. Rows without an action describe keys that the
+ * input line or a pane handles. */
 #include "ui/panes/panes.h"
 
 #define OPEN_TEXTS   (IN_DOCUMENTS | IN_HELP)

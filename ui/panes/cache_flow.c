@@ -1,5 +1,5 @@
-/* ui/panes/cache_flow.c - draws, in the cache pane, which tokens entered the cache or were evicted, what the last
- * token read, and how long computing these figures takes. */
+/* ui/panes/cache_flow.c - draws parts of the cache pane: which tokens entered the cache or were evicted, which entries
+ * were read for the last token, and how long it takes to compute the figures. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static struct num rate_text(float v)
 	return out;
 }
 
-/* Format an attention mass. 0 means that the policy does not observe it, and is shown as "-". */
+/* Format an attention mass. 0, which means "not observed", is shown as "-". */
 static struct num mass_text(float v)
 {
 	struct num out;
@@ -42,7 +42,7 @@ static struct num mass_text(float v)
 	return out;
 }
 
-/* Draw the tokens that entered, moved or were evicted last, the newest first. */
+/* Draw the newest events: tokens that entered, moved to another ring or were evicted; the newest first. */
 static void flow_draw_examples(const struct cache_pane *p, const struct area *a)
 {
 	const struct ui_cache *c = &p->c;
@@ -89,7 +89,7 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 
 int reads_known(const struct ui_cache *c)
 {
-	/* If all entries are read (selected = 0), `estimated` is always 1 and therefore tells nothing. */
+	/* `estimated` counts only if some entries are not read: if all are read (selected = 0), it is always 1. */
 	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || (c->estimated >= 0 && c->selected > 0);
 }
 

@@ -47,7 +47,8 @@ static void add_meters(const struct cache_pane *p, struct str *s)
 	str_adds(s, ".");
 	legend_add(s, "[||||]: tokens in the region, of its capacity.");
 	for (int i = 0, told = 0; i < p->c.n_region && !told; i++)
-		if (p->c.region[i].stride > 1) { /* explain the "1/N" of the meters only once */
+		/* explain the "1/N" of a meter for the first region that has it, not again for others */
+		if (p->c.region[i].stride > 1) {
 			str_addf(s, "\n1/%d: one token in %d enters the region.", p->c.region[i].stride,
 			         p->c.region[i].stride);
 			told = 1;
@@ -87,7 +88,8 @@ static void add_heat(const struct cache_pane *p, struct str *s)
 	                    : "higher: more");
 }
 
-/* Explain what the last token read. Policies that make a new selection for every token have no refresh figures. */
+/* Explain which entries were read for the last token. Policies that select anew for every token have no refresh
+ * figures. */
 static void add_reads(const struct cache_pane *p, struct str *s)
 {
 	int sets = reads_known(&p->c) && (p->c.refreshed >= 0 || !(p->c.estimated >= 0));

@@ -1,8 +1,8 @@
-/* ui/panes/cache_meters.c - draws, in the cache pane, how full each region of the cache is (sinks, pinned prefix,
+/* ui/panes/cache_meters.c - draws parts of the cache pane: how full each region of the cache is (sinks, pinned prefix,
  * rings), and the numbers of the whole cache.
  *
- * Each number has a fixed width, so that nothing moves when it changes. Values that are not observed are "-",
- * never zero. Regions have letters, so that the pane can be read without colours. */
+ * Each number has a fixed width, so that nothing moves when it changes. Values that are not observed are "-", never
+ * zero. Regions have letters, so that the pane can be read without colours. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ int cache_observed(const struct cache_pane *p)
 	return 0;
 }
 
-/* Widths, in columns, of a meter's fields beside the bar. */
+/* Widths, in columns, of the fields of a meter, without the bar. */
 struct meter_form {
 	int name, stride, att, span, labels;
 };
@@ -174,7 +174,7 @@ void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)
 	              num_percent(share_of_seen(p, all)).s, num_fit(some, 7).s, num_percent(share_of_seen(p, some)).s,
 	              num_fit(none, 9).s) +
 	    2;
-	/* Draw the three numbers also as a bar, if there is room. */
+	/* If there is room, draw the tokens kept by all, some and no KV heads also as a bar. */
 	if ((w = a->w - x - 2) < 8 || all + some + none <= 0)
 		return;
 	n_some = (int)(some * w / (all + some + none));

@@ -1,5 +1,5 @@
-/* ui/panes/cache_strip.c - draws, in the cache pane, the strip (all token positions in one row, and how much of each is
- * kept), and attention over time.
+/* ui/panes/cache_strip.c - draws parts of the cache pane: the strip (one row that shows how much of each token position
+ * is kept), and attention over time.
  *
  * Amounts are ASCII or block characters, so that the pane can be read without colours. */
 #include "ui/panes/pane_cache.h"
@@ -55,7 +55,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* A data column stands for `per` tokens. If a screen cell stands for at most `per` tokens, it shows one data
+	/* A data column stands for `per` tokens. If a screen cell stands for `per` tokens or fewer, it shows one data
 	 * column. */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
@@ -130,7 +130,8 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 			if (best < 0 || p->kept[i] > p->kept[best])
 				best = i;
 		}
-		/* Round so that the highest glyph means that all is kept, and the lowest that nothing is. */
+		/* Round the average down, so that only cells kept in full get the highest glyph. But round a share
+		 * above 0 up to 1, so that only cells with nothing kept are blank. */
 		most = sum / (end - first);
 		if (sum && !most)
 			most = 1;

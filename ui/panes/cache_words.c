@@ -151,7 +151,7 @@ void parts_draw(const struct cache_pane *p, const struct area *a, int y)
 	}
 }
 
-/* ---- tokens that came and went ---- */
+/* ---- recent events in words ---- */
 
 static const struct {
 	enum ui_flow_what what;

@@ -1,8 +1,8 @@
 /* ui/panes/doc_text.c - prepares a document's text for display, once, when the document is first shown.
  *
- * Control characters are filtered, the text is cut into chunks at line ends, and pages and headings are collected.
- * A table maps offsets in the filtered text to offsets in the original, to which the report of evicted words
- * refers. It has entries only where the filter changed the length. */
+ * Control characters are filtered, the text is cut into chunks at line ends, and pages and headings are collected. The
+ * report of evicted words uses offsets in the original text, so a table maps offsets in the filtered text to them. The
+ * table has entries only where the filter changed the length. */
 #include "ui/panes/doc_text.h"
 #include "ui/text/text.h"
 
@@ -13,8 +13,8 @@
 #include <strings.h>
 
 #define CHUNK        (16u << 10)
-/* From this number of entries of the offset table on, new entries are at least 64 bytes apart, so that a hostile text
- * cannot use up memory. */
+/* When the offset table has this many entries, new entries are at least 64 bytes apart. So a hostile text cannot fill
+ * the memory. */
 #define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
@@ -47,7 +47,7 @@ static void add_point(struct doc_text *d, size_t raw)
 {
 	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
 
-	/* No entry is needed: original and filtered text have grown by the same length since the last entry. */
+	/* Add no entry if original and filtered text have grown by the same length since the last entry. */
 	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
@@ -103,7 +103,7 @@ static size_t after_byte(const struct doc_text *d, size_t from, char c)
 	return at ? (size_t)(at - d->raw) + 1 : d->n_raw;
 }
 
-/* If the text has no form feeds, collect its page marks: the offsets in the original at which pages begin, without
+/* If the text has no form feeds, collect its page marks: the offset in the original at which each page begins, except
  * the first page. Returns their number. */
 static size_t marked_pages(struct doc_text *d, size_t **out)
 {
@@ -166,15 +166,15 @@ static void clean_all(struct doc_text *d, int ascii)
 	size_t solid = d->n_raw;
 	int ff;
 
-	/* Find the end of the last character that is no white space: a form feed after it begins no page. */
+	/* solid: end of the last character that is not white space. A form feed after it begins no page. */
 	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
 		solid--;
 	clean_init(&c, 0);
 	for (size_t i = 0, line = 0, page = 0; i < d->n_raw;) {
 		size_t end;
 
-		/* line, page: offsets after the next newline and form feed; searched again only when i has reached
-		 * them. */
+		/* line: offset after the next newline; page: offset after the next form feed. Each is searched again
+		 * only when i has reached it. */
 		if (line <= i)
 			line = after_byte(d, i, '\n');
 		if (page <= i)
@@ -197,7 +197,7 @@ static void clean_all(struct doc_text *d, int ascii)
 		str_adds(&d->text, "");
 }
 
-/* 1 if the file's name suggests that '#' begins a heading at the start of a line, and not a comment. */
+/* 1 if, judging by the file's name, '#' at the start of a line begins a heading, not a comment. */
 static int headings_expected(const char *name)
 {
 	static const char *const kind[] = { "md",   "markdown", "mkd", "txt", "text", "html", "htm",
@@ -433,7 +433,8 @@ static uint32_t raw_of(const struct doc_text *d, uint32_t clean)
 			hi = mid;
 	}
 	raw = lo ? d->point[lo - 1].raw + (clean - d->point[lo - 1].clean) : clean;
-	/* If the filter replaced a character by several bytes, they all map to the character's last original byte. */
+	/* If the filter replaced a character by several bytes, map all of them to the character's last original
+	 * byte. */
 	if (lo < d->n_point && raw >= d->point[lo].raw)
 		raw = d->point[lo].raw - (d->point[lo].raw > 0);
 	return raw;
@@ -451,7 +452,7 @@ uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
 			hi = mid;
 	}
 	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
-	/* If the filter shortened a character, original bytes without a counterpart map to the next character. */
+	/* If the filter shortened a character, map original bytes that have no counterpart to the next character. */
 	if (lo < d->n_point && clean > d->point[lo].clean)
 		clean = d->point[lo].clean;
 	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;

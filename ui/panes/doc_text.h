@@ -8,7 +8,7 @@
 #define DOC_TEXT_MOST (256u << 20)
 
 /* Two offsets of the same place of a document: in the filtered text (clean) and in the original (raw). Points are
- * stored where the filter changed the length. Between two points both offsets grow alike. */
+ * stored where the filter changed the length. Between two points, both offsets grow by the same amount. */
 struct point {
 	uint32_t raw, clean;
 };
@@ -21,16 +21,16 @@ struct chunk {
 }; /* first byte; number of lines before it */
 
 struct doc_text {
-	struct str name; /* clean */
+	struct str name; /* without control characters */
 	char *raw;
-	size_t n_raw; /* as posted, to recognise a document that is posted again */
+	size_t n_raw; /* length as posted; with raw, it identifies a document that is posted again */
 	int ready;
 	int32_t tokens, first; /* see struct ui_document */
-	struct str text;       /* clean; p is not NULL once ready */
+	struct str text;       /* the filtered text; text.p is not NULL if ready is 1 */
 	struct point *point;
 	size_t n_point, cap_point;
 	struct mark *mark;
-	size_t n_mark; /* page and heading marks as posted, at offsets of the original */
+	size_t n_mark; /* mark[n_mark]: page and heading marks as posted, at offsets in the original */
 	/* page[i]: offset of the page separator before page i + 2 */
 	uint32_t *page;
 	size_t n_page, cap_page;
@@ -42,7 +42,7 @@ struct doc_text {
 	size_t n_chunk, cap_chunk; /* n_chunk is at least 1 */
 	uint32_t n_line;
 	struct ui_span *span;
-	size_t n_span; /* span[]: byte ranges of the original, ascending: kept or evicted */
+	size_t n_span; /* span[n_span]: ascending byte ranges of the original, each kept or evicted */
 	double kept;   /* share of bytes whose tokens are kept by some KV head; < 0 = unknown */
 	uint32_t top;  /* first byte on the screen */
 };
@@ -51,7 +51,7 @@ void doc_text_free(struct doc_text *);
 void doc_text_ready(struct doc_text *, int ascii);
 void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 
-/* Find the chunk, line, page or heading of byte `at` of the clean text. */
+/* Find the chunk, line, page or heading that contains byte `at` of the clean text. */
 size_t doc_text_chunk(const struct doc_text *, uint32_t at);
 uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */

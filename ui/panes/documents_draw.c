@@ -46,7 +46,7 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 {
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
-		/* Use the three brightest heat colours only: text in the darker ones is hard to read. */
+		/* Use only the three brightest heat colours: text in the darker colours is hard to read. */
 		unsigned step = s->share < 0   ? HEATS - 3
 		                : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3)
 		                               : HEATS - 1;
@@ -57,8 +57,8 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 	}
 }
 
-/* Change the style of evicted words, sources and matches in a line that was drawn. Call it for the lines from top
- * to bottom. */
+/* Change the style of evicted words, sources and matches in a line that was drawn. Lines must be passed from top to
+ * bottom, because m->at only moves forward. */
 static void draw_marks(const struct documents_pane *p, const struct lines *l, size_t line, uint32_t base,
                        const struct area *a, int y, struct marks *m)
 {
@@ -167,7 +167,7 @@ static uint32_t status_byte(struct documents_pane *p)
 	return p->asked < documents_end_of(p, last) ? p->asked : d->top;
 }
 
-/* Append which part of the document is visible: lines, pages, tokens. w: columns of the pane. */
+/* Append which part of the document is visible, as lines, pages and tokens. w: columns of the pane. */
 static void add_position(struct documents_pane *p, int w, struct str *out)
 {
 	struct doc_text *d = documents_current(p);
@@ -205,8 +205,7 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 		str_adds(out, num_percent(d->text.n ? (double)end / (double)d->text.n : 1).s);
 }
 
-/* Append what the status row begins with: the number that the user is typing, else a message, else the document's
- * name. */
+/* Append the beginning of the status row: a number that is being typed, else a message, else the document's name. */
 static void add_name(const struct documents_pane *p, struct str *out)
 {
 	const struct doc_text *d = documents_current(p);
@@ -219,8 +218,8 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, str_text(&d->name), d->name.n);
 }
 
-/* Return the heading above the position that the status row shows, and its length in *n. *n = 0: there is no such
- * heading, or the status row shows a message or a typed number. */
+/* Return the heading above the position in the status row, and its length in *n. *n = 0: there is no heading, or the
+ * status row shows a message or a typed number. */
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);
@@ -270,7 +269,7 @@ static void draw_status(struct documents_pane *p, const struct area *a, int y)
 	str_free(&left);
 }
 
-/* Draw the outline: the headings, or without headings the pages with their first words. */
+/* Draw the outline: the headings; if there are none, the pages with their first words. */
 static void draw_outline(struct documents_pane *p, const struct area *a)
 {
 	struct doc_text *d = documents_current(p);

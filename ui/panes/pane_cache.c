@@ -1,11 +1,11 @@
 /* ui/panes/pane_cache.c - the cache pane: stores posted figures, and draws its two small forms.
  *
- * The bar, above the input line, has about four rows: a summary, the strip (all token positions, and how much of
- * each is kept), and the names of the cache's regions. The side panel, beside the transcript, has 40 to 48 columns
- * and also shows attention over time and a legend.
+ * The bar, above the input line, has about four rows: a summary, the strip (all token positions, and how much of each
+ * is kept), and the names of the cache's regions. The side panel, beside the transcript, has 40 to 48 columns and also
+ * shows attention over time and a legend.
  *
- * The full-screen form is in pane_cache_full.c; cache_*.c draw the parts of all forms. Posted figures are clamped
- * to valid ranges here, so that the drawing functions need no checks. */
+ * pane_cache_full.c draws the full-screen form; cache_*.c draw the parts of all forms. This file clamps posted figures
+ * to valid ranges, so that the drawing functions need no checks. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -34,7 +34,7 @@ static void cache_pane_release(struct pane *pane)
 
 /* ---- posted figures ---- */
 
-/* Copy text as one clean line, cut to the capacity. */
+/* Copy text as one clean line, cut to the capacity `cap`. Reads at most `most` bytes of text. */
 static void take_text(char *out, size_t cap, const char *text, size_t most)
 {
 	struct str s = { 0 };
@@ -90,8 +90,8 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
 }
 
-/* Record the share of attention of each cache region (sinks, prefix, rings) in the history. If the regions have
- * changed, the history begins again. */
+/* Add the shares of attention of all cache regions (sinks, prefix, rings) to the history. If the regions have changed,
+ * restart the history. */
 static void history_add(struct cache_pane *p, const struct ui_cache *was)
 {
 	int same = was->n_region == p->c.n_region;
@@ -279,8 +279,8 @@ static void box_title(const struct cache_pane *p, const struct area *a, const ch
 	area_cell(a, area_text(a, 2, 0, ST_TITLE, title, strlen(title)), 0, ' ', ST_RULE, 0);
 }
 
-/* Draw the title of a box at row *y, and set *part to the `rows` rows below it. Moves *y behind the box. Returns 0 if
- * the box does not fit. */
+/* Draw the title of a box at row *y, and set *part to the `rows` rows below it. Moves *y to the row after the box.
+ * Returns 0 if the box does not fit. */
 static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title,
                     struct area *part)
 {
@@ -305,7 +305,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 	p->full = 0;
 	if (cache_none_draw(p, &a))
 		return;
-	/* If the panel is not tiny, reserve its last row for the cost of computing the figures. */
+	/* Reserve the last row of the panel for the cost of computing the figures, unless the panel is tiny. */
 	if (a.h >= 8) {
 		cost_draw(p, &a, a.h - 1);
 		a.h--;
@@ -325,7 +325,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 		parts_draw(p, &part, part.h - 1);
 	}
 	if (cache_observed(p) && take_box(p, &a, &y, history_rows(p) - 1, "where it looks, over time", &part)) {
-		part.y--, part.h++; /* the box title replaces the history's own title row */
+		part.y--, part.h++; /* the box's title replaces the title row that history_draw() draws */
 		history_draw(p, &part);
 		part.h = 1;
 		box_title(p, &part, "where it looks, over time");

@@ -14,15 +14,15 @@ struct cache_pane {
 	struct pane pane;
 	int ascii, color;
 	int posted;
-	/* The figures posted last, clamped to valid ranges. The pointers in c are NULL: the members below have copies
-	 * of the arrays and strings. */
+	/* The figures posted last, clamped to valid ranges. All pointers in c are NULL; copies of what they pointed to
+	 * are in the members below. */
 	struct ui_cache c;
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
 	int heat_any; /* 1: some heat value is above zero */
 	/* clean copies of posted strings */
 	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
-	/* Share of attention of each cache region (sinks, prefix, rings), one row per post. The newest row is
-	 * (n_past - 1) % HISTORY. 0 .. 65534 mean shares 0 .. 1. */
+	/* Share of attention of each cache region (sinks, prefix, rings), one row per post. 0 .. 65534 mean shares 0 ..
+	 * 1. The newest row is past[(n_past - 1) % HISTORY]. */
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 
@@ -31,7 +31,7 @@ struct cache_pane {
 	 * fits */
 	int legend;
 	int small_seen;  /* 1: the small form drawn last shows the legend */
-	int legend_full; /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
+	int legend_full; /* legend in the full form: 1 = shown; -1 = hidden; 0 = shown if it fits */
 	/* legend_seen: 1 = the full form drawn last shows the legend; legend_more: number of legend lines that did not
 	 * fit */
 	int legend_seen, legend_more;
@@ -54,24 +54,24 @@ int cache_observed(const struct cache_pane *);
 int64_t cache_tokens(const struct cache_pane *);                /* returns the number of tokens in the whole strip */
 int meters_rows(const struct cache_pane *, int w, int compact); /* compact: 1 = two meters in a row if they fit */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
-/* Draw the numbers of the whole cache in one row. most: 1 = with the memory that the cache takes when it is full. */
+/* Draw the numbers of the whole cache in one row. most: 1 = also draw the bytes of the cache when it is full. */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
-void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* one row */
-/* Draw the strip: how much of each token position is kept, letters of cache regions, and where documents begin. axis:
- * 1 = with a row of token numbers above. left: columns to leave for labels. from, span: tokens to show; span 0 =
- * all. */
+void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* draws one row */
+/* Draw the strip: how much of each token position is kept, letters of cache regions, and where documents begin. axis: 1
+ * = draw a row of token numbers above the strip. left: columns to leave for labels. from, span: tokens to show; span 0
+ * = all. */
 int strip_rows(const struct cache_pane *, int axis);
 void strip_draw(const struct cache_pane *, const struct area *, int left, int axis, int64_t from, int64_t span);
 int history_rows(const struct cache_pane *);
 void history_draw(const struct cache_pane *, const struct area *);
 int flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
-void reads_draw(const struct cache_pane *, const struct area *, int y); /* one row */
-void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
-/* Append how long computing the figures takes. share: 1 = also as a share of the time between two reports. */
+void reads_draw(const struct cache_pane *, const struct area *, int y); /* draws one row */
+void cost_draw(const struct cache_pane *, const struct area *, int y);  /* draws one row */
+/* Append how long it takes to compute the figures. share: 1 = also append this time as a share of the time between two
+ * reports. */
 void cost_text(const struct cache_pane *, int share, struct str *);
-/* 1 if c has more about the last token's reads than the number of entries read, for example a selection's age or
- * quality. */
+/* 1 if c has figures about the last token's reads other than `selected`, for example a selection's quality. */
 int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };
@@ -86,10 +86,11 @@ void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);
 void legend_plain(const struct cache_pane *, int w, struct lines *out);
 
-/* Return the glyph and the heat colour for an amount from 0 to 255. */
+/* ladder(): return the glyph for an amount from 0 to 255; heat_style(): return its heat colour. */
 int32_t ladder(const struct cache_pane *, int v);
 unsigned heat_style(int v);
-/* Set [*first, *end) to the data columns that screen cell i of w shows. */
+/* Set [*first, *end) to the data columns that cell i shows, if tokens [from, from + span) are drawn in w screen
+ * cells. */
 void cell_columns(const struct cache_pane *, int64_t from, int64_t span, int w, int i, int *first, int *end);
 
 /* Parts that the legend explains. */

@@ -1,12 +1,11 @@
 /* ui/panes/pane_cache_full.c - the cache pane on the whole screen.
  *
  * Its parts, from top to bottom: the policy; figures (how full each region is, what was kept, read and evicted) and
- * attention over time; the strip (all token positions, how much of each is kept, and where documents begin); a heat
- * map of attention, layers x token positions; one layer, larger, with a cursor, and the words under the cursor; the
- * legend.
+ * attention over time; the strip (how much of each token position is kept, and where documents begin); a heat map of
+ * attention, layers x token positions; the picked layer, enlarged, with a cursor and the words under it; the legend.
  *
- * The table `wanted` says which parts get rows first; the heat map gets the remaining rows. If the legend does not
- * fit, `?` shows it instead of other parts, the heat map first. */
+ * The table `wanted` says which parts get rows first; most of the remaining rows go to the heat map. If the legend does
+ * not fit, the key `?` makes room for it: other parts are dropped, the heat map first. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -19,7 +18,7 @@ enum part { TITLE, METERS, NUMBERS, KEPT, READS, FLOW, HISTORY_PART, STRIP, HEAT
 
 /* ---- heat ---- */
 
-/* Return the highest heat value of n_layer layers in screen cell x of w. */
+/* Return the highest heat value, among n_layer layers from `layer` on, in screen cell x of w. */
 static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, int x)
 {
 	int first, end, most = 0;
@@ -38,7 +37,7 @@ static int halves_per_row(const struct cache_pane *p)
 	return p->color && !p->ascii ? 2 : 1;
 }
 
-/* Return how many layers share a row, or with colours half a row. */
+/* Return how many layers one row stands for, or one half of a row if colours allow two halves. */
 static int layers_each(const struct cache_pane *p, int rows)
 {
 	int slots = rows * halves_per_row(p);
@@ -96,7 +95,7 @@ static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 				best = i;
 		if (best < 0)
 			break;
-		/* Exclude the columns beside the peak, as far as the values fall. */
+		/* Exclude the slopes of the peak: the columns at each side, as far as the values fall. */
 		for (int i = best; i < p->c.cols && (i == best || (!taken[i] && row[i] <= row[i - 1])); i++)
 			taken[i] = 1;
 		for (int i = best - 1; i >= 0 && !taken[i] && row[i] <= row[i + 1]; i--)
@@ -114,7 +113,7 @@ static int cursor_column(const struct cache_pane *p)
 	return p->at >= 0 ? p->at : p->heat_any && find_peaks(p, at) ? at[0] : -1;
 }
 
-/* Return which of the w screen cells shows column `col` of the figures; -1 = it is not visible. */
+/* Return which of w screen cells shows data column `col`; -1 = the column is not visible. */
 static int cell_of(const struct cache_pane *p, int w, int col)
 {
 	for (int i = 0, first, end; col >= 0 && i < w; i++) {
@@ -246,7 +245,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_lay_out(p, legend_of(a), a->w, legend);
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
-		/* If the user asked for the legend, drop these parts to make room. If that is not enough, drop all
+		/* The user asked for the legend: drop these parts to make room. If that is not enough, drop all
 		 * parts. */
 		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
@@ -275,7 +274,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		more = MIN(more, left);
 		rows[HEAT] += MAX(more, 0);
 		left -= MAX(more, 0);
-		/* Drop rows that would be empty. */
+		/* Drop rows of the heat map that would be empty. */
 		while (rows[HEAT] > 1 &&
 		       (rows[HEAT] - 1) * halves_per_row(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
 			rows[HEAT]--;
@@ -354,7 +353,7 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 		p->legend_top = p->legend_more;
 	top = rows[TITLE];
 	for (enum part i = TITLE; i < PARTS; i++) {
-		/* With `beside`, the parts METERS to FLOW leave room for the attention history at their right. */
+		/* If the history is drawn beside them, the parts METERS to FLOW are narrower. */
 		int w = beside && i >= METERS && i <= FLOW ? a->w - HISTORY_COLS : a->w;
 		struct area part = area_part(a, 0, y, w, rows[i]);
 
@@ -373,7 +372,7 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 
 /* ---- keys ---- */
 
-/* Zoom by two, centred on the cursor or the middle. */
+/* Zoom in or out by a factor of two, around the cursor or the middle. */
 static void zoom(struct cache_pane *p, int closer)
 {
 	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all,
@@ -430,7 +429,7 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 {
 	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
 
-	/* While the legend does not fit, the paging keys scroll it. */
+	/* If part of the legend does not fit, the paging keys scroll the legend. */
 	if (p->legend_more > 0 && (k->code == K_PAGE_DOWN || k->code == K_PAGE_UP || cp == ' ')) {
 		p->legend_top += k->code == K_PAGE_UP ? -LEGEND_PAGE : LEGEND_PAGE;
 		if (p->legend_top > p->legend_more)

@@ -1,10 +1,10 @@
 /* ui/panes/pane_documents.c - the documents pane: a pager for the documents' texts.
  *
- * The first row has the names of the documents, if there are several. Then follows the text, wrapped; evicted
- * words are dimmed, matches marked. The last row tells the position, or is the search line.
+ * The first row has the names of the documents, if there are several. Then follows the text, wrapped; evicted words are
+ * dimmed, matches marked. The last row tells the position, or is the search line.
  *
- * A document may have many megabytes. Only visible chunks are wrapped, and the last few are cached. A position is
- * a byte offset, not a line number, so that the layout of the whole text is never needed. */
+ * A document may have many megabytes. Only visible chunks are wrapped, and the last few wrapped chunks are cached. A
+ * position is a byte offset, not a line number, so the whole text never has to be wrapped. */
 #include "ui/panes/pane_documents.h"
 #include "engine/base/utf8.h"
 #include "ui/text/text.h"
@@ -54,7 +54,7 @@ static int same_text(const struct doc_text *d, const struct ui_document *in, con
 	       (!in->n || !memcmp(d->raw, in->text, in->n));
 }
 
-/* Replace the list of documents. Documents that were in it before keep their prepared text and position. */
+/* Replace the list of documents. A document that was in the old list keeps its prepared text and its position. */
 void documents_pane_post(struct pane *pane, const struct ui_document *posted, size_t n)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;
@@ -183,7 +183,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	p->asking = NOTHING;
 	p->count = -1;
 	str_clear(&p->say);
-	str_clear(&p->words); /* remove the search: its matches would look like the place that is shown */
+	str_clear(&p->words); /* forget the search: its marked matches would be mistaken for the place to show */
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, MAX(to, from)) - p->found;
 	p->asked = p->found;
@@ -378,7 +378,7 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 
 static void documents_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
-	/* drops const: documents_title() computes and caches layouts */
+	/* drop const: documents_title() wraps chunks and caches them */
 	struct documents_pane *p = (struct documents_pane *)pane;
 
 	documents_title(p, p->w, left, right);

@@ -41,12 +41,12 @@ struct documents_pane {
 	struct str words;
 	int fold, back;
 	uint32_t found, found_n; /* the current match: its first byte and length; length 0 = none */
-	/* what documents_pane_show() opened last: byte `asked` of document asked_in - 1; asked_in 0 = nothing was
-	 * opened */
+	/* The place that documents_pane_show() opened last: byte `asked` of document asked_in - 1. asked_in = 0: no
+	 * place was opened. */
 	uint32_t asked;
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];
-	size_t n_source; /* source[n_source]: sources to shade, as posted last */
+	size_t n_source; /* source[n_source]: the sources posted last, which are shaded */
 	int64_t count;   /* number typed before a key; -1 = none */
 	int outline;
 	struct list heads;
@@ -57,12 +57,12 @@ struct documents_pane {
 /* documents_places.c */
 struct doc_text *documents_current(const struct documents_pane *); /* returns NULL if no document is open */
 void documents_say(struct documents_pane *, const char *what);     /* show in the status row until the next key */
-/* These functions need an open document that is ready. */
+/* The functions below need an open document that is ready (doc_text_ready()). */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
 struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* returns the wrapped line that contains a byte */
 uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* returns the first byte of a wrapped line */
 uint32_t documents_end_of(struct documents_pane *, struct pos);    /* returns the byte after a wrapped line */
-/* Move by `step` lines, but not beyond the document. Returns the number of lines by which the move was shortened. */
+/* Move *pos by `step` lines, but not beyond the document. Returns the part of `step` that was left. */
 int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);
 /* scroll to byte `at`, but not beyond the last page */
 void documents_set_top(struct documents_pane *, uint32_t at);
@@ -73,7 +73,7 @@ void documents_go_to_page(struct documents_pane *, int64_t page);
 
 /* documents_find.c */
 void documents_set_words(struct documents_pane *, const char *, size_t n);
-/* go to the next match, from the current one if it is visible */
+/* Go to the next match (back = 1: the previous one). The search starts at the current match if that is visible. */
 void documents_find(struct documents_pane *, int back);
 
 /* documents_draw.c */

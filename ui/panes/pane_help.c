@@ -1,7 +1,7 @@
 /* ui/panes/pane_help.c - the help pane: lists all keys and commands, from the tables that also run them.
  *
- * The text is laid out once per width, with names at the left and wrapped descriptions at the right. In a narrow pane
- * the description is below its name. */
+ * The text is laid out once per width, with names at the left and wrapped descriptions at the right. In a narrow pane,
+ * each description is below its name. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 
@@ -10,7 +10,7 @@
 
 enum { LEFT_MOST = 26, TWO_COLUMNS = 44 };
 
-/* A line of the help: n bytes from `from` on, which begin with `name` bytes of a key or command. */
+/* A line of the help: n bytes from `from` on. The first `name` bytes are the name of a key or command. */
 struct help_line {
 	uint32_t from, n, name;
 	int heading;
@@ -54,7 +54,7 @@ static void help_pane_release(struct pane *pane)
 
 /* ---- layout ---- */
 
-/* Make a line of the text added since byte `from`. */
+/* End a line, which consists of the text added since byte `from`. */
 static void line_end(struct help_pane *p, size_t from, size_t name, int heading)
 {
 	GROW(p->line, p->n_line, p->cap_line);
@@ -176,7 +176,7 @@ static void lay_out(struct help_pane *p, int width)
 		add_row(p, b->keys, b->does);
 	}
 	add_commands(p);
-	/* After a change of the width, keep the position approximately. */
+	/* If the width has changed, keep the position approximately. */
 	if (was)
 		p->top = p->top * p->n_line / was;
 }
@@ -203,7 +203,7 @@ static void pattern_set(struct help_pane *p)
 	p->fold = p->words.n && !has_capitals(p->words.p, p->words.n);
 }
 
-/* Return the offset of the line's first match from byte `from` on, and its length in *len; -1 = none. */
+/* Return the offset of the first match in a line from byte `from` on, and its length in *len; -1 = no match. */
 static int match_at(const struct help_pane *p, size_t line, size_t from, size_t *len)
 {
 	const struct help_line *l = &p->line[line];
@@ -220,7 +220,8 @@ static int has_match(const struct help_pane *p, size_t line)
 	return match_at(p, line, 0, &len) >= 0;
 }
 
-/* Return the number of lines with a match. *at: number, from 1, of the first one at or below the top row. */
+/* Return the number of lines with a match. *at: which of these lines, counted from 1, is the first at or below the top
+ * row; 0 = none. */
 static size_t count_matches(const struct help_pane *p, size_t *at)
 {
 	size_t n = 0;
@@ -235,7 +236,8 @@ static size_t count_matches(const struct help_pane *p, size_t *at)
 	return n;
 }
 
-/* Scroll to the next (step > 0) or previous line with a match, from line `from` on, and continue at the other end. */
+/* Scroll to the next (step > 0) or previous line with a match, starting at line `from` and wrapping around at the
+ * end. */
 static void search(struct help_pane *p, size_t from, int step)
 {
 	for (size_t i = 0; i < p->n_line; i++) {
@@ -293,7 +295,7 @@ static void clamp_top(struct help_pane *p)
 {
 	size_t most = p->n_line > (size_t)p->rows ? p->n_line - (size_t)p->rows : 0;
 
-	/* While a search is on, a match near the end may become the top row, too. */
+	/* During a search, a match near the end may become the top row, too. */
 	if (p->words.n && p->n_line)
 		most = p->n_line - 1;
 	if (p->top > most)

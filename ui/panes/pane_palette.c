@@ -1,10 +1,11 @@
 /* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered while
  * typing.
  *
- * The first row is the filter. A word of the filter matches an entry if the entry's name contains the word, or the
- * word's letters in the same order, or if a word of the description or a synonym begins with the word. An entry counts
- * the squared lengths of the words that match it, and the entries with the greatest sum are shown. So words that match
- * no entry are ignored ("how do i quit"). Whole words rank before scattered letters, names before descriptions.
+ * The first row is the filter. A word of the filter matches an entry in one of these ways: the entry's name contains
+ * the word, or contains its letters in the same order; a word of the description, or a synonym, begins with the word.
+ * Each matching word adds the square of its length to the entry's sum. Only the entries with the greatest sum are
+ * shown. So words that match no entry are ignored ("how do i quit"). Whole words rank before scattered letters, names
+ * before descriptions.
  *
  * Enter runs the entry. A command that needs arguments is put into the input line instead; Tab does so for every
  * command. */
@@ -18,11 +19,11 @@
 enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 
 struct item {
-	struct palette_choice is; /* owns is.text */
+	struct palette_choice is; /* is.text is owned by the item */
 	const char *kind;
 	struct str name, does; /* clean, one line */
 	const char *words;     /* synonyms for the filter; not shown */
-	int score, fits;       /* for the current filter, see score_item() */
+	int score, fits;       /* results of score_item() for the current filter */
 };
 struct items {
 	struct item *item;
@@ -128,7 +129,7 @@ static int is_word_start(const char *s, size_t at)
 	return !at || strchr(" -/,.|[_", s[at - 1]);
 }
 
-/* Rate how well the letters of a word (lower case) occur in the name, in this order; 0 = not all of them do. */
+/* Rate how well the name contains the letters of a word (lower case) in the same order; 0 = some letter is missing. */
 static int letters_score(const struct str *name, const char *word, size_t n)
 {
 	size_t at = 0;
@@ -145,7 +146,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		/* A letter counts 3 if it is the first one or follows the previous letter directly, else 1. */
+		/* A letter counts 3 if it is the first letter or directly follows the previous one, else 1. */
 		score += run && i ? 1 : 3;
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;
@@ -183,7 +184,8 @@ static int word_score(const struct item *x, const char *word, size_t n)
 	return MAX(score, does);
 }
 
-/* Compute the score of an entry, and its `fits`: the sum of the squared lengths of the filter's words that match it. */
+/* Compute the entry's score and its `fits`. fits: sum of the squared lengths of those words of the filter that match
+ * it. */
 static void score_item(struct item *x, const char *words, size_t n)
 {
 	x->score = 1;

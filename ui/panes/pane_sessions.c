@@ -1,11 +1,11 @@
 /* ui/panes/pane_sessions.c - the sessions pane: the list of sessions, filtered while typing.
  *
  * The first row is the filter. Its words must occur in a session's name, title or model; "/WORDS" searches in all
- * messages (UI_FIND). Below are the sessions, one a row: "*" for the current one, name or title, age, tokens, bytes of
- * saved KV, and the seconds of prefill before the session can continue. Tab shows the last messages of the chosen
- * session.
+ * messages (UI_FIND). Below are the sessions, one per row: "*" for the current session, name or title, age, tokens,
+ * bytes of saved KV, and the time that prefill takes before the session can continue. Tab shows the last messages of
+ * the chosen session.
  *
- * The chosen session is identified by its id, so that it stays chosen when list or filter change. */
+ * The chosen session is stored by its id, so that it stays chosen when the list or the filter changes. */
 #include "ui/panes/pane_sessions.h"
 #include "ui/text/text.h"
 
@@ -110,13 +110,14 @@ static int passes_filter(const struct session_row *t, const char *words, size_t 
 	return 1;
 }
 
-/* Apply the filter. If the chosen session does not match it, choose the first that does. */
+/* Apply the filter. If the chosen session does not pass the filter, choose the first one that does. */
 static void sessions_filter(struct sessions_pane *p)
 {
 	struct str words = { 0 };
 	int found = 0;
 
-	/* Do not filter the results of a search, nor while words after "/" are being typed. */
+	/* Show all sessions, unfiltered, if they are the results of a search, or while the words after "/" are being
+	 * typed. */
 	if (!p->finding && !(p->filter.text.n && p->filter.text.p[0] == '/'))
 		for (size_t i = 0, len; i < p->filter.text.n; i += len) {
 			int32_t cp;
@@ -220,7 +221,7 @@ void sessions_pane_post(struct pane *pane, const struct ui_session *s, size_t n,
 			p->chosen_id = s[i].id;
 	}
 	p->opened = 0;
-	/* A copy of a session (fork) has come: choose it and ask for a name, because it has the same name as the
+	/* A requested fork is now in the list: choose it. Ask for its name, because it still has the name of the
 	 * original. */
 	if ((copied = p->forked && p->mode == PICK && newest_id(p) > p->forked)) {
 		p->chosen_id = newest_id(p);
@@ -231,7 +232,7 @@ void sessions_pane_post(struct pane *pane, const struct ui_session *s, size_t n,
 		asked = p->chosen_id;
 		rename_open(p, sessions_chosen(p));
 	}
-	/* Cancel a question about a session that has left the list. */
+	/* Cancel the open question if its session is no longer in the list. */
 	if (p->mode != PICK && (!sessions_chosen(p) || sessions_chosen(p)->is.id != asked))
 		p->mode = PICK;
 }
@@ -269,7 +270,7 @@ static enum pane_key make_action(const struct sessions_pane *p, struct ui_action
 	return PANE_ACTION;
 }
 
-/* Request the preview after the chosen session changed. */
+/* If the preview is shown and the chosen session has changed, request the preview of that session. */
 static enum pane_key want_preview(struct sessions_pane *p, struct ui_action *out)
 {
 	const struct session_row *t = sessions_chosen(p);
@@ -280,7 +281,7 @@ static enum pane_key want_preview(struct sessions_pane *p, struct ui_action *out
 	return make_action(p, out, UI_PREVIEW);
 }
 
-/* Apply a changed filter; matches of other words are dropped. */
+/* Apply a changed filter. If it no longer begins with "/", drop the search results and request all sessions. */
 static enum pane_key filter_changed(struct sessions_pane *p, struct ui_action *out)
 {
 	size_t n;
@@ -296,7 +297,7 @@ static enum pane_key filter_changed(struct sessions_pane *p, struct ui_action *o
 	return want_preview(p, out);
 }
 
-/* Request UI_FIND, unless these words were searched already. */
+/* Request UI_FIND for the words after "/", unless their results are shown already. */
 static enum pane_key find_action(struct sessions_pane *p, struct ui_action *out)
 {
 	size_t n;
@@ -409,7 +410,7 @@ void sessions_pane_ask(struct pane *pane, int64_t id)
 	p->asked_from_outside = p->mode == DELETE;
 }
 
-/* Handle Ctrl-U, which restores the last deleted session. It is offered until the user types text or presses Esc. */
+/* Handle Ctrl-U, which restores the last deleted session. Typing text or pressing Esc ends the offer. */
 static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	int letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT));
@@ -504,7 +505,7 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 		p->forked = newest_id(p);
 		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : PANE_USED;
 	}
-	p->forked = 0; /* any other key: do not choose the fork when it appears */
+	p->forked = 0; /* after any other key, do not choose the fork when it appears */
 	if (control && (k->cp == 'r' || k->cp == 'd'))
 		return control_key(p, k->cp);
 	if (control && (k->cp == 'p' || k->cp == 'n')) {
@@ -544,7 +545,7 @@ static const struct hint *sessions_pane_asks(const struct pane *pane)
 	return mode == PICK ? NULL : of[mode];
 }
 
-/* In each mode a text field or a question is open: the filter, the new name or the question. */
+/* Every mode has an open text field or question: the filter, the new name, or a question. */
 static unsigned sessions_pane_state(const struct pane *pane)
 {
 	(void)pane;

@@ -11,8 +11,8 @@
 #define NOBODY    INT64_MIN
 
 struct session_row {
-	struct ui_session is; /* its strings are NULL; copies are below */
-	/* clean text; in snippet FOUND_ON and FOUND_OFF enclose matches */
+	struct ui_session is; /* the strings in it are NULL; their copies are below */
+	/* without control characters, except FOUND_ON and FOUND_OFF around the matches in snippet */
 	struct str name, title, model, snippet;
 };
 
@@ -31,11 +31,11 @@ struct sessions_pane {
 	size_t *shown; /* [list.n] indexes of the rows that pass the filter */
 	struct list list;
 	int64_t chosen_id;
-	/* session that the user renamed: it stays listed until the filter changes, even if its new name does not
-	 * match; NOBODY = none */
+	/* The session that the user renamed; NOBODY = none. It stays listed until the filter changes, even if its new
+	 * name does not match. */
 	int64_t renamed_id;
-	/* While a fork is requested: the newest session id before the request, so a session with a higher id is the
-	 * fork. Else 0. */
+	/* While a fork is requested: the newest session id before the request. A session with a higher id is then the
+	 * fork. 0 = no request. */
 	int64_t forked;
 	int opened;  /* 1 = the pane was just opened: when the list is posted, choose the current session */
 	int rows;    /* number of sessions that fit in the list as it was last drawn */
@@ -47,13 +47,14 @@ struct sessions_pane {
 	/* 1 = a search for the words after "/" was requested: the list shows its results, or soon will */
 	int finding;
 
-	int64_t deleted_id; /* session that was deleted last, while that can be undone; else NOBODY */
+	int64_t deleted_id; /* the session deleted last, as long as it can be restored; else NOBODY */
 	struct str deleted; /* name of the deleted session */
 
-	int preview;                       /* 1: the preview is shown */
-	int64_t preview_id, preview_asked; /* preview_asked: session of the last UI_PREVIEW; NOBODY = none */
-	int preview_there;                 /* 1 = the text of session preview_id has come */
-	struct str preview_text;           /* clean */
+	int preview; /* 1: the preview is shown */
+	/* preview_id: session of the preview text; preview_asked: session of the last UI_PREVIEW; NOBODY = none */
+	int64_t preview_id, preview_asked;
+	int preview_there;       /* 1 = the text of session preview_id has come */
+	struct str preview_text; /* clean */
 	struct lines lines;
 	int lines_w;
 	struct str out; /* text of the request returned last */

@@ -1,4 +1,4 @@
-/* ui/panes/pane_text.c - shows the output of a command that runs during an answer, below the command as the title.
+/* ui/panes/pane_text.c - shows the output of a command that runs during an answer; the command is the title.
  *
  * In the transcript the output would interrupt the answer. */
 #include "ui/text/text.h"

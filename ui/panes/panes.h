@@ -1,9 +1,8 @@
-/* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of
- * keys.
+/* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of keys.
  *
- * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area of the screen.
- * It gets most keys first (see `key` below); keys that it does not use keep their usual meaning. A row of bindings.c
- * with action ACT_PANE + NAME names the key that opens and closes it. */
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area of the screen. It
+ * gets most keys first (see `key` below); keys that it does not use keep their usual meaning. A row of bindings.c with
+ * action ACT_PANE + NAME assigns the key that opens and closes the pane. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
@@ -20,8 +19,9 @@
 enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 #undef PANE_ID
 
-/* What a pane did with a key. PANE_ACTION: it returned a request to the application in *out, whose text is valid
- * until the pane's next call. PANE_CHOSEN: close the palette and run what was chosen in it. */
+/* What a pane did with a key. PANE_NOT_MINE: it did not use the key. PANE_CLOSE: it wants to be closed. PANE_ACTION: it
+ * put a request to the application into *out, whose text is valid until the pane's next call. PANE_CHOSEN: close the
+ * palette and run what the user chose in it. */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION, PANE_CHOSEN };
 struct hint {
 	const char *key, *does;
@@ -48,22 +48,22 @@ struct pane_ops {
 	const char *place; /* name for the help: "the list of sessions" */
 	unsigned flags;
 	const struct hint *hints; /* row of keys while the pane is open; ends with key = NULL */
-	/* Return the keys that answer the open question; NULL = no question is open. For a pane that never asks, this
-	 * pointer is NULL. */
+	/* Return the keys that answer the open question; NULL = no question is open. The pointer itself is NULL for a
+	 * pane that never asks. */
 	const struct hint *(*asks)(const struct pane *);
 	const struct hint *browsing;                       /* row of keys in browse mode; NULL = hints */
 	struct pane *(*create)(const struct ui_options *); /* uses only the options ascii, color, commands, settings */
 	void (*release)(struct pane *);
-	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. NULL: the pane shows what it showed when
-	 * it was closed. */
+	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. May be NULL; the pane then reopens as it
+	 * was closed. */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
-	/* Append the titles at the left and right of the upper border, which describe what was drawn last. Titles
-	 * contain no control characters. */
+	/* Append the titles at the left and right of the upper border. They describe what was drawn last and contain no
+	 * control characters. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *); /* flags of enum pane_state */
-	/* Handle a key. A pane always gets PgUp, PgDn and Esc; keys such as arrows, Tab and Enter while the input line
-	 * is empty; all keys in browse mode (F6) or while its field is open. */
+	/* Handle a key. A pane always gets PgUp, PgDn and Esc. While the input line is empty, it also gets arrows, Tab,
+	 * Enter and similar keys. In browse mode (F6) or while its field is open, it gets all keys. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
 	/* Called when no key has come for TYPED_SECONDS. Returns PANE_ACTION or PANE_NOT_MINE. May be NULL. */
 	enum pane_key (*pause)(struct pane *, struct ui_action *out);
@@ -153,11 +153,11 @@ void sessions_pane_undo_over(struct pane *);
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
-/* Set the sources of an answer, which the pane shades in the text by their share of the answer's attention. */
+/* Set the sources of an answer. The pane shades them in the text by their share of the answer's attention. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 
-/* Scroll the help (pane_help.c) to these words; a command of that name comes first. "": to the beginning. */
+/* Scroll the help (pane_help.c) to the first match of the words, or to a command of that name. "": to the beginning. */
 void help_pane_find(struct pane *, const char *words);
 
 /* Output of a command (pane_text.c). */
@@ -167,7 +167,8 @@ void text_pane_post(struct pane *, const char *title, const char *text, size_t n
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
 struct palette_choice {
 	enum palette_kind what;
-	/* A command. A blank at its end means that it needs arguments: it is put into the input line and not run. */
+	/* A command. A blank at its end means that the command needs arguments: it is put into the input line, and not
+	 * run. */
 	const char *text;
 	int draft;  /* 1: put `text` into the input line in any case */
 	int act;    /* enum act */
@@ -184,7 +185,7 @@ int cache_pane_rows(const struct pane *, int width);           /* returns the ro
 void cache_pane_draw_bar(struct pane *, const struct area *);  /* draws the bar: summary and strip */
 void cache_pane_draw_side(struct pane *, const struct area *); /* draws the side panel, 40-48 columns wide */
 void cache_pane_layer(struct pane *, int layer);
-/* Set whether the heat map shows two layers in one row, by two colours (on = 1). */
+/* Set whether the heat map uses two colours per cell, to show two layers in one row (on = 1). */
 void cache_pane_color(struct pane *, int on);
 int cache_pane_colored(const struct pane *);
 

@@ -66,7 +66,7 @@ static void draw_name(const struct sessions_pane *p, const struct area *a, int y
 	}
 }
 
-/* Draw the bytes of the snapshots, with a mark behind them if some of the bytes are near copies. */
+/* Draw the bytes of the snapshots. A mark follows if some of the saved KV entries come back only near-exactly. */
 static int draw_bytes(const struct sessions_pane *p, const struct area *a, int x, int y, int w,
                       const struct session_row *t, unsigned style)
 {
@@ -136,7 +136,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		const struct str *name = t->name.n ? &t->name : &t->title;
 		int room = a->w - 8 - 7, cols = (int)text_width(str_text(name), name->n);
 
-		/* With fewer than 3 columns for the name, leave it out: the possible answers must be visible. */
+		/* If the name would get fewer than 3 columns, omit it, so that the possible answers are visible. */
 		if (room < 3 || !cols) {
 			put_left(a, 0, 0, a->w, ST_WARNING, "delete it? y/n", 14, p->ascii);
 			return;
