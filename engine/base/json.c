@@ -53,7 +53,7 @@ static const char *skip_value(const char *p, const char *end)
 		default:
 			while (p < end && !strchr(",:]}[{\" \n\t\r", *p))
 				p++;
-			/* Skip a NUL byte, at which strchr() above stopped: otherwise the loop would not end. */
+			/* Step over a NUL byte: strchr() above stops at it, and the loop would not end. */
 			if (p < end && !*p)
 				p++;
 		}

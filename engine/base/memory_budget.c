@@ -44,7 +44,7 @@ static uint64_t meminfo_available(void)
 
 	if (kib < UINT64_MAX / 1024)
 		return kib * 1024;
-	/* Without /proc use the free memory, which does not include the page cache that could be reclaimed. */
+	/* Without /proc, count only free memory; reclaimable page cache is not known. */
 	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
 }
 

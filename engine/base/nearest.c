@@ -34,8 +34,8 @@ static int edit_distance(const char *a, int na, const char *b, int nb)
 
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
-	/* Accept 1 wrong letter in words of less than five letters, and a third of the letters + 1 in longer words.
-	 * `dist` is the smallest distance that is refused. */
+	/* Allow 1 wrong letter in a word of fewer than five letters, else one more than a third of its letters. `dist`
+	 * is the smallest distance that is refused. */
 	*n = (struct nearest){ .word = word, .len = len, .dist = len < 5 ? 2 : (int)(MIN(len, WORD_MOST)) / 3 + 2 };
 }
 

@@ -22,7 +22,7 @@ enum {
 	/* bytes; a blank ends a Thai sentence of at least this length. In a shorter sentence it may separate
 	 * phrases. */
 	THAI_LEAST = 90,
-	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(); cutting them takes some milliseconds */
+	WATCH_BYTES = 1 << 20, /* watch() is called once for this many bytes, which take some milliseconds to cut */
 };
 
 struct cutter {
@@ -149,7 +149,7 @@ static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, si
 	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
-/* 1 if a list item may begin at `at`: the text from `begin` to `at` is blank, or ends with punctuation. */
+/* 1 if a list item may begin at `at`: only blanks are between `begin` and `at`, or punctuation is before `at`. */
 static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
 	int32_t cp;
@@ -164,9 +164,9 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	       cp == 0xff1a || cp == 0xff1b;
 }
 
-/* 1 if the line at `at` begins a list item, a quotation or a table row. A number such as "4." begins an item if
- * punctuation is before it, or if it is at most one more than *number, the number of the last item. So the second
- * line of the wrapped text "a status of / 127. Otherwise" does not begin an item. */
+/* 1 if the line at `at` begins a list item, a quotation or a table row. A number such as "4." begins an item in two
+ * cases: punctuation is before it, or it is at most *number + 1, where *number is the number of the last item. So
+ * wrapped text such as "a status of / 127. Otherwise" is not taken for an item. */
 static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
 {
 	const char *p = c->p;
@@ -235,7 +235,7 @@ static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 	return at;
 }
 
-/* Cut the block from .. end into sentences. */
+/* Cut the block of bytes from .. end - 1 into sentences. */
 static void cut_block(struct cutter *c, size_t from, size_t end)
 {
 	size_t begin = from, line = from, words = 0, at = from;
@@ -320,7 +320,8 @@ static void end_passage(struct cutter *c)
 	c->words = 0;
 }
 
-/* 1 if the block looks like a heading: it begins with '#' (Markdown), or is one short line without a full stop. */
+/* 1 if the block looks like a heading: it begins with '#' (Markdown), or is one line of at most 100 bytes that does not
+ * end with a full stop, colon, semicolon or comma. */
 static int is_heading(const struct cutter *c, size_t from, size_t to)
 {
 	size_t last;
@@ -359,8 +360,8 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Offsets of the next '\n' and of the next '\f'; the text's end if there is none. They are kept so that each byte is
- * searched once. */
+/* Offsets of the next '\n' and of the next '\f', or of the end of the text. Keeping both means that each byte is
+ * searched only once. */
 struct line_ends {
 	size_t newline, page;
 };
@@ -436,7 +437,7 @@ size_t passages_cut(const char *text, size_t n, struct passage **out)
 	return made;
 }
 
-/* ---- single places ---- */
+/* ---- one place in a text ---- */
 
 enum { LINE_BEFORE = 64 }; /* bytes searched backwards for the beginning of a line */
 
@@ -470,8 +471,8 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
-	/* Return before the loop below: if the function is called for each byte of a run of blanks, the loop would scan
-	 * the run each time. */
+	/* Return here, before the loop below. Otherwise a caller that asks for each byte of a run of blanks would scan
+	 * the whole run each time. */
 	if (byte_is_blank(text[at]))
 		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))

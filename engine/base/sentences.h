@@ -16,7 +16,8 @@ struct sentence {
 	uint32_t from, to;
 	uint16_t words, flags;
 };
-/* Receives the number of bytes cut so far and in all. A nonzero return value cancels the cutting. */
+/* Called again and again while sentences_cut() works. total: bytes of the text; done is always 0. A nonzero return
+ * value cancels the cutting. */
 typedef int sentences_watch_fn(size_t done, size_t total, void *ud);
 /* Cut a text into sentences: ascending, without overlap, covering all bytes except white space. The first sentence
  * has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch() cancelled.
@@ -37,7 +38,7 @@ int sentence_ends(const char *text, size_t n, size_t at);
 
 /* Units of text, from small to large. A text is best cut where the largest unit ends. */
 enum text_break { BREAK_NONE, BREAK_CHAR, BREAK_WORD, BREAK_LINE, BREAK_SENTENCE, BREAK_PARAGRAPH };
-/* Return the largest unit that ends just before byte `at`, 0 < at < n. If white space is at `at`, return BREAK_CHAR.
+/* Return the largest unit that ends just before byte `at`, 0 < at < n. If byte `at` is white space, return BREAK_CHAR.
  * If `at` is inside a character, return BREAK_NONE. */
 enum text_break text_break(const char *text, size_t n, size_t at);
 

@@ -96,7 +96,7 @@ static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 	return i;
 }
 
-/* 1 if every Unicode version and every tokenizer takes the code point for a letter (base.c). */
+/* 1 if the code point is a letter in every Unicode version and for every tokenizer (base.c). */
 int utf8_is_letter(int32_t cp);
 
 #endif
