@@ -90,7 +90,7 @@ static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 	return plane;
 }
 
-/* ---- to the host and back ---- */
+/* ---- copies between host and backend ---- */
 
 static size_t plane_bytes(const struct attn_mass *f)
 {
@@ -126,8 +126,8 @@ int mass_read(struct attn_mass *f)
 	return 0;
 }
 
-/* Copy the host's sums to the current plane. If a rollback point keeps that plane, copy them to a free plane, which
- * becomes the current one. */
+/* Copy the host's sums to the current plane. If a rollback point needs that plane's old sums, first make a free plane
+ * the current one. */
 static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
@@ -180,8 +180,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the planes (arrays of sums) that the step writes before anything can fail: even a step that fails may
-	 * write them, and it must not overwrite the current sums. */
+	/* Choose the planes (arrays of sums) that the step writes before anything can fail. Even a step that fails may
+	 * write them, so they must not include the current plane. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
@@ -246,7 +246,7 @@ void mass_forget(struct attn_mass *f, int32_t t)
 			f->point[i].t = -1;
 }
 
-/* ---- tokens join ---- */
+/* ---- insertion into the rings ---- */
 
 void mass_join(struct attn_mass *f, int32_t n)
 {
@@ -335,7 +335,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			/* the point has no plane yet, so its old index must not keep a plane from being free */
+			/* let the point keep only the current plane, which free_plane() never returns anyway */
 			p->plane = f->now;
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;

@@ -61,15 +61,16 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote. */
 void mass_commit(struct attn_mass *, int32_t planes);
-/* Copy to the host the sums that rings_insert() of n tokens will compare. Call this function before rings_insert(). */
+/* Copy to the host the sums that rings_insert() will compare when it inserts n tokens. Call this function before
+ * rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
-/* Move the backend's sums to the slots to which rings_insert() moved the entries. Call this function after
+/* Move the backend's sums from slot to slot, as rings_insert() has moved the entries. Call this function after
  * rings_insert(). */
 void mass_follow(struct attn_mass *);
 /* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. mass_begin() also does this,
  * but mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
-/* 1 if mass_scale() would scale. */
+/* 1 if mass_scale() with these arguments would scale the sums. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
 /* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise (negative log-likelihood)

@@ -108,8 +108,8 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention. Attention has computed the selections of the parts: set them to NULL. Then notify
- * disk prefetch, observers and selector. */
+/* Finish a layer after its attention. Attention has carried out the selections of the parts, so set them to NULL. Then
+ * notify disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -192,9 +192,10 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. The number is 1 in these
- * cases: a token's attention changes what later tokens read; KV entries are on disk, or in host memory beside a GPU; an
- * output row of the backend depends on the other rows of the call; attention is timed. */
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. The number is 1 in each
+ * of these cases: a token's attention changes what later tokens read; KV entries are on disk; KV entries are in host
+ * memory beside a GPU; the backend computes an output row differently when a call has other rows, too; attention is
+ * timed. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -309,8 +310,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* Without be->rows_alone, an output row may depend on other rows of the call, so drafted tokens must be
-	 * computed one by one. A model with recurrent layers cannot do that, so its VERIFY steps have one token. */
+	/* Without be->rows_alone, an output row may depend on the other rows of the call, so each drafted token needs a
+	 * call of its own. Recurrent layers do not support that. So a VERIFY step of such a model has one token. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -340,7 +341,8 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
-enum { REPLAY_MOST = 64 }; /* maximum number of decoded tokens to replay; more are prefilled */
+/* a rollback lets the caller decode at most this many tokens again; if there are more, they are prefilled */
+enum { REPLAY_MOST = 64 };
 
 /* Roll back all parts of the cache except the sliding-window layers to at most n tokens. Returns the number of tokens
  * that remain. replay: as in cache_rewind(). */
@@ -349,8 +351,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Let the caller decode tokens again only if the selector can continue from n (to >= n). Otherwise the selector
-	 * must first observe the end of a prefill. */
+	/* Let the caller decode tokens again only if the selector can continue from n, that is, to >= n. If it cannot,
+	 * tokens must be prefilled, because the selector has to observe the end of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -358,12 +360,13 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		rewind_others(c, kept); /* roll back selectors and observers that have kept more tokens */
+		/* the retention may have kept fewer tokens: roll selector and observers back to the same number */
+		rewind_others(c, kept);
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The selector must observe the last tokens of a prefill again. It can do so after a rollback to
-		 * recurrent.at if at least sel.tail tokens are then prefilled up to n. */
+		/* If the selector cannot continue from recurrent.at, it must observe the last sel.tail tokens of a
+		 * prefill. So recurrent.at will do if at least sel.tail tokens are prefilled from there up to n. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -375,14 +378,14 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* The sliding-window layers can roll back to `least` or more tokens, or to exactly `pin` tokens. */
+/* Lengths in tokens to which the sliding-window layers can roll back: `least` or more, or exactly `pin`. */
 struct returns {
 	int32_t least, pin;
 };
 
-/* Once KV entries have moved, a snapshot has only two kinds of sliding windows: those that end at one of the newest
- * tokens, and those at the end of the pinned prefix. So a loaded sequence can roll back only to these lengths. A
- * sequence that was not loaded gets the same limits, so that both behave alike. */
+/* Find the lengths to which the sliding-window layers may roll back. If KV entries have moved, a snapshot saves only
+ * the sliding windows that end at one of the newest tokens or at the end of the pinned prefix. A sequence loaded from
+ * it can roll back only to these lengths. All other sequences get the same limits, so that both behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -486,8 +489,7 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* The caller has KV entries, but no states of recurrent layers. So a model with recurrent layers accepts no
-	 * entries. */
+	/* Recurrent layers would need their states, and the caller has only KV entries: accept none in such a model. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }

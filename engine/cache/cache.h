@@ -31,9 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* pos: number of tokens before the step; n: number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* Each drafted token of a VERIFY step selects its own KV entries. So some functions get a struct step with a
-	 * single token of the step (n = 1). tried: number of tokens of the whole step. index: position of this struct's
-	 * first token in the whole step, counted from 0. */
+	/* Some functions get a struct step for a single drafted token of a VERIFY step (n = 1), because each of these
+	 * tokens selects its own KV entries. tried: number of tokens of the whole step. index: position of this
+	 * struct's first token in the whole step, counted from 0. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -59,11 +59,11 @@ struct reading {
 	/* number of slots of the region, slots 0 .. n_slots - 1, from which the selector selects; slots of tokens of
 	 * this step are included */
 	int32_t n_slots;
-	/* The first n_region elements of part[] are slots of the region, later elements are not. 0: no part is of the
-	 * region, or a single part covers the region and other slots. */
+	/* number of leading elements of part[] that list slots of the region and no others; 0 if a single element
+	 * covers both slots of the region and later slots, or in a sliding-window layer */
 	int n_region;
-	/* Number of listed slots that are in the region or, in a sliding-window layer, number of all listed slots.
-	 * These slots come first in part[], and the retention's probe does not measure them. */
+	/* Number of slots, counted from the start of part[], that the retention's probe (recorder of attention weights)
+	 * does not measure: the slots of the region, or in a sliding-window layer all slots. */
 	int32_t skip;
 };
 
@@ -102,21 +102,19 @@ struct cache {
 	 * 0: any */
 	int32_t tail;
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
-	/* The next three fields say on what the KV entries of decoded tokens depend, apart from the earlier tokens
-	 * (timeline_marks). */
+	/* On what the KV entries of decoded tokens depend, apart from the earlier tokens (see timeline_marks()): */
 	/* 1: the KV entries of a decoded token differ from those of a prefilled token by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* Number of tokens of the region; decoded tokens select from their entries. -1: the KV entries of decoded
-	 * tokens do not depend on this number. */
+	/* number of slots from which decoded tokens select, if their KV entries depend on this number; else -1 */
 	int32_t region;
 
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles of the step's tokens. Before the first eviction they belong to the tokens' positions in the
-	 * sequence; later to their positions in the cache, and queries that read the pinned prefix are rotated by
-	 * them. */
+	/* RoPE angles of the step's tokens. Until the first eviction they are for the tokens' positions in the
+	 * sequence. Later they are for the positions in the cache, and rotate only the queries that read the pinned
+	 * prefix. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
@@ -137,9 +135,9 @@ struct cache {
 	struct step step;           /* the running step */
 	/* total: committed tokens; read_end: `total` after the last prefill (later tokens were decoded) */
 	int32_t total, read_end;
-	/* buffers for each drafted token of a VERIFY step, f32 [1][n_head * head_dim], allocated in the first such
-	 * step. raw: its query before RoPE; out: its attention output; frame[]: its query after RoPE, for the pinned
-	 * prefix (frame[0]) or ring i (frame[1 + i]). */
+	/* Buffers for one drafted token of a VERIFY step, each f32 [1][n_head * head_dim], allocated in the first such
+	 * step. raw: the token's query before RoPE; out: its attention output; frame[0]: its query after RoPE for the
+	 * pinned prefix; frame[1 + i]: for ring i. */
 	struct one_token {
 		struct tensor raw, out, frame[1 + RINGS_MOST];
 	} one[VERIFY_MOST];
@@ -163,20 +161,21 @@ struct retention_ops {
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
 	/* Return the bytes of the retention's own buffers. c need not be open. */
 	uint64_t (*bytes)(const struct cache *);
-	int32_t (*cap)(const struct cache *); /* slots of the store per KV head */
+	int32_t (*cap)(const struct cache *); /* Return the number of slots per KV head that the store needs. */
 	/* Return the maximum number of tokens whose entries the cache keeps, however long the sequence is. NULL: this
 	 * number is ctx. c need not be open. */
 	int32_t (*holds)(const struct cache *);
-	int32_t (*chunk)(const struct cache *); /* maximum number of tokens of a step; NULL: batch */
+	/* Return the maximum number of tokens of a step. NULL: it is c->batch. */
+	int32_t (*chunk)(const struct cache *);
 	/* Check the settings, set limits, allocate state. Called before memory for keys and values is allocated. On
 	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
-	void (*release)(struct cache *); /* also called after a failed init() */
+	void (*release)(struct cache *); /* Free what init() allocated; also called after a failed init(). */
 	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened, and also if
 	 * there is no selector. */
 	void (*selector_opened)(struct cache *);
-	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so the function must not change
-	 * anything that is committed. */
+	/* Prepare RoPE tables and slots for a step. The function must not change committed state, because a rollback
+	 * does not undo it. */
 	void (*begin)(struct cache *, const struct step *);
 	/* Rotate (RoPE) and store the keys and values of the step's tokens, unless the layer reads another layer's
 	 * entries. Rotate the tokens' queries. */
@@ -188,8 +187,8 @@ struct retention_ops {
 	 * tokens), list what token st->index reads; this token's query is row 0 of the tensor that cache_frame()
 	 * returns. */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe leaves out the first
-	 * `skip` listed slots. The function pointer may be NULL, too. */
+	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must leave out the first
+	 * `skip` slots of the parts (struct reading). The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step; in a VERIFY step, st->n may be smaller than st->tried, the number
 	 * of drafted tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not
@@ -197,8 +196,8 @@ struct retention_ops {
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
-	/* Roll back to the first n tokens. Returns how many tokens remain, at most n. After the rollback, the state has
-	 * the same bits as when only the remaining tokens had been committed. */
+	/* Roll back to the first n tokens. Return how many tokens remain, at most n. The state then has the same bits
+	 * as if only the remaining tokens had ever been committed. */
 	int32_t (*rewind)(struct cache *, int32_t n);
 	/* Pin the first n tokens: never evict them. Returns how many tokens the cache still has, or -1 (ERR_FIT).
 	 * NULL: the policy needs no pinning. */
@@ -208,7 +207,8 @@ struct retention_ops {
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
 	/* Report which entries are kept and which are evicted. NULL: nothing is ever evicted. */
 	void (*ring_stats)(const struct cache *, struct ring_stats *);
-	void (*view)(const struct cache *, struct retained_view *); /* NULL: nothing is ever evicted */
+	/* Set *view to the state that observers may read. NULL: nothing is ever evicted, so there is no such state. */
+	void (*view)(const struct cache *, struct retained_view *);
 	/* Copy the attention mass that view() shows from the backend to the host. May be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */
@@ -220,9 +220,9 @@ struct retention_ops {
 	/* Accept the entries of n tokens, which the caller wrote into the first slots of an empty cache. Returns how
 	 * many of these tokens are kept. After the call, the token that follows them can be computed. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* Save or load the state after n tokens (serialize.h), without the entries of the first ready() tokens, which
-	 * have not moved. When the state is loaded, the entries of these tokens are already in their slots, and the
-	 * cache is otherwise empty. If loading fails, the caller calls rewind(0). */
+	/* Save or load the state after n tokens (serialize.h). The entries of the first ready() tokens are not part of
+	 * it: they are saved as fixed entries (engine_snapshot.h). When the state is loaded, they are already in their
+	 * slots, and the cache is otherwise empty. If loading fails, the caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
 	/* Save or load the earlier states to which a rollback of committed tokens can return. May be NULL. */
 	void (*points)(struct cache *, struct serializer *);
@@ -260,9 +260,10 @@ void cache_rollback(struct cache *);
 /* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
-/* Roll back to the first n committed tokens. Returns how many tokens remain: fewer than n if the cache cannot return to
- * exactly n. *replay (may be NULL) is set to the number of removed tokens that the caller must decode one by one
- * (STEP_GENERATE) to restore their entries, because they had been decoded. All tokens after these may be prefilled. */
+/* Roll back to the first n committed tokens. Return how many tokens remain: fewer than n if the cache cannot return to
+ * exactly n. *replay (may be NULL) is set to the number of removed tokens, counted from the first removed one, that had
+ * been decoded: if the sequence gets these tokens again, decode them one by one (STEP_GENERATE) to restore their
+ * entries. 0: all may be prefilled. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -311,7 +312,7 @@ void cache_put(struct cache *, const struct step *, int32_t layer, const struct 
 /* Return the step's queries after RoPE: q itself, or in a VERIFY step a copy of the row of drafted token st->index.
  * frame: index of the buffer for that copy. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
-/* Tell the selector that the keys in the first n slots were not written by a step; for example, they were loaded. */
+/* Tell the selector that the first n slots have keys that no step has written, for example loaded keys. */
 void cache_note(struct cache *, int32_t n);
 /* List in part[] which of the first n_slots slots a token reads: selected slots for a decoded token, else all.
  * Returns the number of parts (ranges or lists of slots). */

@@ -91,7 +91,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
 	struct cache_size size = { .host = planes, .least = rest };
 
-	if (!listed) { /* no size of the limit works: this policy needs all keys and values on the GPU */
+	if (!listed) { /* no limit is large enough: this policy needs all keys and values on the GPU */
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}

@@ -1,7 +1,7 @@
 /* engine/cache/cascade_shape.c - computes the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-/* slots that pinned tokens must leave for the conversation in policy `auto` with size=0; or a quarter of the tokens
+/* policy `auto` with size=0: pinned tokens must leave this many slots for the conversation, or a quarter of the tokens
  * that the cache keeps, if that is less */
 enum { ROOM_MIN = 256 };
 
@@ -59,8 +59,8 @@ static int32_t fill_hold(const struct cache *c)
 	return trained > 0 ? clamp(c->ctx, trained - fill_stage(c)) : c->ctx;
 }
 
-/* Return the slots of the store for policy `auto`: slots for kept tokens, for new tokens, and n - 1 more for n rings,
- * because the ring size may be rounded up. The result is at most the trained length. */
+/* Return the number of slots of the store for policy `auto`: for kept tokens, for new tokens, and n - 1 more for n
+ * rings, because the ring size may be rounded up. The result is at most the trained length. */
 static int32_t fill_cap(const struct cache *c)
 {
 	int32_t cap = fill_hold(c) + fill_stage(c) + cascade_params(c)->n - 1, trained = c->hp->ctx_train;
@@ -168,8 +168,8 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* Suggest a larger -c if the trained length has room for n pinned tokens and the conversation (`want`), the
-	 * tokens of a step, and up to LAG tokens that wait for insertion. */
+	/* The trained length may have room for the tokens wanted (pinned tokens and conversation), a step, and LAG
+	 * tokens that wait for insertion. Then suggest a larger -c. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,
 		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "

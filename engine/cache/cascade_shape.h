@@ -7,17 +7,17 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-/* By what tokens compete for a slot: attention mass, or attention mass times the model's surprise. */
+/* The score by which tokens compete for a slot: attention mass, or attention mass times the model's surprise. */
 enum { SCORE_ATTN, SCORE_SURPRISE };
-/* What decides which of two competing tokens stays: each KV head, or a layer as a whole. */
+/* Who decides which of two competing tokens stays: each KV head by itself, or each layer for all its KV heads. */
 enum { HEADS_KV, HEADS_LAYER };
 
-/* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with the same struct. */
+/* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with this struct, too. */
 struct cascade_params {
 	/* size: number of tokens kept in addition to the sinks (first tokens); with `fill`, 0 stands for as many as fit
 	 * the context */
 	int32_t size, sinks;
-	/* n: number of rings (rings.h); f: of f^i tokens, ring i accepts one; stride: maximum number of tokens of a
+	/* n: number of rings (rings.h); f: ring i accepts one token in f^i; stride: maximum number of tokens of a
 	 * step */
 	int32_t n, f, stride;
 	int32_t select;           /* 0: tokens do not compete; the newer of two tokens stays */

@@ -86,7 +86,7 @@ static void read_early(int fd, uint64_t off, uint64_t n)
 	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
-/* 1 if the slots that a layer selects are to be requested from disk before the layer's attention. */
+/* 1 if the slots that the layer selects must be requested from disk before its attention. */
 static int asks_choice(const struct kv_store *kv, int32_t layer)
 {
 	return kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);

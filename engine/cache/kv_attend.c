@@ -69,8 +69,8 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 	return n;
 }
 
-/* Build the backend's arguments from a call. If the call's part (slots to attend to) must be changed, the changed copy
- * is put in *moved. */
+/* Build the backend's arguments from a call. If the call's part (range or list of slots) must be changed for this
+ * layer, the changed copy is put in *moved. */
 static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_call *call,
                                 struct attn_part *moved)
 {

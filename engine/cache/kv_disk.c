@@ -52,13 +52,14 @@ static uint64_t plane_near(const struct hparams *hp, enum dtype type, int32_t la
 	return MIN(part, all);
 }
 
-/* plane_near() of keys and values together. */
+/* Return an upper limit of the bytes of memory that a layer's first n slots take: plane_near() of keys plus values. */
 static uint64_t layer_near(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t n, int32_t cap)
 {
 	return plane_near(hp, types.k, layer, n, cap) + plane_near(hp, types.v, layer, n, cap);
 }
 
-/* 1 if the layer's keys and values are in the file: it is a full layer with entries of its own. */
+/* 1 if the layer's keys and values are in the file. They are if the layer attends to all tokens and has entries of its
+ * own. */
 static int in_file(const struct hparams *hp, int32_t layer)
 {
 	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);
@@ -87,8 +88,8 @@ uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t 
 
 /* ---- what is in memory ---- */
 
-/* Return n such that the layers kv->full[0 .. n) stay in memory. Set *bytes to the memory that these layers take, plus
- * the memory of the largest of the other layers, because one of these is in use at a time. */
+/* Return n such that the first n full layers, kv->full[0 .. n), stay in memory. Set *bytes to the memory that they
+ * take, plus the memory of the largest other layer: one of those is in memory at a time, while it is used. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;
@@ -110,8 +111,8 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	return n;
 }
 
-/* The result must not change during a step. So count as many slots as the longest possible step would write, not only
- * those written so far. */
+/* The result must not change during a step. So count all slots that the longest possible step could write, even if they
+ * are not written yet. */
 int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;

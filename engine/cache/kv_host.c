@@ -6,8 +6,8 @@
 
 /* ---- sizes ---- */
 
-/* Return the maximum number of entries per KV head that are prefetched for the next token: those that rank just below
- * the selected entries. */
+/* Return how many entries per KV head are prefetched for the next token, at most. They are the entries that rank just
+ * below the selected ones. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -148,7 +148,7 @@ int kv_host_serves(const struct kv_store *kv, int32_t layer)
 	return kv->host && kv->place[layer] >= 0;
 }
 
-/* ---- what the rows hold ---- */
+/* ---- which entries are in the rows ---- */
 
 /* Wait for the prefetches of all layers, which share one queue. */
 static void wait_for_all(struct kv_store *kv)
@@ -163,7 +163,7 @@ static void wait_for(struct kv_store *kv, int32_t place)
 		wait_for_all(kv);
 }
 
-/* Remove slots from .. to - 1 from the map of rows of layer kv->full[place]. */
+/* Mark slots from .. to - 1 of layer kv->full[place] as being in no row. */
 static void rows_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
@@ -242,7 +242,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer to the device, and change the part *p (slots to attend to) so that it reads the
+/* Copy the first n slots of a layer to the device. Change the part *p (range of slots) so that attention reads the
  * copies. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
 {
@@ -272,7 +272,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return; /* the part stays as it is and reads the planes in host memory */
+		return; /* leave the part unchanged: attention reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = MAX(n_slots, d->end[place]);

@@ -54,15 +54,15 @@ uint64_t kv_host_bytes(const struct hparams *, struct kv_types, int32_t cap, int
 int32_t kv_host_rows_least(int32_t listed, int32_t cap);
 int kv_host_open(struct kv_store *, int32_t rows, int32_t listed, struct err *);
 void kv_host_close(struct kv_store *);
-/* The functions below do nothing if kv->host is NULL, unless their comment says otherwise. */
+/* If kv->host is NULL, the functions below do nothing, unless their comment says otherwise. */
 
 /* 1 if the planes of the layer are in host memory. */
 int kv_host_serves(const struct kv_store *, int32_t layer);
 /* Copy the entries of a part (slots to attend to) to the device where necessary, and change the part so that it reads
  * the copies. The slots of the part must have been selected. n_slots: slots in use in the layer. */
 void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
-/* Prefetch entries for the next token. Called when the last token of a step has attended in a layer. topk_args: the
- * selection of that token, or NULL if it selected nothing. */
+/* Prefetch entries for the next token. Called in each layer after the last token of a step has attended. topk_args: how
+ * that token selected its entries; NULL: it selected none. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUN = 64 }; /* maximum number of neighbouring slots in one read */
+enum { RUN = 64 }; /* one read of the file covers at most this many neighbouring slots */
 
 uint64_t kv_rows_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t rows)
 {
@@ -150,8 +150,8 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace, by the clock algorithm (second chance), but never a row that the current call uses. There
- * is always a row that can be replaced, because a call does not use more rows than there are. */
+/* Return the row to replace, by the clock algorithm (second chance). A row that the current call uses is never
+ * replaced. There is always another row, because a call uses at most as many rows as there are. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -168,8 +168,8 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Assign a row to each of the n slots in r->want and write the rows to got[n]. Write the slots that must be read from
- * the file to missed_slot[], and return the number of these slots. */
+/* Assign a row to each of the n slots in r->want, and write the rows to got[n]. Write the slots that had no row yet to
+ * missed_slot[], and return their number: their entries must be read from the file. */
 static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -271,7 +271,7 @@ int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return rows_discard(kv); /* there is no such slot: attention will report the error */
+				return rows_discard(kv); /* invalid slot number: attention will report it */
 		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
 		                           r->got + (size_t)h * (size_t)r->rows, missed);
 		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);

@@ -37,9 +37,10 @@ struct kv_rows {
 uint64_t kv_rows_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
-/* Cache the entries in the slots that the part (struct attn_part) lists, change the part so that it reads them from the
- * cache, and return 1. Return 0 and leave the part unchanged in these cases: its slots are not a list; the list is not
- * selected yet; the part has a predicate; the list is longer than the cache; the file cannot be read. */
+/* Cache the entries in the slots that the part (struct attn_part) lists, change the part so that attention reads them
+ * from the cache, and return 1. Return 0 and leave the part unchanged in each of these cases: the part is a range, not
+ * a list; its slots are not selected yet; it has a predicate; the list is longer than the cache; the file cannot be
+ * read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
 /* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because these slots were overwritten. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);

@@ -86,7 +86,7 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 uint64_t kv_bytes(const struct hparams *hp, struct kv_types types, const struct kv_shape *s)
 {
 	/* full: bytes of full layers. slots: number of slots of sliding-window layers. An endless sequence also needs
-	 * kv->copy, which has the entries in the window at the end of the pinned prefix. */
+	 * kv->copy, a copy of the entries in the window at the end of the pinned prefix. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -246,8 +246,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* In each head, move row `by` and all later rows to the front. The backend copies whole f32 values. So rows are copied
- * in pairs: two rows have a whole number of f32 values in every type. */
+/* In each head, move row `by` and all later rows to the front. The backend copies only whole f32 values, and a row may
+ * have half of one. So rows are copied in pairs: two rows are a whole number of f32 values in every type. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -271,7 +271,8 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the entries of the sliding windows that end before slot `end` to kv->copy, if the layers still have them all. */
+/* Copy the entries of the sliding windows that end before slot `end` to kv->copy. Do nothing if the layers lack some of
+ * these entries. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);
@@ -306,7 +307,7 @@ int kv_return(struct kv_store *kv, int32_t n)
 	return 1;
 }
 
-/* Return by how many slots sliding-window layers must slide to have room for a step after n tokens. */
+/* Return by how many slots the sliding-window layers must slide, so that there is room for the step after n tokens. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
 	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
@@ -371,8 +372,8 @@ static size_t plane_row(const struct tensor *plane)
 	return (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols);
 }
 
-/* Fill `to` with the entries of n slots that a sliding-window layer lacks, as far as they are in kv->copy. kind: 0
- * keys, 1 values. */
+/* Fill `to` with n entries that a sliding-window layer lacks, from kv->copy if it has them. kind: 0 = keys, 1 =
+ * values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
@@ -443,8 +444,8 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* The range first .. end - 1 of tokens whose sliding-window entries are missing. Several ranges are merged to one range
- * that encloses them. If first = end, no entries are missing. */
+/* The tokens first .. end - 1, which include all tokens without sliding-window entries, and may include others between
+ * them. first = end: all tokens have their entries. */
 struct gap {
 	int32_t first, end;
 };
@@ -483,8 +484,8 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* Entries before the gap can only be the sliding windows at the end of a pinned prefix: store them in
-		 * kv->copy. Then store the entries after the gap in the layers. */
+		/* If there are entries before the gap, they are the sliding windows at the end of a pinned prefix:
+		 * store them in kv->copy. Then store the entries after the gap in the layers. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

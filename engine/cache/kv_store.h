@@ -27,13 +27,13 @@ struct kv_store {
 	int endless;
 	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
 	int32_t held; /* sliding-window layers: entries are present from this slot on */
-	/* pin: length of the pinned prefix. A rollback to the end of the prefix needs sliding-window entries that later
-	 * tokens may have overwritten. So `copy` keeps the windows that end before slot copy_end, in the layout of
-	 * kv_window_read(). copy_end = 0: there is no copy. */
+	/* pin: length of the pinned prefix in tokens. A rollback to the end of the prefix needs sliding-window entries
+	 * that later tokens may have overwritten. So `copy` keeps the windows that end before slot copy_end, in the
+	 * layout of kv_window_read(). copy_end = 0: there is no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
 	/* [n_layer] For a full layer: its index in full[]. For the i-th sliding-window layer (from 0): -1 - i. For a
-	 * layer that reads another layer's entries: the element of that other layer. */
+	 * layer that reads another layer's entries: the same value as for that other layer. */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	struct kv_types types;
@@ -48,7 +48,7 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* with a file: in full layers, slot `written` and all later slots were not written since kv_clear() */
+	/* with a file: first slot of full layers that was not written since kv_clear(); neither was any later slot */
 	int32_t written;
 	double *clock; /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
@@ -80,15 +80,15 @@ enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 uint64_t kv_token_bytes(const struct hparams *, struct kv_types);
 uint64_t kv_full_token_bytes(const struct hparams *, struct kv_types);
 uint64_t kv_window_token_bytes(const struct hparams *, struct kv_types);
-/* Return the bytes of one token's entries, summed over all full layers that read them. A layer that reads another
- * layer's entries is counted, too. */
+/* Return the bytes of one token's entries, summed over all full layers that read them: entries that several layers read
+ * count several times. */
 uint64_t kv_full_read_bytes(const struct hparams *, struct kv_types);
 /* Return the bytes of all planes and of the copy of pinned windows. */
 uint64_t kv_bytes(const struct hparams *, struct kv_types, const struct kv_shape *);
 /* Return the bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, struct kv_types, int32_t cap);
-/* Return the minimum memory in bytes if keys and values are in a file: the memory of the largest layer, because one
- * layer at a time is in use. */
+/* Return the minimum memory in bytes if keys and values are in a file. It is the memory of the largest layer, because
+ * only one layer at a time must be in memory. */
 uint64_t kv_disk_least(const struct hparams *, struct kv_types, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, struct kv_types, const struct kv_shape *,
             struct err *);
@@ -102,8 +102,8 @@ int kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 
 /* Make room for a step after n tokens, by dropping the oldest slots of the sliding-window layers. */
 void kv_slide(struct kv_store *, int32_t n);
-/* Copy the entries of the sliding windows at the end of the pinned prefix to kv->copy, if the layers still have them
- * all. All slots before `pin` must be written. */
+/* Copy the entries of the sliding windows at the end of the pinned prefix to kv->copy. Do nothing if the layers lack
+ * some of these entries. All slots before `pin` must be written. */
 void kv_keep_pinned(struct kv_store *);
 /* Roll back to the first n slots. Returns 1; or 0 if sliding-window layers lack entries that the next token would
  * read. */
@@ -116,8 +116,8 @@ int32_t kv_window_most(const struct kv_store *);
 uint64_t kv_window_read_bytes(const struct kv_store *, int32_t pos);
 /* 1 if the sliding-window layers have all entries that the token after n tokens reads. */
 int kv_complete(const struct kv_store *, int32_t n);
-/* Return the first slot that a token at position pos reads in a sliding-window layer. This slot depends on pos alone,
- * not on `base`, so that sums are computed in the same order after kv_slide(). */
+/* Return the first slot that a token at position pos reads in a sliding-window layer. The slot depends only on pos and
+ * not on `base`. So kv_slide() does not change the order in which attention sums. */
 int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
 /* Return the maximum number of slots that one call of attention reads. */
 static inline int32_t kv_read_most(const struct kv_store *kv)
@@ -154,7 +154,7 @@ struct kv_call {
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, with a struct kv_call for each token; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
-/* Make the selections of the parts now, and set attn_part.selection of these parts to NULL. */
+/* Carry out the selections of the parts (attn_part.selection) now, and set them to NULL. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts (ranges or lists of slots) whose predicate (attn_part.when) is false, after reading the predicates
  * from the backend. Returns how many parts remain. */
@@ -190,8 +190,8 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 
 /* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
-/* Drop the pages of a layer's keys and values from memory; do nothing if the layer is one that is kept in memory. Call
- * this function after every access to the layer. */
+/* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory (kv_stays()). Call this
+ * function after every access to the layer. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Return an upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
@@ -249,8 +249,8 @@ void kv_ahead_step(struct kv_store *, int32_t generates);
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
-/* Request pages from disk that this layer or the next one will read (kv_ahead.c). Call this function before the layer
- * attends to these parts (ranges or lists of slots). */
+/* Request the pages that this layer or the next one will read from disk (kv_ahead.c). Call this function before the
+ * layer attends to these parts (ranges or lists of slots). */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
@@ -261,8 +261,8 @@ void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, i
 /* ---- entries as bytes ---- */
 
 /* Copy slots slot0 .. slot0 + n - 1 of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
- * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. Entries that kv->copy
- * lacks, too, are written as bytes 0xff, which are a NaN in every type. */
+ * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. If kv->copy lacks
+ * them, too, their bytes in the buffer are 0xff, a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* 1 if sliding-window layers have the entries of at least one of slots slot0 .. slot0 + n - 1, or if the model has no

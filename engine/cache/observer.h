@@ -17,8 +17,7 @@ struct step;
 /* The attention of one layer, as argument of attended(); valid during the call. */
 struct attention {
 	struct cache *c;
-	/* the running step; in a VERIFY step, which checks drafted tokens, a step that has only drafted token
-	 * st->index */
+	/* the running step, or in a VERIFY step (drafted tokens) a step with the single token st->index */
 	const struct step *st;
 	int32_t layer;
 	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only
@@ -35,8 +34,8 @@ struct observer_ops {
 	void (*commit)(struct observer *, const struct step *);
 	/* Roll back to the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */
 	int32_t (*rewind)(struct observer *, int32_t n);
-	/* Called before anything of the step is committed, when the backend has computed all of it and nothing else: reads
-	 * from host memory (backend_ops.alloc_host) wait for nothing. May be NULL. */
+	/* Called when the backend has computed the whole step, before any part of it is committed. No other work is
+	 * queued then, so reads of tensors in host memory (backend_ops.alloc_host) need not wait. May be NULL. */
 	void (*computed)(struct observer *, const struct step *);
 };
 struct observer {

@@ -26,9 +26,9 @@ struct param {
 	const char *help;
 };
 
-/* A setting of older versions whose value is now fixed. A user cannot set it, and kv_policy_current() removes it from
- * stored texts. preset: the fixed value. number: the fixed value as a number; policy_identity() still contains it, so
- * that snapshots of older versions are found. */
+/* A setting that only older versions had; its value is now fixed. Users cannot set it, and kv_policy_current() removes
+ * it from stored texts. preset: the fixed value as text. number: the fixed value; policy_identity() still contains it,
+ * so that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
@@ -60,8 +60,8 @@ struct selector_ops;
 struct policy_def {
 	const char *name, *help;    /* name ("cascade"); help in one line */
 	const struct param *params; /* terminated by key = NULL */
-	/* The settings of the method's authors that differ from the defaults, "key=value,..."; "" = the defaults are
-	 * theirs; NULL = the policy is not a published method. */
+	/* the settings of the method's authors that differ from the defaults, "key=value,..."; "" = the authors use the
+	 * defaults; NULL = the policy is not a published method */
 	const char *published;
 	/* Set values that users cannot set. Example: policy `recycled` is `refresh` with a fixed stride. May be
 	 * NULL. */
@@ -70,8 +70,8 @@ struct policy_def {
 	/* selects which of the kept entries a decoded token reads; NULL: a decoded token reads all entries */
 	const struct selector_ops *selector;
 	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* Set *selects to the policy whose selector is used instead of `selector`; selects->def = NULL: decoded tokens
-	 * read all entries. The function pointer may be NULL. */
+	/* If not NULL: the function sets *selects to the policy whose selector is used instead of `selector`;
+	 * selects->def = NULL means that decoded tokens read all entries. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };
 

@@ -6,8 +6,8 @@
 
 #include "engine/cache/cache.h"
 
-/* Limits of the copies of states: their number, their bytes in memory, their bytes in a snapshot. Two copies are always
- * allowed. */
+/* Limits for the copies of states: number of copies, bytes in memory, bytes in a snapshot. Two copies are allowed even
+ * if they exceed the limits in bytes. */
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
 /* Return the shape of tensor i of a layer's state. 0 rows: the layer does not have this tensor. */
@@ -42,8 +42,8 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Return the largest number of copies of states to keep. The number is at least two: one copy from before the last
- * question and one from before its answer. */
+/* Return the largest number of copies of states to keep. At least two are needed: from before the last question, and
+ * from before its answer. */
 static int copies_most(const struct hparams *hp)
 {
 	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
@@ -249,7 +249,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* the copy is not necessary: without it, more tokens are prefilled again after a rollback */
+		return; /* do without the copy: a rollback then prefills more tokens again */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

@@ -14,7 +14,8 @@
 #include "engine/model/hparams.h"
 #include "engine/cache/serialize.h"
 
-/* The tensors of a layer's state. STATE_DELTA: a matrix per head, of the delta rule or of a state space. */
+/* The tensors of a layer's state. STATE_CONV: inputs of a short convolution. STATE_DELTA: a matrix per head, of the
+ * delta rule or of a state space. */
 enum { STATE_CONV, STATE_DELTA, STATE_PARTS };
 static inline int32_t state_at(int32_t layer, int part)
 {
@@ -44,7 +45,8 @@ struct recurrent {
 	 * have */
 	struct tensor *now, *next;
 	int32_t at; /* number of tokens that `now` covers */
-	/* number of tokens that `next` covers, which has the states before the last step; -1: `next` is not valid */
+	/* number of tokens that `next` covers: between steps, `next` has the states before the last step; -1: it has
+	 * none */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */
@@ -59,11 +61,10 @@ uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);
 
-/* Begin a step. verifies: 1 if it is a VERIFY step of several drafted tokens: the commit may then keep only the first
- * few. */
+/* Begin a step. verifies: 1 if it is a VERIFY step of several drafted tokens, of which the commit may keep only the
+ * first few. */
 void recurrent_begin(struct recurrent *, int verifies);
-/* Run an operation of a recurrent layer. These functions set the fields `state` and `next` of the operation, so the
- * caller need not. */
+/* Run an operation of a recurrent layer. The functions set the operation's fields `state` and `next` themselves. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);
 void recurrent_delta_rule(struct recurrent *, int32_t layer, struct delta_rule *, int32_t n);
 void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space *, int32_t n);

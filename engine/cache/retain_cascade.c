@@ -70,7 +70,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (cascade_check(c, &s, err))
 		return -1;
 	if (p->stride > c->chunk)
-		p->stride = c->chunk; /* so that the settings, written as text, show the stride that is used */
+		p->stride = c->chunk; /* change the setting, too, so that its text shows the stride in use */
 	c->wants_nll = cascade_surprised(c);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
@@ -227,8 +227,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* A layer that reads the entries of another layer is not measured: only the attention of the layer that owns
-	 * the entries decides which of them are evicted. */
+	/* A layer that reads another layer's entries is not measured. Evictions are decided by the attention of the
+	 * layer that owns the entries. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -323,8 +323,8 @@ static void events_tell(struct cache *c)
 		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
 }
 
-/* Insert the waiting tokens into the rings. Once the rings are full, this moves entries between slots, and all
- * rollback points become invalid. */
+/* Insert the waiting tokens into the rings. If the rings are full, this moves entries between slots and makes all
+ * rollback points invalid. */
 static void waiting_join(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -361,8 +361,8 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* Until the rings are full, a rollback point is kept after every LAG tokens. If the last of these tokens is inside a
- * step of drafted tokens, keep the sums as they were after this token. */
+/* Until the rings are full, a rollback point is kept after every LAG tokens. In a step of several drafted tokens such a
+ * point may come before the last token: then keep the sums as they were there. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
@@ -382,8 +382,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* If all committed tokens are before probe_from (first token whose attention is summed), there are no sums to
-	 * keep. */
+	/* If all committed tokens are before probe_from (the first token whose attention is summed), there are no sums
+	 * to keep. Nor can a point be kept while tokens wait for insertion. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
@@ -417,8 +417,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at a token that causes an insertion into the rings or a scaling of the sums, because both change
-	 * what the next token reads. */
+	/* The step must end at a token that causes an insertion into the rings or a scaling of the sums, because both
+	 * change what the next token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

@@ -19,7 +19,7 @@ struct cascade {
 	 * than lag */
 	int32_t lag, waiting;
 	struct attn_mass mass;
-	int probing;   /* 1: the running step adds to the mass */
+	int probing;   /* 1: the attention of the running step is added to the attention mass */
 	float *weight; /* [chunk] EMA weight of each token of the step */
 	struct attn_probe probe;
 	int32_t probe_from; /* first token whose attention is summed */
@@ -28,7 +28,7 @@ struct cascade {
 	 * needed when a token is decoded again after a rollback. */
 	float *nll_seen;
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * cascade_moves()]: moves of KV entries */
-	struct rope shift;  /* rotations of the keys that move */
+	struct rope shift;  /* RoPE angles by which the keys of moved entries are rotated */
 	int32_t *list;      /* copy of `move` on the host */
 	int lost;           /* 1: a move of entries was not completed, so the KV cache does not match the rings */
 	/* [cap_event] buffer for the arguments of cache.evictions_fn */

@@ -83,7 +83,7 @@ int32_t cascade_rewind(struct cache *c, int32_t n)
 	}
 	if (to >= cascade_tokens(f))
 		return cascade_tokens(f);
-	/* the rollback removes only waiting tokens, and there is no attention mass to restore */
+	/* only waiting tokens are removed, and there is no attention mass to restore */
 	if (!f->mass.be && to >= r->t && !rings_filling(r)) {
 		f->waiting = to - r->t;
 		return to;
@@ -129,7 +129,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* The loaded entries come without attention mass and surprise, so accept only tokens that need neither. */
+/* Loaded entries come without attention mass and surprise. So accept only as many tokens as need neither. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -139,9 +139,9 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* The factor of the first token after the sinks is computed from the surprise at this token and at the
-		 * token before it. The surprise at a token is computed from the logits after the previous token, and
-		 * loaded entries come without logits. So the last two sinks are not accepted, but computed again. */
+		/* The factor of the first token after the sinks needs the surprise at this token and at the token
+		 * before it. Each needs the logits after the token before, and loaded entries come without logits. So
+		 * do not accept the last two sinks: they are computed again. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);

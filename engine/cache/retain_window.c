@@ -52,8 +52,8 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* The WINDOW_LEAST tokens before the windows are saved, too. They are needed after a rollback that drops tokens not yet
- * inserted into the rings (retain_cascade.c), because the windows then end earlier. */
+/* Also save the WINDOW_LEAST tokens before the windows. A rollback may drop tokens that wait for insertion into the
+ * rings (retain_cascade.c); the windows then end earlier, and begin with these tokens. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

@@ -9,8 +9,8 @@
 
 /* ---- memory ---- */
 
-/* Return an upper bound for the distance between the oldest and the newest token of a head. Ring i accepts one in
- * f^i tokens, so its w slots span at most (w + 1) * f^i tokens. Staged tokens are added. */
+/* Return an upper bound for the number of tokens from the oldest to the newest token of a head. Ring i accepts one
+ * token in f^i, so its w slots span at most (w + 1) * f^i tokens. The staged tokens come on top. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
@@ -187,7 +187,7 @@ int32_t rings_rank(const struct rings *r)
 	return sum;
 }
 
-/* ---- events ---- */
+/* ---- the log of events ---- */
 
 static void log_event(struct rings *r, enum slot_what what, int32_t token, int32_t ring, double mass)
 {
@@ -293,11 +293,13 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Find the ring at which the insertion of token t ends. Each ring is offered a token. A full ring that accepts the
- * token offers its own oldest token to the next ring. The insertion ends at a ring that accepts the token and has a
- * free slot, or at a ring that does not accept the token. In the latter case, *competes is set to 1, and the token
- * competes with the ring's newest token. Return the ring at which the insertion ends, or s.n if the last ring offers a
- * token, which is then evicted. Update next and cnt; the entry written in ring i gets the number next[i] - 1. */
+/* Find the ring at which the insertion of token t ends; return s.n if the last ring displaces a token, which is then
+ * evicted.
+ *
+ * Each ring in turn is offered a token. A full ring that accepts it offers its own oldest token to the next ring. The
+ * insertion ends at a ring that accepts the token and has a free slot, or at a ring that does not accept it. In the
+ * second case set *competes to 1: the token competes with the newest token of that ring. Update next and cnt; the entry
+ * written in ring i gets the number next[i] - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -379,8 +381,8 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Return the index of the rotation that brings a key of slot s to position `number`; -1: none is needed. All heads that
- * move the entry of a slot move it to the same slot, so one rotation per slot is enough. */
+/* Return the index in rope_shift[] of the rotation that brings a key of slot s to position `number`; -1: it is there
+ * already. The entries of a slot move to the same new slot in all heads, so one rotation per slot is enough. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -396,8 +398,8 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Apply the planned moves src[] to the bookkeeping; read all sources before writing any slot. List the moves in
- * changed[], from[] and rope_shift_at[], so that the KV cache can repeat them. */
+/* Apply the planned moves src[] to id[], mass[] and number[], reading all sources before writing any slot. List the
+ * moves in changed[], from[] and rope_shift_at[], so that the KV cache can repeat them. */
 static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;
@@ -528,8 +530,9 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild ring i from id[], which may be damaged. newest: index of the last token of the sequence, counted from the end
- * of the sinks. Return -1 if a slot's token is newer than `newest`, or older than a token in this slot can be. */
+/* Rebuild the fields of ring i from id[], which may be damaged. newest: number of the sequence's last token, counted
+ * from the end of the sinks. Return -1 if a slot's token is newer than `newest`, or older than a token in this slot can
+ * be. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

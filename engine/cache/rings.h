@@ -42,15 +42,15 @@ struct rings {
 	/* number that ring i gives to its next entry; entries are numbered in the order of arrival */
 	int64_t next[RINGS_MOST];
 	int32_t cnt[RINGS_MOST]; /* number of slots that ring i has filled, at most w */
-	int32_t *id;             /* [n_slots][heads] token in each slot */
+	int32_t *id;             /* [n_slots][heads]: number of the token in each slot */
 	/* [n_slots] number of the entry in a slot: the position by which its key is rotated */
 	int64_t *number;
 	/* Attention mass; mass is NULL if tokens never compete. */
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
 	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
-	/* held: how many heads hold each token. Arrays "by token" are ring buffers: token t is at index t & mask. They
-	 * cover tokens `oldest` .. t - 1. */
+	/* Arrays "by token" are ring buffers for the tokens `oldest` .. t - 1: token t is at index t & mask. held: how
+	 * many heads hold the token. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
 	/* evicted: number of tokens that no head holds any more; evicted_in_part: number of tokens that only some heads
@@ -75,8 +75,7 @@ struct rings {
 	int32_t *src;      /* [n_slots][heads] for each slot: the slot whose entry it will receive */
 	int32_t *hand;     /* [heads] slot whose entry is offered to the next ring */
 	int64_t *renumber; /* [n_slots] new number of a touched slot */
-	/* [n_slots] by how much a key that moves out of this slot is rotated: index into rope_shift[]; -1 = not known
-	 * yet */
+	/* [n_slots] for a key that moves out of this slot: index of its rotation in rope_shift[]; -1 = not known yet */
 	int32_t *rope_shift_from;
 	uint8_t *touched; /* [n_slots] 1: the slot is in changed[] */
 	int32_t *new_id;  /* [n_changed][heads] new token of each changed slot, before it is stored in id[] */

@@ -105,7 +105,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every)
 	return since < 0 ? 1 : every - since;
 }
 
-/* ---- the split ---- */
+/* ---- division of entries among layers ---- */
 
 /* Return the number of entries of one layer before rounding: scale * spread, limited to low .. high. */
 static double split_part(double scale, double spread, double low, double high)
@@ -136,7 +136,8 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
-	/* Find by bisection the scale at which the shares sum to n_layer * mean. The sum grows with the scale. */
+	/* Find by bisection the scale with which the layers get n_layer * mean entries in all. The sum grows with the
+	 * scale. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {
@@ -151,7 +152,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Rounding down left some entries over. Give each of them to the layer that lost the most by rounding. */
+	/* Rounding down leaves a few entries. Give each of them to the layer that has lost the most by rounding. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;
@@ -170,7 +171,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 	}
 }
 
-/* ---- sets ---- */
+/* ---- selections that several tokens use ---- */
 
 uint64_t picks_bytes(const struct hparams *hp, int32_t most)
 {

@@ -55,10 +55,10 @@ struct selector_ops {
 	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n - 1 of the layer. May be
 	 * NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
-	/* List in part[] what a decoded token reads of the first n_slots slots, as ranges or lists of slots; return
-	 * the number of parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Each part
-	 * must have q as its query. A part may name a selection that is yet to be computed, by kv_attend() or
-	 * kv_select(). The selected slots stay valid until the next select() for a token with the same st->index. */
+	/* List in part[] which of the first n_slots slots a decoded token reads, as ranges or lists of slots. Return
+	 * the number of parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]; q must be
+	 * the query of every part. A part may leave its selection to kv_attend() or kv_select(). The selected slots
+	 * must stay valid until the next select() with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
@@ -71,19 +71,19 @@ struct selector_ops {
 	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: number
 	 * of slots to select from. May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
-	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number m if the
-	 * tokens from index m on must be prefilled again, so that the selector observes the end of a prefill. */
+	/* Roll back to the first n tokens. Return n if the next token may be decoded. Otherwise return m < n: the
+	 * tokens from index m on must be prefilled again, because the selector has to observe the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
 	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the step's first
 	 * token in the sequence; n_slots: number of slots from which that token selects. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* Return how many drafted tokens of a VERIFY step can attend in one call. If the number is above 1, select() is
-	 * called for all of these tokens before any of them attends, and probe() and seen() are not called. n_slots:
-	 * number of slots from which the first of these tokens selects. NULL: 1. */
+	/* Return how many drafted tokens of a VERIFY step can attend in one call. n_slots: number of slots from which
+	 * the first of them selects. If the result is above 1, select() is called for all these tokens before any of
+	 * them attends, and probe() and seen() are not called. NULL: the number is 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
 	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots, if the selector
-	 * can work with keys and values in host memory beside a GPU (kv_host.h). It can if it selects one list per
-	 * token without reading keys or values. Return 0 if it cannot. NULL: it cannot. */
+	 * can work with keys and values in host memory beside a GPU (kv_host.h); else 0. To do so, it must select one
+	 * list per token, and read no keys or values for that. NULL: it cannot. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of n_slots slots, as a mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
@@ -93,11 +93,11 @@ struct selector_ops {
 	/* Save or load the state for n_slots slots, without key sketches and bounds (serialize.h). rewind() is
 	 * called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line to the text of timeline_identity(). The line names everything on which selections depend in
-	 * addition to settings and KV entries. NULL: there is nothing to name. */
+	/* Append a line to the text of timeline_identity(). The line names what selections depend on besides settings
+	 * and KV entries. NULL: there is nothing else. */
 	void (*identity)(const struct selector *, struct str *out);
-	/* 1 if selections depend on how the prefill was cut into steps. NULL: they depend on it only if the last step
-	 * of the prefill may have fewer than `tail` tokens. */
+	/* 1 if selections depend on the steps into which the prefill was cut. NULL: only if the last step may have
+	 * fewer than `tail` tokens. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
@@ -110,9 +110,9 @@ struct selector_ops {
 	/* Return the arguments of a scan that estimates the attention scores of query q for n_slots slots, as precisely
 	 * as the selector does. The caller may overwrite the scan's `out`. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If the layer may have made a new selection in the running step, list in part[] the slots that the token would
-	 * have read with the previous selection. Returns the number of parts listed; 0: there is no new selection.
-	 * NULL: the selector uses each selection for one token only. */
+	/* If the layer may have made a new selection in the running step, list in part[] the slots that the previous
+	 * selection would have given the token. Return the number of parts; 0: the selection is not new. NULL: the
+	 * selector uses each selection for one token only. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
 	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
@@ -149,12 +149,12 @@ int32_t select_most(struct entry_count k, int32_t cap);
  * layer gets at least mean / 4 and at most 3 * mean entries, and not more than `most`, the number of slots. spread
  * NULL: all layers get the same number. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
-/* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos. A token at which (index + 1
- * - start) is a multiple of `every` makes a new selection, so it must be the last of its step. */
+/* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos. Every `every` tokens, counted
+ * from index `start`, a token makes a new selection; such a token must be the last of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
-/* Selected sets of slots that several tokens use, one set per layer. The running step uses a new set at once;
- * picks_commit() makes it the layer's set. */
+/* A set of selected slots that several tokens use, and the sets of all layers. The running step uses a new set at once;
+ * only picks_commit() makes it the layer's set. */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
 	/* at: number of slots from which the set was selected; 0: there is no set. k: number of slots in the set */
@@ -188,8 +188,8 @@ static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 /* Start a new set of selected slots for this layer; the running step already uses it. The caller fills in the
  * slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set of selected slots without using it yet. If the set is to be used, the caller sets fresh[layer] to 1
- * before picks_commit(). */
+/* Start a new set of selected slots without using it yet. To use it, the caller sets fresh[layer] to 1 before
+ * picks_commit(). */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* Commit the step. A new set of slots is dropped if the token that selected it is not committed. */
 void picks_commit(struct picks *, const struct step *);

@@ -40,8 +40,8 @@ void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, cons
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
 /* Save or load n numbers. Loading fails if one is outside lo..hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
-/* Save x. Loading fails unless the saved number is x. This function serves for the shapes of arrays and for markers
- * between sections. */
+/* Save x. Loading fails unless the saved number equals x. Used for the shapes of arrays, and for markers between
+ * sections. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
 /* Save or load elements first .. first + n - 1 of an i32 tensor of the backend. Loading fails if an element is outside
  * lo .. hi. */
