@@ -39,8 +39,8 @@ int32_t encoder_longest(const struct encoder *);
 int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
                   struct err *);
 
-/* A text is a search query or a passage to be found. Many models expect a different prefix for each.
- * ENCODER_QUERY_ADAPTED: a query, encoded with the reader file's adapter for queries, if it has one. */
+/* Each text is a search query or a passage to be found. Many models expect a different prefix for each kind.
+ * ENCODER_QUERY_ADAPTED: a query. If encoder_reader_open() has loaded an adapter for queries, it is applied. */
 enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE, ENCODER_QUERY_ADAPTED, ENCODER_SIDES };
 struct encoder_string {
 	const char *p;
@@ -60,20 +60,21 @@ uint64_t encoder_id(const struct encoder *);
  * adapter for this encoder. An adapter file may have a second adapter, which encoder_texts() then uses for the vectors
  * of queries. Return 0, or -1 with no reader loaded. Call it at most once for an encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
-/* What encoder_read() sets. READS_NOT: nothing, because there is no reader. READS_SCORES: only `score` of struct
- * encoder_answer, because the reader is a reranker: scores order passages, and `from` and `to` are 0. READS_ANSWERS:
- * all members, because the reader is an adapter for this encoder. */
+/* What encoder_read() sets. READS_NOT: nothing, because no reader is loaded. READS_SCORES: the reader is a reranker;
+ * only `score` is set, which ranks passages but is no probability, and `from` and `to` are 0. READS_ANSWERS: the reader
+ * is an adapter for this encoder; all members of struct encoder_answer are set. */
 enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
 enum encoder_reading encoder_reads(const struct encoder *);
 struct encoder_answer {
 	double score; /* log odds that the passage answers the question */
-	/* bytes from .. to - 1 of the passage are the words that answer best, even if the passage does not answer */
+	/* bytes from .. to - 1 of the passage: the words that answer the question best. They are set even if `score`
+	 * says that the passage does not answer it. */
 	size_t from, to;
 };
-/* Read each passage together with the question, and set out [n]. At most 48 tokens of the question are read, and at
- * most 230 of question and passage together, special tokens included. On the CPU, the answer from a passage is the same
- * whatever other passages are in the call. Return 0, or -1 on error or when *cancel becomes nonzero. cancel may be
- * NULL. */
+/* Read each of the n passages together with the question, and fill out[0 .. n). The reader sees at most 48 tokens of
+ * the question, and at most 230 tokens of question and passage together, special tokens included. On the CPU, the
+ * result for a passage does not depend on the other passages of the call. Return 0, or -1 on error or when *cancel
+ * becomes nonzero. cancel may be NULL. */
 int encoder_read(struct encoder *, struct encoder_string question, const struct encoder_string *passage, int32_t n,
                  struct encoder_answer *out, const atomic_int *cancel, struct err *);
 

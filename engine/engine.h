@@ -22,12 +22,13 @@ struct timeline;
 
 /* ---- the model ---- */
 
-/* Remembers, from run to run, whether the results of a GPU agree with the CPU's. gpu: names the device, its driver,
- * the version of weir and its plugin. */
+/* Callbacks that store, between runs of the program, whether the results of a GPU agree with the CPU's. `gpu`
+ * identifies the GPU, its driver, and the versions of weir and of weir's CUDA plugin. */
 struct gpu_checks {
-	/* Return 1 if the check of this GPU passed, 0 if it failed, with the reason in why, -1 if it was not made. */
+	/* Return the stored result: 1 = the GPU passed, 0 = it failed, with the reason in why, -1 = no result is
+	 * stored. */
 	int (*find)(const char *gpu, char why[160]);
-	/* Keep a result. why: the reason for a failure; NULL = passed. keep NULL: results are not kept. */
+	/* Store a result. why: the reason for a failure; NULL = the GPU passed. keep = NULL: results are not stored. */
 	void (*keep)(const char *gpu, const char *why);
 };
 
@@ -35,8 +36,8 @@ struct engine_options {
 	const char *model_path;
 	/* "cpu", "cuda" or "auto"; NULL = "auto": CUDA if a device has room for the weights, else the CPU */
 	const char *device;
-	/* If a GPU's results differ from the CPU's, the CPU computes, also if device is "cuda"; info.device_note says
-	 * so. NULL = use every GPU without a check. */
+	/* A GPU is used only if it passes a check that its results agree with the CPU's. If it fails, the CPU computes,
+	 * even if device is "cuda", and info.device_note says so. NULL = use the GPU without a check. */
 	const struct gpu_checks *gpu_checks;
 	int threads;      /* CPU threads; 0 = one per available core */
 	int vocab_only;   /* 1: read metadata and tokenizer only */
@@ -142,8 +143,8 @@ struct engine_gpu {
 	uint64_t available, total; /* free and total bytes of the GPU's memory */
 	char check[160];           /* why the GPU's check failed; "" = it passed, or was not made */
 };
-/* Describe the GPU of the device "cuda". Return -1 if there is none; text then says why. checks not NULL: check the GPU,
- * also if an earlier result is known, and keep the new result. */
+/* Describe the GPU that the device "cuda" would use. Return -1 if there is none; text then says why. checks: if not
+ * NULL, check the GPU now, even if a result is stored, and store the new result. */
 int engine_gpu(struct engine_gpu *, const struct gpu_checks *checks);
 
 /* ---- reasoning (token/reasoning_marks.c) ----
@@ -179,9 +180,9 @@ struct chat_msg {
 	size_t n_id;
 	const char *role_name; /* a role that only templates know ("tool"); NULL = use `role` */
 };
-/* The part of a message's text that is rendered: n bytes, from byte `from` of the text on. In the rendered conversation
- * these bytes begin at byte `at`. The part is not the whole text if the template cuts off blanks or reasoning. at =
- * SIZE_MAX: the template omits or changes the text. */
+/* Where the text of a message is in the rendered conversation: n bytes of the text, from its byte `from` on, are at
+ * byte `at`. These are not all bytes of the text if the template strips blanks or reasoning. at = SIZE_MAX: the
+ * template omits or changes the text. */
 struct text_place {
 	size_t at, from, n;
 };
@@ -214,8 +215,8 @@ int engine_render_text(const struct engine *, const struct chat_msg *, size_t n,
 /* Return the index of the first token that ends after byte `byte` of message i's text; SIZE_MAX = the byte is not
  * rendered. */
 size_t rendered_token(const struct rendered *, size_t i, size_t byte);
-/* Append the first tokens of the rendered conversation: those that stay the same, whatever message i's text contains
- * from `byte` on. They can be prefilled while the bytes from `byte` on are still unknown. */
+/* Append the leading tokens of the rendered conversation that stay the same whatever bytes message i's text has from
+ * `byte` on. These tokens can be prefilled before the later bytes are known. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
 /* Tokenize bytes from .. to - 1 of message i's text alone, and set *n to the number of tokens. Return -1 if these bytes
@@ -299,8 +300,9 @@ struct timeline_options {
 
 /* Memory that opening a timeline takes, and what the machine has. In bytes unless said otherwise. */
 struct timeline_need {
-	int32_t ctx;            /* tokens, after defaults */
-	int32_t held;           /* maximum number of tokens in the cache, however long the sequence gets */
+	int32_t ctx; /* tokens, after defaults */
+	/* maximum number of tokens whose KV entries the cache holds, however long the sequence gets */
+	int32_t held;
 	uint64_t kv_bytes;      /* memory for the cache */
 	uint64_t scratch_bytes; /* memory of buffers */
 	uint64_t disk_bytes;    /* disk space for entries that exceed kv_memory */
@@ -321,10 +323,9 @@ void timeline_close(struct timeline *);
 
 /* Called between the steps of a prefill, when `done` of its `total` tokens are computed. */
 typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
-/* Make the sequence equal to want[0 .. n). The leading tokens that are equal in the current sequence and in want[]
- * are reused; all tokens after them are computed. Return the number of reused tokens. Return -1 on error or cancel:
- * the sequence is then valid but shorter. ERR_FIT: want[] is longer than the context; nothing is computed. progress
- * may be NULL. */
+/* Make the sequence equal to want[0 .. n). The longest common beginning of the current sequence and want[] is reused;
+ * all later tokens are computed. Return the number of reused tokens. Return -1 on error or cancel: the sequence is then
+ * valid but shorter. ERR_FIT: want[] is longer than the context; nothing is computed. progress may be NULL. */
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *);
 /* Change the cache policy. Call timeline_sync() before the next step: it prefills the tokens whose KV entries the new
@@ -357,7 +358,8 @@ struct sampling {
 	int32_t top_k;      /* 0 = all */
 	float top_p, min_p; /* top_p = 1 and min_p = 0: off */
 	float repeat_penalty, presence_penalty, frequency_penalty; /* repeat_penalty = 1, the others = 0: off */
-	/* penalties apply to tokens that occur among this many last tokens of the answer; -1 = all */
+	/* penalties apply to tokens that occur among the last repeat_last tokens of the answer; -1 = among all its
+	 * tokens */
 	int32_t repeat_last;
 	/* index of the answer's first token in the sequence; 0 = penalties apply to tokens of the prompt, too */
 	int32_t answer;

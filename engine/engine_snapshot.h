@@ -38,9 +38,8 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Return n such that the fixed entries of tokens 0 .. n - 1 can be saved by timeline_entries_save(). */
 int32_t timeline_entries_ready(struct timeline *);
-/* How a token was computed. Equal tokens with different marks have different entries. All marks are 0 if entries
- * depend on the tokens alone: if the policy reads everything, and the backend computes prompts with the same rounding
- * as single tokens. */
+/* How a token was computed. Equal tokens with different marks have different KV entries. All marks are 0 if entries
+ * depend on the tokens alone: the policy reads everything, and the backend rounds alike in prefill and decode. */
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
@@ -56,8 +55,8 @@ const uint8_t *timeline_marks(struct timeline *, size_t *n);
 /* 1 if layers with a sliding window still hold any entry of tokens first .. first + n - 1, or no layer has a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
 /* Write the fixed entries of tokens first .. first + n - 1 to out: [n_layer][K, V][n_kv_head][n],
- * timeline_token_bytes() for each token. windows = 0: omit layers with a sliding window. That is necessary if those
- * layers have evicted the entries, or will evict them after loading. */
+ * timeline_token_bytes() for each token. windows = 0: omit layers with a sliding window. Use it if those layers have
+ * evicted the entries, or will evict them after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
@@ -80,17 +79,19 @@ int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *mark
 /* Return the head dimension if the fixed entries of this timeline can be packed, else 0. They can if they are f16 and
  * all layers have the same head dimension, a multiple of 32 up to 512. */
 int32_t timeline_entries_dim(const struct timeline *);
-/* How fixed entries of n tokens are packed. dim: head dimension. exact: so many first tokens stay as they are. */
+/* How the fixed entries of n tokens are packed. dim: head dimension. exact: number of first tokens whose entries are
+ * not packed, but stored exactly. */
 struct entries_packing {
 	int32_t dim, n, exact;
 };
-/* Return the bytes of packed entries that take `bytes` bytes unpacked; 0: such entries cannot be packed. */
+/* Return the packed size of `bytes` bytes of fixed entries; 0: these entries cannot be packed. */
 uint64_t entries_packed_bytes(struct entries_packing, uint64_t bytes);
-/* Pack fixed entries, `bytes` bytes as timeline_entries_save() wrote them, into out, entries_packed_bytes() bytes. That
- * number must not be 0. Returns 0; -1 if a value is not finite. Entries that sliding-window layers lack stay marked as
- * missing. */
+/* Pack `bytes` bytes of fixed entries, as timeline_entries_save() wrote them. Write entries_packed_bytes() bytes to
+ * out; the caller checks that this number is not 0. Returns 0; -1 if a value is not finite. Entries that sliding-window
+ * layers lack are packed as missing. */
 int entries_pack(struct entries_packing, const void *entries, uint64_t bytes, void *out);
-/* Unpack entries. Any packed bytes give finite values or missing entries; only exact tokens may have any values. */
+/* Unpack into `bytes` bytes of entries. Whatever the packed bytes are, packed tokens get finite values or missing
+ * entries. Only the first `exact` tokens may get other values. */
 void entries_unpack(struct entries_packing, const void *packed, void *entries, uint64_t bytes);
 
 #endif

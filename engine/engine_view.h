@@ -81,8 +81,8 @@ struct cache_view {
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* the part of share[0] that falls on the first 4 tokens; -1 = unknown */
 	/* Number of KV entries per KV head that the last generated token read, mean over the layers; 0 = all, -1 =
-	 * unknown. Under auto only the pinned tokens' entries are counted. Under h2o, h2o+ and snapkv `selected` is the
-	 * number that the next token will read. */
+	 * unknown. auto: only entries of pinned tokens are counted. h2o, h2o+, snapkv: the number that the next token
+	 * will read. */
 	int32_t selected;
 	/* policies refresh and recycled: number of layers that selected anew for that token; -1 = unknown, or another
 	 * policy */
@@ -90,8 +90,8 @@ struct cache_view {
 	/* policy refresh: cosine similarity of the newest query with the query of the last selection, mean over the
 	 * layers; -2 = unknown */
 	float cosine;
-	/* The shares below are of a generated token's attention (auto: of its attention on pinned tokens). Mean over
-	 * the query heads of the layers measured since the last prefill; -1 = unknown. */
+	/* The shares below are shares of the attention of a generated token (auto: of its attention on pinned tokens).
+	 * They are means over the query heads of the layers measured since the last prefill; -1 = unknown. */
 	/* refresh, recycled: share on the previously selected entries, measured when a layer selects anew */
 	float recovered;
 	float estimated; /* sift: share on the selected entries, estimated by the key sketch */
@@ -102,9 +102,9 @@ struct cache_view {
 };
 /* Fill *out, with `cols` columns (1 .. VIEW_COLS) or fewer if the sequence is short. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
-/* refresh, recycled: set stride[i], i < n, to the number of generated tokens for each selection of layer i since the
- * timeline was opened; 0 = the layer selected nothing. Returns the mean over the layers that selected, tokens for each
- * selection; 0 = none did, or another policy. */
+/* refresh, recycled: set stride[i], i < n, to the mean number of generated tokens per selection of layer i since the
+ * timeline was opened; 0 = the layer has selected nothing. Return the mean over all layers that have selected; 0 = none
+ * has, or another policy. */
 double timeline_strides(const struct timeline *, float *stride, int32_t n);
 /* Set out[i], i < n, to the share of the KV entries of token first + i that are not evicted, coded as cache_view.kept
  * (255 = all, 0 = none). 0 = no such token. */
@@ -119,12 +119,12 @@ int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t hea
 
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */
 
-/* Begin summing evidence, from 0, until timeline_evidence_end() or a change of policy. Attention is measured for the
- * last token of each prefill and for every generated token. It is measured in the third quarter of the layers: for one
- * token in the odd layers of this quarter, for the next token in the even ones. The evidence of token i is a sum over
- * measured tokens, layers and KV heads: the squares of the shares of attention that token i gets. Squares favour sharp
- * attention over attention spread over many tokens. If an engine call fails, the attention of its tokens may have been
- * counted in part. */
+/* Start to sum evidence from 0, until timeline_evidence_end() or a change of policy. The evidence of token i is a sum
+ * of squares: of each share of attention that token i gets, over measured tokens, layers and KV heads. Squares favour
+ * sharp attention over attention spread over many tokens. Attention is measured for the last token of each prefill and
+ * for every generated token, in the third quarter of the layers: for one token in the odd layers of this quarter, for
+ * the next token in the even ones. If an engine call fails, part of the attention of its tokens may already be
+ * summed. */
 int timeline_evidence_begin(struct timeline *, struct err *);
 void timeline_evidence_end(struct timeline *);
 /* Set out[i], i < n, to the evidence of token first + i; 0 = no such token. */
