@@ -2,10 +2,10 @@
  * draws.
  *
  * ncurses computes changes and control sequences. It is started by newterm(), because initscr() exits on unsuitable
- * terminals. ncurses installs signal handlers then; start_curses() restores the previous ones. Keypad mode is off and
- * raw mode on, so that ui/screen/keys.c gets all bytes. ncurses gets its screen size from the grid, so that picture and
- * size change together. If the C library and char_width() disagree about a character's width, a replacement is drawn,
- * because otherwise the rest of the row would be shifted.
+ * terminals. newterm() installs signal handlers; start_curses() restores the previous ones. Keypad mode is off and raw
+ * mode on, so that ui/screen/keys.c gets all bytes. ncurses gets its screen size from the grid, so that picture and
+ * size change together. A character is replaced if the C library and char_width() disagree about its width; otherwise
+ * it would shift the rest of the row.
  *
  * After the terminal is lost, all functions do nothing. */
 #include "ui/screen/display_private.h"
@@ -22,10 +22,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define COPY_MAX       100000 /* most bytes of base64; many terminals limit the length, too */
-#define PATIENCE_MS    2000   /* how long to wait for a terminal that accepts no bytes */
+#define COPY_MAX       100000 /* most bytes of base64, because many terminals limit the length of a control string */
+#define PATIENCE_MS    2000   /* milliseconds to wait for a terminal that accepts no bytes */
 
-/* asks for the background colour; the terminal may answer (K_BACKGROUND in keys.h) */
+/* asks for the background colour; if the terminal answers, keys.c reports K_BACKGROUND */
 #define ASK_BACKGROUND "\33]11;?\a"
 #define MOUSE_ON       "\33[?1002h\33[?1006h" /* report buttons, and moves while a button is down */
 #define MOUSE_OFF      "\33[?1006l\33[?1002l\33[?1000l"
@@ -57,8 +57,8 @@ void display_say(struct display *d, const char *s)
 	say_bytes(d, s, strlen(s));
 }
 
-/* The sequences that reset the terminal. The last one depends on what it shows: the alternate screen, or inline the
- * region, which is erased from the cursor on. */
+/* The escape sequences that reset the terminal. display_reset_shows() sets the last one: it leaves the alternate
+ * screen, or, inline, erases from the cursor's row to the end of the screen. */
 static char reset[] = FRAME_OFF PASTE_OFF MOUSE_OFF CURSOR_ON COLOURS_OFF ALTERNATE_OFF;
 enum { RESET_LAST = sizeof reset - sizeof ALTERNATE_OFF };
 
@@ -71,7 +71,7 @@ void display_reset_shows(int inlined)
 {
 	const char *last = inlined ? "\r\33[J" : ALTERNATE_OFF;
 
-	reset[RESET_LAST] = 0; /* a signal handler may write the string meanwhile */
+	reset[RESET_LAST] = 0; /* a signal handler may run here: keep the string valid */
 	memcpy(reset + RESET_LAST + 1, last + 1, strlen(last));
 	reset[RESET_LAST] = last[0];
 }
@@ -91,7 +91,8 @@ static int has_string(const char *name)
 	return s && s != (const char *)-1;
 }
 
-/* Check whether the terminal can position the cursor and erase: 1 yes; 0 no; -1 it is unknown to terminfo. */
+/* Check whether the terminal can position the cursor and clear the screen. Returns 1; 0 = it cannot; -1 = terminfo does
+ * not know the terminal. */
 static int terminal_can(const char *name)
 {
 	TERMINAL *current = cur_term;
@@ -100,7 +101,7 @@ static int terminal_can(const char *name)
 	if (setupterm(name, -1, &status) == OK) {
 		can = has_string("cup") && has_string("clear");
 	} else if (status == 1) {
-		can = 0; /* a hardcopy terminal */
+		can = 0; /* terminfo knows it as a hardcopy terminal */
 	}
 	if (cur_term && cur_term != current) {
 		TERMINAL *ours = set_curterm(current);
@@ -159,8 +160,8 @@ static void start_colours(struct display *d)
 		d->own_fg = COLOR_WHITE;
 		d->own_bg = COLOR_BLACK;
 	}
-	/* Use 256 colours only if the terminal has exactly 256. With more, ncurses takes numbers above 7 as RGB values,
-	 * so only the first eight colours of the palette can be named. */
+	/* Use 256 colours only if the terminal has exactly 256. If it has more, ncurses takes numbers above 7 as RGB
+	 * values. The palette then has only eight colours with a number. */
 	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
 }
 
@@ -173,7 +174,7 @@ static void set_modes(struct display *d)
 	noecho();
 	leaveok(stdscr, FALSE);
 	scrollok(stdscr, FALSE);
-	typeahead(-1); /* otherwise pending input delays drawing */
+	typeahead(-1); /* otherwise ncurses delays drawing while input waits */
 	/* Turn off settings that would change input bytes. */
 	if (!tcgetattr(d->fd, &t)) {
 		t.c_iflag &= ~(tcflag_t)(INLCR | IGNCR | ICRNL | ISTRIP | IXON);
@@ -220,7 +221,7 @@ static void display_free(struct display *d)
 	free(d);
 }
 
-/* GNU screen has an alternate screen only if it is configured so. */
+/* In GNU screen, an alternate screen exists only if the user has configured it: count it as missing. */
 int terminal_has_alternate(void)
 {
 	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
@@ -255,8 +256,7 @@ int display_start(struct display *d)
 	return 0;
 }
 
-/* ncurses is closed, not suspended, because resuming it would reset the user's colour
- * palette. */
+/* Close ncurses rather than suspend it, because resuming would reset the user's colour palette. */
 void display_stop(struct display *d)
 {
 	set_term(d->screen);
@@ -324,7 +324,7 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 	return 0;
 }
 
-/* Give the terminal back. */
+/* Restore the terminal for other programs. */
 static void leave(struct display *d)
 {
 	if (d->screen)
@@ -458,8 +458,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 	add_base64(&code, text, n);
 	str_adds(&code, "");
 	if (begins_with(term, "screen") && !in_tmux) {
-		/* GNU screen passes on control strings of at most about 700 bytes: send the text in several of
-		 * them */
+		/* GNU screen passes on control strings of at most about 700 bytes: split the text into several
+		 * strings */
 		str_adds(&s, "\33P\33]52;c;");
 		for (size_t i = 0, part; i < code.n; i += part) {
 			part = code.n - i < 500 ? code.n - i : 500;
@@ -469,8 +469,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 		}
 		str_adds(&s, "\a\33\\");
 	} else {
-		/* Both strings set the same text. tmux uses the first if "set-clipboard" is on, and passes on the
-		 * second if "allow-passthrough" is on. */
+		/* Both control strings set the clipboard to the same text. tmux obeys the first one if "set-clipboard"
+		 * is on, and passes on the second one if "allow-passthrough" is on. */
 		str_addf(&s, "\33]52;c;%s\a", code.p);
 		if (in_tmux)
 			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);

@@ -1,13 +1,14 @@
 /* ui/screen/display_flow.c - shows a grid that flows (inline): rows on the terminal's normal screen, below what was
  * written before, without ncurses.
  *
- * The region is the rows at the end that may still change. Where it is on the screen is unknown: the cursor only moves
- * relative to the region's first row, so that scrolling, resizing and the shell's own text do not matter. Rows scroll into
- * the terminal's scrollback by line feeds at the bottom. To add a row above the fixed ones, a line feed makes room at the
- * end, and then a line is inserted: the fixed rows are not written again.
+ * The region is the last rows of the conversation and the rows below it, which may still change. The cursor moves only
+ * relative to the region's first row. So it does not matter where on the screen the region is, after scrolling,
+ * resizing or text of the shell. Line feeds at the bottom scroll rows into the terminal's scrollback. To add a row
+ * above the fixed rows, a line feed makes room at the end, and a line is inserted above them. So the fixed rows need
+ * not be written again.
  *
- * Terminals that cannot insert lines get the rows below again. After a resize the region is erased and written again;
- * what scrolled away is the terminal's. */
+ * In terminals that cannot insert lines, the fixed rows are written again. After a resize, the region is erased and
+ * written again. Rows that have scrolled away are never changed. */
 #include "ui/screen/display_private.h"
 
 #include "engine/base/utf8.h"
@@ -19,9 +20,10 @@
 #include <string.h>
 
 enum {
-	SHORT_GAP = 4,    /* cells that are written again rather than moved over */
-	FRAME_FROM = 256, /* bytes from which on a frame is marked as one */
-	KEPT_ROWS = 512,  /* an even number */
+	/* between two changes, write up to so many unchanged cells again instead of moving the cursor */
+	SHORT_GAP = 4,
+	FRAME_FROM = 256, /* mark a frame with FRAME_ON and FRAME_OFF if it has at least so many bytes */
+	KEPT_ROWS = 512,  /* even, because keep_row() drops half of the rows */
 };
 
 /* ---- which terminal ---- */
@@ -61,7 +63,7 @@ int display_can_flow(const struct display *d)
 	return d->flow.can;
 }
 
-/* 1 if the terminal is known to wrap the rows of its screen again when it becomes narrower. */
+/* 1 if the terminal probably wraps the rows of its screen when it becomes narrower; 0 if it is known to cut them. */
 static int rewraps(void)
 {
 	static const char *const cuts[] = { "linux", "screen", "vt", "st-", "rxvt" };
@@ -126,7 +128,7 @@ static void go(struct display *d, struct str *out, int x, int y)
 {
 	step(out, d->flow.y - y, 'A');
 	step(out, y - d->flow.y, 'B');
-	/* after the last column the cursor's place is uncertain */
+	/* after a character in the last column, terminals disagree where the cursor is */
 	if (x != d->flow.x && (!x || d->flow.x >= d->flow.shown.w || (x < d->flow.x && d->flow.x - x > x))) {
 		str_adds(out, "\r");
 		d->flow.x = 0;
@@ -172,7 +174,7 @@ static void put_cell(struct display *d, struct str *out, const struct cell *c, i
 	d->flow.x += width;
 }
 
-/* Write what differs between a row of the grid and the row of the region. */
+/* Write the cells in which row y of the grid differs from row y of the region. */
 static void put_row(struct display *d, struct str *out, const struct grid *g, int y)
 {
 	const struct cell *new = g->cell + (size_t)y *(size_t)g->w;
@@ -185,7 +187,8 @@ static void put_row(struct display *d, struct str *out, const struct grid *g, in
 		width = pair ? 2 : 1;
 		if (!memcmp(&new[x], &old[x], (size_t)width * sizeof *new))
 			continue;
-		/* Write a short stretch of equal cells again, which is shorter than moving over it. */
+		/* If only a few unchanged cells come before this one, write them again: that takes fewer bytes than
+		 * moving. */
 		if (d->flow.y == y && d->flow.x < x && x - d->flow.x <= SHORT_GAP)
 			for (int i = d->flow.x, wide; i < x; i += wide) {
 				wide = new[i].width == 2 ? 2 : 1;
@@ -202,7 +205,7 @@ static void put_row(struct display *d, struct str *out, const struct grid *g, in
 	memcpy(old, new, (size_t)g->w * sizeof *new);
 }
 
-/* Make the region h rows high. Rows from `at` on move down by its growth, or up; rows at `at` are then blank. */
+/* Change the height of the region to h rows: insert blank rows at row `at`, or delete rows from row `at` on. */
 static void region_height(struct display *d, int w, int h, int at)
 {
 	struct grid *s = &d->flow.shown, old = *s;
@@ -220,7 +223,8 @@ static void region_height(struct display *d, int w, int h, int at)
 	grid_free(&old);
 }
 
-/* Write the rows from `from` on, one below the other. The cursor is in row `from`, which is blank like all below. */
+/* Write the rows of the grid from row `from` on, with line feeds between them. The cursor is in row `from`; this row
+ * and all rows below it are blank. */
 static void put_rows_below(struct display *d, struct str *out, const struct grid *g, int from)
 {
 	for (int y = from; y < g->h; y++) {
@@ -242,7 +246,7 @@ static void erase_from(struct display *d, struct str *out, int y)
 	str_adds(out, "\33[J");
 }
 
-/* Erase the region, after a resize perhaps at another width. */
+/* Erase the region. w: columns of the terminal, which may have changed since the region was written. */
 static void region_erase(struct display *d, struct str *out, int w)
 {
 	const struct grid *s = &d->flow.shown;
@@ -261,7 +265,7 @@ static void region_erase(struct display *d, struct str *out, int w)
 
 /* ---- rows that scroll away ---- */
 
-/* Give the kept rows another width. */
+/* Change the width of the kept rows, cutting or extending them. */
 static void kept_width(struct grid *k, int w)
 {
 	struct grid old = *k;
@@ -274,7 +278,7 @@ static void kept_width(struct grid *k, int w)
 	grid_free(&old);
 }
 
-/* Remember a row that has scrolled away, for terminals without an alternate screen. */
+/* On a terminal without an alternate screen, keep a copy of a row that has scrolled away, for bring_back(). */
 static void keep_row(struct display *d, const struct cell *row, int w)
 {
 	struct grid *k = &d->flow.kept;
@@ -291,7 +295,8 @@ static void keep_row(struct display *d, const struct cell *row, int w)
 	memcpy(k->cell + (size_t)d->flow.n_kept++ * (size_t)w, row, (size_t)w * sizeof *k->cell);
 }
 
-/* The screen was used for a pane and is empty: write the rows again that were on it. */
+/* Restore the normal screen after a pane covered it, on terminals without an alternate screen: write the kept rows that
+ * were on it. */
 static void bring_back(struct display *d, struct str *out)
 {
 	const struct grid *k = &d->flow.kept;
@@ -326,8 +331,8 @@ static void drop_final(struct display *d, const struct grid *g)
 
 /* ---- a frame ---- */
 
-/* Give the region as many rows as the grid has. Returns the first row that is not written yet, like all rows below it;
- * the grid's height: there is none. */
+/* Change the region to the height of the grid. Returns the first row to write with put_rows_below(), because it and all
+ * rows below it are blank; the grid's height = no such row. */
 static int region_fit(struct display *d, struct str *out, const struct grid *g)
 {
 	int had = d->flow.shown.h, text = had - d->flow.fixed, more = g->h - had, at = MIN(text, g->h - g->fixed);
@@ -356,7 +361,7 @@ static int region_fit(struct display *d, struct str *out, const struct grid *g)
 		region_height(d, g->w, g->h, at);
 		return g->h;
 	}
-	/* The rows above `at` are brought up to date first, because they may scroll away. */
+	/* Update the rows above `at` now, because writing the rows below may make them scroll away. */
 	for (int y = 0; y < at; y++)
 		put_row(d, out, g, y);
 	erase_from(d, out, at);

@@ -27,34 +27,38 @@ struct display {
 	int want_colours;
 	const struct theme *theme;
 	int colours;        /* 0, 8 or 256 */
-	int own_fg, own_bg; /* numbers of the terminal's default colours */
-	attr_t attrs;       /* attributes that the terminal has */
+	int own_fg, own_bg; /* numbers of the terminal's default colours, as ncurses has them */
+	attr_t attrs;       /* attributes that the terminal supports */
 	int utf8, has_alternate, awkward_corner;
 	int mouse, lost;
 	int all;    /* 1: the next display_show() writes every cell */
 	int clear;  /* 1: the next display_show() erases the terminal first */
 	int cursor; /* 1 visible, 0 hidden, -1 unknown */
 	struct grid shown;
-	int pair[ST_COUNT][ST_COUNT]; /* [style][back] number of the ncurses colour pair + 1; 0: not allocated yet */
+	/* [style][back] 1 + number of the ncurses colour pair; 0: no pair allocated yet */
+	int pair[ST_COUNT][ST_COUNT];
 	struct termios before;
 	int flags; /* file status flags of fd before opening */
-	/* Nothing is shown until display_resume(). PAUSED_SCREEN: which then opens the alternate screen at once. */
+	/* PAUSED, PAUSED_SCREEN: display_show() does nothing. After PAUSED_SCREEN, display_resume() opens the alternate
+	 * screen at once. */
 	enum { NOT_PAUSED, PAUSED, PAUSED_SCREEN } paused;
-	/* Inline. The region is the rows at the end of the normal screen that may still change: shown.h rows, of which the
-	 * last `fixed` are below the text; it has none while shown.h is 0. */
+	/* For grids that flow (inline). The region is the rows at the end of the normal screen that may still change:
+	 * the rows of `shown`. The last `fixed` of them are below the text. shown.h = 0: there is no region. */
 	struct {
-		/* of the terminal: it can show grids that flow; insert and delete lines; its colours and attributes */
+		/* What the terminal can do. can: show grids that flow; inserts: insert and delete lines; colours,
+		 * attrs: its colours and attributes. */
 		int can, inserts, colours;
 		attr_t attrs;
-		int on;          /* 1: the terminal is set up for it, 0: it shows the alternate screen or is paused */
-		int was_covered; /* 1: the screen has shown something else since */
+		/* 1: the terminal is set up for grids that flow; 0: it shows another grid, or is paused */
+		int on;
+		int was_covered; /* 1: another grid was shown since the last grid that flows */
 		struct grid shown;
-		int fixed, below; /* below: empty rows below the region that it has left */
-		int x, y;         /* the cursor, from the region's first row */
-		int h, shown_at;  /* rows of the terminal; when the region was written */
-		int16_t fg, bg;   /* colours that are set */
-		attr_t pen;       /* attributes that are set */
-		struct grid kept; /* rows that scrolled away last, if there is no alternate screen */
+		int fixed, below; /* below: empty rows below the region, left when it became shorter */
+		int x, y;         /* cursor; y counts from the region's first row */
+		int h, shown_at;  /* h: rows of the terminal; shown_at: rows that it had when the region was written */
+		int16_t fg, bg;   /* colours set in the terminal */
+		attr_t pen;       /* attributes set in the terminal */
+		struct grid kept; /* last rows that scrolled away; used if there is no alternate screen */
 		int n_kept;
 	} flow;
 };
@@ -62,19 +66,20 @@ struct display {
 void display_say(struct display *, const char *s); /* write to the terminal at once */
 /* display_show.c */
 attr_t cell_attrs(const struct display *, unsigned style, const struct look *);
-/* 1 if the terminal shows the character with that width. */
+/* 1 if the terminal shows the character with `width` columns. */
 int cell_is_showable(const struct display *, int32_t cp, int width);
 /* display_flow.c */
 void flow_look_up(struct display *); /* learn from terminfo what the terminal can do */
-void flow_begin(struct display *);   /* set the terminal up */
-void flow_cover(struct display *);   /* the alternate screen is opened; the region stays where it is */
+void flow_begin(struct display *);   /* set the terminal up for grids that flow */
+void flow_cover(struct display *);   /* prepare for another grid; the region stays on the screen */
 void flow_end(struct display *);     /* erase the region and restore the terminal */
 int flow_show(struct display *, const struct grid *);
 /* display.c */
-void display_reset_shows(int inlined); /* what display_reset() has to undo: 1 = the region, 0 = the alternate screen */
+/* set what display_reset() leaves: the inlined region (1) or the alternate screen (0) */
+void display_reset_shows(int inlined);
 /* 1 if the terminal of the current terminfo entry has an alternate screen. */
 int terminal_has_alternate(void);
-int display_start(struct display *); /* open ncurses on the alternate screen: 0 or -1 */
-void display_stop(struct display *); /* close it */
+int display_start(struct display *); /* open ncurses on the alternate screen; returns 0, or -1 on failure */
+void display_stop(struct display *); /* close ncurses */
 
 #endif

@@ -38,13 +38,14 @@ attr_t cell_attrs(const struct display *d, unsigned style, const struct look *lo
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
 		else if ((style & STYLE_MASK) == ST_EVICTED)
-			/* Without dim text, evicted words are underlined: they must differ from the other words. */
+			/* If the terminal has no dim text, underline evicted words, so that they differ from other
+			 * words. */
 			a |= A_UNDERLINE;
 	}
 	return a;
 }
 
-/* ncurses relies on wcwidth(), which must agree with `width`. */
+/* ncurses uses wcwidth(): both it and char_width() must give `width`. */
 int cell_is_showable(const struct display *d, int32_t cp, int width)
 {
 	if (cp < 0x7f || !d->utf8)
@@ -52,7 +53,8 @@ int cell_is_showable(const struct display *d, int32_t cp, int width)
 	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
 }
 
-/* Convert one character of `width` columns to ncurses cells. Returns how many, 1 or 2. hide: show a replacement. */
+/* Convert a character of `width` columns to ncurses cells. hide: 1 = show a replacement. Returns the number of cells, 1
+ * or 2. */
 static int convert_cell(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
 {
 	wchar_t text[CLEAN_MARKS_MAX + 2];
@@ -83,9 +85,9 @@ static void write_row(struct display *d, const struct grid *g, int y)
 	int n = 0;
 
 	for (int x = 0, width; x < g->w; x += width) {
-		/* If automatic margins cannot be turned off, ncurses writes the last cell of the screen one column
-		 * early and then shifts it. That would split a wide character right before the last cell, so replace
-		 * such a character. */
+		/* Some terminals scroll after a character in the last cell, and this cannot be turned off. There
+		 * ncurses writes that character one column early and then shifts it. This would split a wide character
+		 * right before the last cell, so replace such a character. */
 		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
 		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
 		n += convert_cell(d, &c[x], width, corner && width == 2, row + n);

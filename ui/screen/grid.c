@@ -98,8 +98,8 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* Clip the range [*from, *from + n) of an area's columns or rows to the area. origin, size: the area's begin and size
- * in the grid. *from becomes relative to the grid. Returns the new size of the range. */
+/* Clip the range [*from, *from + n) of an area's columns or rows to the area. origin: first column or row of the area
+ * in the grid; size: how many it has. *from becomes relative to the grid. Returns the new size of the range. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + MAX(n, 0);
@@ -149,7 +149,7 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	/* skip whole characters left of the area, so that wide characters keep their columns */
+	/* start with a whole number of characters left of the area, so that wide characters keep their columns */
 	int from = x < 0 ? x % width : x;
 
 	if (end > a->w)
@@ -195,7 +195,7 @@ struct area area_inner(const struct area *a)
 	return area_part(a, 1, 1, a->w - 2, a->h - 2);
 }
 
-/* Keep the bits `keep` of the style of n columns, and add the bits `add`. */
+/* Change the style of n cells: keep only the bits in `keep`, then set the bits in `add`. */
 static void change_style(const struct area *a, int x, int y, int n, unsigned keep, unsigned add)
 {
 	long long end = (long long)x + n;
@@ -244,8 +244,8 @@ static void add_mark(struct cell *c, int32_t cp)
 	}
 }
 
-/* 1 if a mark, joiner or selector is drawn with the cell's character. U+FE0F is never drawn, and a joiner only between
- * letters of scripts that join, because terminals disagree about the width of other sequences. */
+/* 1 if a mark, joiner or selector is drawn with the cell's character. U+FE0F is never drawn. A joiner is drawn only
+ * between letters of scripts that join. Terminals disagree about the width of other sequences. */
 static int mark_stays(const struct cell *c, int32_t cp)
 {
 	enum char_class class = char_class(cp);
@@ -324,7 +324,7 @@ int area_putf(const struct area *a, int x, int y, unsigned style, const char *fm
 
 /* ---- the dump ---- */
 
-/* One letter for each style. Do not change them, because stored test screens contain them. */
+/* One letter for each style. Keep the letters as they are: stored test screens contain them. */
 /* clang-format off */
 static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_TEXT] = { '.', "text" },             [ST_FAINT] = { 'f', "faint" },

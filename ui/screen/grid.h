@@ -39,9 +39,9 @@ enum style {
 	ST_PROMPT,   /* prompt of the input line */
 	ST_EVICTED,  /* evicted words */
 	ST_METER,    /* filled part of a meter */
-	/* first of PARTS_OF_CACHE colours for regions of the KV cache (this one: pinned tokens) */
+	/* first of PARTS_OF_CACHE styles for regions of the KV cache; this one is for pinned tokens */
 	ST_PART,
-	ST_HEAT = ST_PART + 4, /* first of HEATS steps of a heat map, from little to much */
+	ST_HEAT = ST_PART + 4, /* first of HEATS styles of a heat map, from little to much */
 	ST_COUNT = ST_HEAT + 8
 };
 enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };
@@ -50,7 +50,7 @@ enum { STYLE_MASK = 0xff, STYLE_REVERSE = 0x100, STYLE_BOLD = 0x200, STYLE_FAINT
 
 struct cell {
 	int32_t cp;                    /* 0 = right half of a wide character */
-	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks; 0: no further marks */
+	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks; the first 0 ends them */
 	uint16_t style;                /* enum style | STYLE_ flags */
 	/* style whose foreground colour becomes this cell's background (for heat maps); 0: the terminal's
 	 * background */
@@ -62,8 +62,8 @@ struct grid {
 	int w, h;
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* cursor_y < 0: hidden */
-	/* flows: 1 = rows for the terminal's normal screen (inline), below those that were written before. The first `final`
-	 * rows may scroll away, the last `fixed` rows stay at the bottom. */
+	/* flows: 1 = the grid is shown inline, on the terminal's normal screen, below the rows written before. The
+	 * first `final` rows may scroll away. The last `fixed` rows stay at the bottom. */
 	int flows, final, fixed;
 };
 void grid_resize(struct grid *, int w, int h); /* w, h: at least 1; makes all cells blank */

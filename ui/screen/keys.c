@@ -1,20 +1,21 @@
-/* ui/screen/keys.c - splits the bytes of a terminal into keys and pastes, and skips unknown sequences.
- * keys_decode.c decodes single keys.
+/* ui/screen/keys.c - splits the bytes of a terminal into keys and pastes, and skips unknown sequences. keys_decode.c
+ * decodes single keys.
  *
- * An unknown sequence is skipped to its end and reported as K_UNKNOWN, so that none of its letters gets into the
- * input line. Answers of the terminal (ESC ] ... BEL and similar strings) are dropped. A control character inside
- * a sequence ends it and is a key itself, so Ctrl-C and Enter always work.
+ * An unknown sequence is skipped to its end and reported as K_UNKNOWN, so that none of its letters gets into the input
+ * line. Answers of the terminal (ESC ] ... BEL and similar strings) are dropped. A control character inside a sequence
+ * ends it and is a key itself, so Ctrl-C and Enter always work.
  *
- * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on how the bytes
- * were split between reads. After a timeout (wait_of()) it is decoded as it is. */
+ * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on how the bytes were
+ * split between reads. If no byte comes for a while (wait_of()), the sequence is decoded as it is. */
 #include "ui/screen/keys_private.h"
 
 #include <float.h>
 #include <string.h>
 
 #define REPLACEMENT   0xfffd
-#define WAIT_SEQUENCE 0.25 /* seconds to wait for the end of a sequence; slow links split sequences */
-#define WAIT_PASTE    5.0  /* seconds to wait for the end of a paste; if its end mark is lost, keys must work again */
+#define WAIT_SEQUENCE 0.25 /* seconds to wait for the rest of a sequence; slow links split sequences */
+/* seconds to wait for the next byte of a paste; if its end mark is lost, keys must work again */
+#define WAIT_PASTE    5.0
 #define WAIT_BURST    0.05 /* seconds to wait for the end of an unmarked paste */
 
 static const char paste_end[] = "\33[201~";
@@ -66,8 +67,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		/* The paste was not cut at KEYS_PASTE_MAX: its incomplete last character was pasted, and becomes
-		 * U+FFFD. */
+		/* The paste has its full length, and ends inside a character: that character becomes U+FFFD. */
 		n = k->held.n;
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
@@ -223,8 +223,8 @@ static double wait_of(const struct keys *k)
 		return k->pasting == PASTING_BURST ? WAIT_BURST : WAIT_PASTE;
 	if (k->skipping)
 		return WAIT_SEQUENCE;
-	/* ESC ] and similar pairs may be the beginning of a sequence or a key such as Alt-], so wait briefly. ESC [
-	 * is nearly always the beginning of a sequence, so wait longer. */
+	/* ESC [ is nearly always the beginning of a sequence: wait long. ESC ] and similar pairs may be a key such as
+	 * Alt-] as well: wait briefly. */
 	if (k->held.n && k->held.n <= 2 && k->held.p[0] == ESC &&
 	    (k->held.n == 1 || k->held.p[1] == ESC || key_begins_string(k->held.p[1])))
 		return KEYS_ESC;
@@ -284,7 +284,8 @@ void keys_tick(struct keys *k, double now, key_fn *fn, void *ud)
 	give_up(k, fn, ud);
 }
 
-/* Decode keys outside of pastes. Returns the number of bytes used; any later bytes are an incomplete sequence. */
+/* Decode keys outside of pastes. Returns the number of bytes used; the bytes after them are an incomplete sequence, a
+ * paste or a sequence to skip. */
 static size_t feed_keys(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	size_t i = 0;

@@ -24,7 +24,7 @@ enum key_code {
 	/* x, y from 0; cp: 1 left, 2 middle, 3 right button down, 4 wheel up, 5 wheel down, 0 button up, 6 moved
 	 * with left button down */
 	K_MOUSE,
-	K_PASTE,      /* bytes: pasted text, with \n line ends and without control characters */
+	K_PASTE,      /* bytes: pasted text, with \n line ends; no other ASCII control characters except tab */
 	K_FOCUS,      /* the terminal window got (cp 1) or lost (cp 0) the focus */
 	K_BACKGROUND, /* the terminal's answer about its background; cp: 1 light, 0 dark */
 	K_UNKNOWN     /* unknown sequence, never shown as text */
@@ -41,8 +41,8 @@ struct key {
 };
 typedef void key_fn(const struct key *, void *ud);
 
-/* Limits of decoding. A lone ESC counts as the Esc key after KEYS_ESC seconds. From a terminal that does not mark
- * pastes, KEYS_BURST or more bytes at once with a line break inside count as a paste. */
+/* Limits of decoding. A lone ESC becomes the Esc key after KEYS_ESC seconds. If the terminal does not mark pastes,
+ * KEYS_BURST or more bytes at once count as a paste if a line break is among them. */
 #define KEYS_ESC 0.025
 enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {
@@ -51,10 +51,11 @@ struct keys {
 	double since; /* time of the last byte of an incomplete sequence or paste; 0: nothing is incomplete */
 	/* private */
 	unsigned char skipping;     /* inside a sequence that is skipped */
-	unsigned char marks_pastes; /* 1: the terminal has marked a paste */
+	unsigned char marks_pastes; /* 1: the terminal marks pastes, as an earlier paste has shown */
 	char string[32];
 	unsigned char n_string; /* string[n_string]: the first bytes of a control string */
-	/* in a paste: after_cr: 1 = the last byte was CR, so skip a line feed; matched: bytes of the end mark seen */
+	/* In a paste. after_cr: 1 = the last byte was CR, so a line feed now is skipped; matched: number of bytes of
+	 * the end mark read so far. */
 	unsigned char after_cr, matched;
 };
 void keys_free(struct keys *);

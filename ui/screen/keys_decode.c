@@ -36,8 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key for a code point and modifiers of a CSI sequence. Keys that have a control code in older protocols become
- * the same key here: Ctrl-I becomes Tab. */
+/* Set the key for a code point and modifiers of a CSI sequence. A key that older protocols send as a control code
+ * becomes the same key as there: Ctrl-I becomes Tab. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -160,7 +160,7 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 {
 	int button = bits & 3;
 
-	/* not supported: dragging with other buttons than the left, sideways wheel, more than three buttons */
+	/* not supported: dragging with another button than the left one, a sideways wheel, more than three buttons */
 	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 ||
 	    ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);
@@ -183,7 +183,7 @@ static void decode_csi(const struct csi *c, struct key *out)
 	if (c->private || c->intermediate)
 		return;
 	if (c->final == 'u' && mods >= 0 && c->n_param >= 1) {
-		/* with Shift, the second number of the first parameter is the character that Shift gives */
+		/* with Shift, the second number of the first parameter is the shifted character */
 		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1]
 		                                                                              : csi_param(c, 0, 0);
 		set_unicode_key(out, code, (unsigned)mods);
@@ -269,7 +269,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 		i++;
 	read_params(s + from, i - from, &c);
 	number = !c.private && c.n_param == 1 && c.param[0][0] >= 0 && c.param[0][1] < 0;
-	/* '$' is a final byte only in rxvt's sequences. */
+	/* '$' is a final byte only in sequences of rxvt, such as ESC [ 7 $. */
 	if (i < n && i < KEYS_SEQ_MAX && s[i] == '$' && number) {
 		struct key probe = { .code = K_UNKNOWN };
 		if (set_numbered(&probe, c.param[0][0], 0))
@@ -391,7 +391,7 @@ size_t key_take(const char *s, size_t n, struct key *out, enum turn *turn)
 				out->mods |= KEY_ALT;
 				return len + 1;
 			}
-			/* report only the Esc key now; the rest is decoded next */
+			/* report only the Esc key now; the caller decodes the other bytes next */
 			*out = (struct key){ .code = K_UNKNOWN };
 		}
 		key_set(out, K_ESC, 0);

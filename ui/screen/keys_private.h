@@ -6,8 +6,8 @@
 
 enum { ESC = 0x1b, DEL = 0x7f };
 
-/* What follows the decoded bytes. PASTE: the text of a paste. SKIP_CSI, SKIP_STRING: the rest of a CSI sequence or of a
- * control string, which the caller must skip. NONE: the next key. */
+/* What follows the decoded bytes. NONE: the next key. PASTE: the text of a paste. SKIP_CSI: the rest of a CSI sequence,
+ * which the caller must skip. SKIP_STRING: the rest of a control string, which the caller must skip. */
 enum turn { TURN_NONE, TURN_PASTE, TURN_SKIP_CSI, TURN_SKIP_STRING };
 /* Decode the first key in s[n]. Returns its length; 0: more bytes are needed. Before the call *out must be a
  * zeroed K_UNKNOWN. */

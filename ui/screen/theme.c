@@ -1,10 +1,10 @@
-/* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours. Text keeps
- * the terminal's own foreground and background.
+/* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours. Text keeps the
+ * terminal's own foreground and background.
  *
- * The themes dark and light use the eight palette colours, as the user has set them (not 8-15, which some palettes
- * make grey). The themes dusk (dark) and paper (light) use quieter fixed colours of the 256; with eight colours
- * they look like dark and light. The theme mono uses only bold, faint, underline and reverse. Heat maps need an
- * order of brightness: fixed colours if there are 256, else three steps. */
+ * The themes dark and light use the palette colours 0-7, as the user has set them; some palettes make 8-15 grey. The
+ * themes dusk (dark) and paper (light) use quieter fixed colours if the terminal has 256; otherwise they look like dark
+ * and light. The theme mono uses only bold, faint, underline and reverse. Heat maps need colours ordered by brightness:
+ * fixed colours if there are 256, else three or four palette colours. */
 #include "ui/screen/theme.h"
 
 #include <stdlib.h>
@@ -53,9 +53,9 @@ struct theme {
 	[ST_HINT_KEY] = { theirs, OWN, 0 }, [ST_TITLE] = { numbers, OWN, LOOK_BOLD },                                  \
 	[ST_MATCH] = { BLACK, YELLOW, 0 }, [ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, [ST_METER] = { GREEN, OWN, 0 }
 
-/* Looks with fixed colours. theirs: the user's questions, and keys; notes, numbers: second and third accent;
- * keyword, string: in code; grey, dim: less important text; bar: status row, on bar_back; on_theirs: text on a
- * background of colour `theirs`. */
+/* Looks with fixed colours. theirs: the user's questions, and keys; notes, numbers: second and third accent; keyword,
+ * string: parts of code; grey, dim: less important text; bar, bar_back: text and background of the status row;
+ * on_theirs: text on a background of colour `theirs`. */
 #define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs)                       \
 	[ST_FAINT] = { grey, OWN, 0 }, [ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_NOTICE] = { grey, OWN, 0 },     \
 	[ST_ERROR] = { red, OWN, LOOK_BOLD }, [ST_WARNING] = { notes, OWN, LOOK_BOLD },                                \
@@ -116,8 +116,7 @@ static const struct theme themes[] = {
 enum { THEMES = LEN(themes) };
 static const struct theme *const mono = &themes[THEMES - 1];
 
-/* 1 if the variable COLORFGBG, such as "15;0" or "0;default;15", names a light background: its last number is 7 or 9
- * to 15. */
+/* 1 if colorfgbg, such as "15;0" or "0;default;15", names a light background: its last number is 7 or 9 to 15. */
 static int is_light(const char *colorfgbg)
 {
 	const char *last = colorfgbg ? strrchr(colorfgbg, ';') : NULL;

@@ -190,7 +190,7 @@ void edit_free(struct edit *e)
 	e->at = 0;
 }
 
-/* Insert text at the cursor, up to EDIT_MOST bytes in all. Control characters become blanks. 1 if anything was
+/* Insert text at the cursor, up to EDIT_MOST bytes in all. Control characters become blanks. Returns 1 if anything was
  * inserted. */
 static int edit_insert(struct edit *e, const char *s, size_t n)
 {
@@ -450,8 +450,8 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* may_begin[b]: 1 = a match can begin with byte b. If case is ignored (fold), any first byte of a non-ASCII
-	 * character may begin one. */
+	/* may_begin[b]: 1 = a match can begin with byte b. If case is ignored (fold), this includes the first byte of
+	 * every non-ASCII character. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)

@@ -19,7 +19,7 @@ struct num num_percent(double share);          /* "31%"; "<1%" for small shares 
 struct num num_age(int64_t then, int64_t now); /* "5 min ago"; a date after 30 days */
 struct num num_wait(double seconds);           /* "instant", "~40 s", "~12 min"; "?" = unknown */
 
-/* ---- fields: clean text in exactly w columns, cut with an ellipsis if too long; they return the x behind ---- */
+/* ---- fields: clean text in exactly w columns, cut with an ellipsis if too long; return the x after the field ---- */
 
 int put_left(const struct area *, int x, int y, int w, unsigned style, const char *text, size_t n, int ascii);
 int put_right(const struct area *, int x, int y, int w, unsigned style, const char *text);
@@ -32,7 +32,7 @@ struct edit {
 	size_t at;
 }; /* text: valid UTF-8; at: byte offset of the cursor. All zero = empty */
 void edit_free(struct edit *);
-void edit_set(struct edit *, const char *text, size_t n); /* the text may be untrusted; the cursor moves to its end */
+void edit_set(struct edit *, const char *text, size_t n); /* text may be untrusted; moves the cursor to the end */
 /* Handle a key. Returns 1 if text or cursor changed; 2 if the key was used but changed nothing; 0 if the key was
  * not used. */
 int edit_key(struct edit *, const struct key *);
@@ -44,7 +44,7 @@ void edit_draw(const struct edit *, const struct area *, int x, int y, int w, un
 struct list {
 	size_t n, chosen, top;
 };
-void list_move(struct list *, long step); /* clamps to the list */
+void list_move(struct list *, long step); /* move the choice by `step` rows, but not beyond the list */
 /* scroll as little as needed to show the chosen row among `rows` rows */
 void list_show(struct list *, int rows);
 /* Handle Up, Down, page keys, Home and End. Returns 1; 0 for any other key. */
