@@ -75,7 +75,7 @@ struct http_send {
 	size_t n_json;
 	int no_proxy;         /* 1: ignore proxy settings, because the server is this machine */
 	int connect_s;        /* time limit to connect, in seconds */
-	double patience_s;    /* first time limit, see http_patience() */
+	double patience_s;    /* seconds until the first deadline; http_patience() sets later ones */
 	int (*stopped)(void); /* polled 25 times a second; nonzero ends the request with ERR_CANCELLED; may be NULL */
 };
 int http_client_open(struct http_client **, struct err *);

@@ -34,8 +34,8 @@ struct transfer {
 	int began;              /* begin() was called */
 	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;              /* 1: the body of an error or redirection reached its limit */
-	/* most distant host so far: this machine, its private network or the internet; a redirection to a nearer
-	 * host is refused */
+	/* the most distant host so far: this machine, its private network or the internet; a redirection may not lead
+	 * to a host nearer than this one */
 	enum nearness nearest;
 	int nearer; /* 1: a host nearer than `nearest` was refused */
 };
@@ -49,7 +49,7 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	                                                              : NULL;
 }
 
-/* Reset *r for a new answer, except linked_sum and linked_size, which only the redirecting answer contains. */
+/* Reset *r for a new answer. Keep linked_sum and linked_size: only the redirecting answer contains them. */
 static void reply_begin(struct http_reply *r, int status)
 {
 	struct http_reply fresh = {
@@ -193,7 +193,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 	struct transfer *t = ud;
 
 	n *= size;
-	if (!has_file(t->r)) { /* the page of an error or redirection is only counted */
+	if (!has_file(t->r)) { /* only count the body of an error or redirection */
 		t->page += n;
 		t->ended = t->page > PAGE_MOST;
 		return t->ended ? 0 : n;
@@ -305,7 +305,7 @@ static int same_origin(const char *a, const char *b)
 {
 	size_t n = http_origin_bytes(a);
 
-	/* Return 0 if URL b contains a user name: in "https://a.example@b.example" the host is b.example. */
+	/* Return 0 if URL b contains a user name: the host of "https://a.example@b.example" is b.example. */
 	return n && n == http_origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
 }
 

@@ -21,7 +21,7 @@ struct http_client {
 	struct str url, body, got; /* got: received body, not returned yet */
 	int (*stopped)(void);
 	double until;
-	double patience; /* seconds of the last http_patience(), for the message */
+	double patience; /* argument of the last http_patience(), for the error message */
 	size_t head;     /* bytes of header lines */
 	int head_ended, done;
 	int flooded; /* 1: more than GOT_MOST bytes arrived between two polls */
