@@ -1,8 +1,7 @@
 /* sessions/import/charset.c - finds an encoding by name or in an HTML page, and decodes text with iconv().
  *
- * Only the encodings of the table below are passed to iconv(): those of the WHATWG Encoding Standard, with the labels
- * that web pages use, and three DOS code pages. As in that standard, the labels of ISO-8859-1 and ASCII mean
- * Windows-1252. */
+ * Only the encodings of the table below are passed to iconv(): the WHATWG Encoding Standard's, with the labels that web
+ * pages use, and three DOS code pages. As in that standard, the labels of ISO-8859-1 and ASCII mean Windows-1252. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -152,8 +151,8 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* Convert a byte in Adobe's Symbol encoding to UTF-8. Pieces of which large brackets are put together have no text form
- * and become bullets. */
+/* Convert a byte in Adobe's Symbol encoding to UTF-8. Bytes without a text form, such as pieces of large brackets,
+ * become bullets. */
 const char *charset_symbol(unsigned char c)
 {
 	static const char *const low[] = {    /* from 0x20 on */
@@ -187,13 +186,13 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0; /* all input is read: make iconv write the character that it may still hold */
+		held = left > 0; /* when all input is read, make iconv() write a character that it may still hold */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);
 		if (r != (size_t)-1 || why == E2BIG)
 			continue;
-		/* The bytes at p are invalid, or are a character that is cut off by the end of the text. */
+		/* The bytes at `in` are invalid, or the end of the text cuts a character off. */
 		str_adds(out, "\xef\xbf\xbd");
 		++*replaced;
 		skip = why == EINVAL || skip > left ? left : skip;

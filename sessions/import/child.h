@@ -31,18 +31,18 @@ struct child {
 char *program_find(const char *name);
 /* Copy bytes to an anonymous file in memory. Returns its descriptor, at the beginning of the file; -1 on error. */
 int child_file(const char *p, size_t n);
-/* Start a child whose standard input is `in`. Its standard output is `out`, or for -1 a new pipe that child_listen()
- * reads. type, more: argv[2] and the later arguments of the jailed process (import_private.h); more ends with NULL, and
- * may be NULL. -1: not started; errno says why. */
+/* Start a child whose standard input is `in`. Its standard output is `out`; out = -1: a new pipe, which child_listen()
+ * reads. type: argv[2] of the jailed process (import_private.h). more: its later arguments, ending with NULL; may be
+ * NULL. Returns 0; -1: not started, and errno says why. */
 int child_start(struct child *, const char *type, const char *const *more, int in, int out);
-/* child_start() with the bytes p[n] as standard input and a new pipe as standard output. */
+/* Call child_start() with the bytes p[n] as standard input and a new pipe as standard output. */
 int child_start_on(struct child *, const char *type, const char *const *more, const char *p, size_t n);
-/* Read the pipes of one or two children (second may be NULL) to their ends, and wait for the children to exit. A child
- * that still runs after `seconds` is killed, and the function returns. If both still run, only the first is killed. */
+/* Read the pipes of one or two children (second may be NULL) to their ends, and wait for the children to exit. After
+ * `seconds`, kill a child that still runs, and return. If both still run, only the first is killed. */
 void child_listen(struct child *, struct child *second, double seconds);
 /* Write why the child ended without a complete output, as a clause for an error message. */
 void child_describe(const struct child *, char *out, size_t cap);
-/* Set the error that a child could not be started; errno says why. Returns -1. */
+/* Set *e: the child could not be started, and errno says why. Returns -1. */
 int child_failed_to_start(const char *name, struct err *e);
 void child_free(struct child *);
 void child_close(int *fd); /* close *fd if it is open (not -1), and set it to -1 */
@@ -56,7 +56,8 @@ struct records {
 };
 /* Parse all records. raw: 1 = the text may be any bytes. Returns 0, or -1 if the records are incomplete or invalid. */
 int take_records(struct records *, const char *p, size_t n, int raw);
-/* Take the document from the output of a child that has ended. name: for the sentence in e->msg after -1. */
+/* Parse the records that an ended child has printed, and set *d. name: the document's name in the error message. raw:
+ * as for take_records(). Returns 0 or -1. */
 int child_document(struct child *, const char *name, int raw, struct doc *d, struct err *e);
 int valid_text(const char *p, size_t n); /* 1 for UTF-8 without NUL */
 

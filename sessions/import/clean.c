@@ -1,6 +1,6 @@
-/* sessions/import/clean.c - leaves out of a plain text what only a terminal or a printer understands: escape sequences,
- * overstruck characters, earlier states of a progress line. Also shortens addresses that hold a whole picture
- * ("data:").
+/* sessions/import/clean.c - removes from a plain text what only a terminal or a printer understands: escape sequences,
+ * overstruck characters, earlier states of a progress line. Also removes the data of addresses that contain a whole
+ * file, such as a picture ("data:image/png;base64,...").
  *
  * A carriage return ends a line, as a newline does. A line is left out only if it is a state of a progress line and the
  * next line is a later state of the same progress line. */
@@ -11,12 +11,12 @@
 #include <string.h>
 
 #define ESC        '\033'
-#define DATA_SHORT 64 /* longest "data:" address that stays, in bytes */
+#define DATA_SHORT 64 /* most bytes of data that stay in a "data:" address */
 
 /* ---- escape sequences ---- */
 
-/* Return the length of the control sequence at p, of which the first `intro` bytes are ESC [ or U+009B. It ends before
- * a byte that cannot belong to it. */
+/* Return the length of the control sequence at p. Its first `intro` bytes are ESC [ or U+009B. If the sequence is
+ * malformed, it ends before the first byte that cannot belong to it. */
 static size_t control_length(const char *p, size_t n, size_t intro)
 {
 	size_t i = intro;
@@ -27,7 +27,7 @@ static size_t control_length(const char *p, size_t n, size_t intro)
 }
 
 /* Return the length of a control string. It begins with two bytes, such as ESC ] or ESC P, and ends with BEL or ESC \.
- * If it does not end before the next ESC, return 2. lines: 1 = the string may contain newlines. */
+ * Return 2 if it does not end before the next ESC. lines: 1 = the string may contain newlines. */
 static size_t string_length(const char *p, size_t n, int lines)
 {
 	for (size_t i = 2; i < n; i++) {
@@ -104,8 +104,8 @@ static size_t delete_escapes(struct str *t)
 
 /* ---- lines ---- */
 
-/* State of printing lines, that is, of computing what a terminal shows of them. cell: the characters of the current
- * line; struck, states: how many overstruck characters and progress states were left out. */
+/* State of "printing" lines: computing the text that a terminal would show. cell: the characters of the current line;
+ * struck: number of overstruck characters left out; states: number of progress states left out. */
 struct printer {
 	int32_t *cell;
 	size_t cap;
@@ -113,7 +113,7 @@ struct printer {
 	size_t struck, states;
 };
 
-/* Print s[n] with its backspaces: "_\bx" and "x\bx" print x. */
+/* Append to `out` what a terminal shows of s[n], a text with backspaces: for "_\bx" and "x\bx" it shows x. */
 static void print_cells(struct printer *r, const char *s, size_t n, struct str *out)
 {
 	size_t at = 0, used = 0;
@@ -148,7 +148,7 @@ static int is_blank_line(const struct str *s)
 	return 1;
 }
 
-/* 1 if `over` is printed over the line to underline it or to make it bold. */
+/* 1 if `over` is printed over `line` only to underline it or to make it bold. */
 static int is_overstrike(const struct str *line, const struct str *over)
 {
 	for (size_t i = 0; i < over->n; i++)
@@ -187,8 +187,8 @@ static int is_state(const char *p, size_t n)
 	return n > 3 && !memcmp(p, "\xe2\xa0", 2); /* Braille dots, U+2800 and later */
 }
 
-/* 1 if the ASCII letters of a and b begin alike; other characters are ignored. The common beginning must have at least
- * half of the letters of the text with fewer letters. */
+/* 1 if a and b have equal letters at their beginning. Only ASCII letters are compared. At least half of the letters of
+ * the text with fewer letters must be equal. */
 static int is_similar(const struct str *a, const struct str *b)
 {
 	size_t i = 0, k = 0, alike = 0, letters_a = 0, letters_b = 0;
@@ -224,8 +224,8 @@ static int is_same(const struct str *a, const struct str *b)
 	return a->n == b->n && !memcmp(str_text(a), str_text(b), a->n);
 }
 
-/* Print the line s[n], which has carriage returns or backspaces, to `to`. Returns the length of the result, which is at
- * most n. */
+/* Write to `to` what a terminal shows of the line s[n], which has carriage returns or backspaces. Returns the length of
+ * the result, which is at most n. */
 static size_t print_line(struct printer *r, const char *s, size_t n, char *to)
 {
 	struct str swap;
@@ -263,7 +263,7 @@ static size_t print_line(struct printer *r, const char *s, size_t n, char *to)
 	return used + r->line.n;
 }
 
-/* Print all lines that have carriage returns or backspaces, in place. */
+/* Replace each line that has carriage returns or backspaces by what a terminal shows of it. */
 static void print_lines(struct str *t, struct printer *r)
 {
 	struct str copy = { 0 };
@@ -289,7 +289,8 @@ static void print_lines(struct str *t, struct printer *r)
 	str_free(&copy);
 }
 
-/* Print the whole text. Returns the number of escape sequences that were left out; r counts the rest. */
+/* Replace the text by what a terminal shows of it. Returns the number of escape sequences that were left out; r counts
+ * what else was left out. */
 static size_t print_text(struct str *t, struct printer *r)
 {
 	size_t escapes = 0;
@@ -353,8 +354,8 @@ static const char *base64_end(const char *p, const char *end)
 	}
 }
 
-/* Return the end of the data in a "data:" address. p: after "data:". *comma: where the data begins. NULL: the text is
- * no such address. */
+/* Return the end of the data in a "data:" address, and set *comma to the comma before the data. p: the text after
+ * "data:". NULL: the text is no such address. */
 static const char *data_end(const char *p, const char *end, const char **comma)
 {
 	const char *at = p;

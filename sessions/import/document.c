@@ -14,8 +14,8 @@ static void set_name(struct doc *d, const char *path)
 	d->name = xstrndup(slash, strlen(slash));
 }
 
-/* Find the encoding of an HTML page: the one that the server names, else the one that the page names. NULL if neither
- * names one, or if the page begins with a byte order mark. */
+/* Find the encoding of an HTML page: the server's (mime), else the one that the page declares. NULL if neither names
+ * one, or if the page begins with a byte order mark. */
 static const struct charset *html_charset(const char *mime, const char *p, size_t n)
 {
 	const char *at = mime ? strstr(mime, "charset=") : NULL;
@@ -71,7 +71,7 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 	return 0;
 }
 
-/* Decode a document whose format is text in any encoding, and convert it in the jail. */
+/* Decode a document to UTF-8, and convert it in the jail. For formats whose files are text in any encoding. */
 static int import_decoded(enum doc_type type, const char *name, const char *mime, const char *p, size_t n,
                           struct doc *out, struct err *e)
 {

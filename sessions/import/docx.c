@@ -35,7 +35,7 @@ struct paragraph {
 struct docx {
 	struct writer *w;
 	struct zip zip;
-	struct opc rels; /* parts that the text names */
+	struct opc rels; /* parts of the file that the text refers to by id */
 	struct style *style;
 	size_t n_style;
 	struct docx_lists *lists;
@@ -50,7 +50,7 @@ struct docx {
 	size_t hidden;
 	int rendered_pages; /* the file contains page breaks of its last layout */
 	int page;
-	/* number of open paragraphs: a paragraph in a text box is inside another one */
+	/* number of open paragraphs; more than 1 in a text box, which lies inside a paragraph */
 	int paragraphs;
 	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
@@ -207,7 +207,8 @@ static void write_text(struct docx *x, const char *s, size_t n)
 	writer_text(x->w, s, n);
 }
 
-/* Write text of a font whose characters are pictures. Word stores them as U+F020 to U+F0FF, or as single bytes. */
+/* Write text in a symbol font, whose characters are pictures. Word stores them as U+F020 to U+F0FF, or as single
+ * bytes. */
 static void write_pictures(struct docx *x, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -346,7 +347,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->font = v ? symbol_font(v->value, v->n) : 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) { /* superscript of LibreOffice, raised by half points */
+	} else if (!strcmp(name, "position")) { /* LibreOffice writes superscripts as text raised by half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }

@@ -20,12 +20,12 @@ int docx_form_end(struct docx_form *, const char *name);
 
 /* ---- docx_parts.c ---- */
 
-/* 1 if the entry of this name may be a document that is inserted. */
+/* 1 if `name`, an entry of the archive, may be an inserted document. */
 int docx_is_chunk(const char *name);
-/* Write the part of the file that <w:altChunk> names by the id of a relationship: HTML, plain text, or a web archive
- * (MHTML). -1: it is missing, or of another kind. */
+/* Write an inserted document, which <w:altChunk> names by the id of a relationship: DOCX, RTF, HTML, plain text, or a
+ * web archive (MHTML). Returns 0; -1: the document is missing, or cannot be read. */
 int docx_chunk(struct writer *, const struct opc *rels, const struct xml_attr *id);
-/* Add a notice for comments, and one for the texts of diagrams (SmartArt), which are not written. */
+/* Add notices about comments and SmartArt diagrams, which are not written. */
 void docx_note_parts(struct doc *, const struct zip *);
 
 #endif

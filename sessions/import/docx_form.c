@@ -1,11 +1,12 @@
-/* sessions/import/docx_form.c - the value of a form field of older Word files: a box that is ticked or not, or the
- * chosen entry of a list. Such a field stands between two <w:fldChar>, the first of which holds its <w:ffData>. */
+/* sessions/import/docx_form.c - the value of a form field of older Word files: whether a box is ticked, or which entry
+ * of a list is chosen. Such a field stands between two <w:fldChar>. The first of them contains the field's
+ * <w:ffData>. */
 #include "sessions/import/docx.h"
 #include "engine/base/utf8.h"
 
 #include <string.h>
 
-/* Return the value of an element: the index of a list's entry, or 1 or 0 for a box that is ticked or not. */
+/* Return the value of an element: the index of a list's entry; for a box, 1 = ticked, 0 = not ticked. */
 static long value_of(const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_DEPTH_MAX 2 /* most levels of DOCX files that are inserted in each other */
+#define CHUNK_DEPTH_MAX 2 /* most levels of DOCX files inside DOCX files */
 
 static int ends_in(const char *name, const char *ending)
 {
@@ -28,7 +28,8 @@ int docx_is_chunk(const char *name)
 
 /* ---- web archives (MHTML) ---- */
 
-/* Append the HTML of a web archive: the first part with the type text/html, or the whole body without parts. */
+/* Append the HTML of a web archive: its first part with the type text/html. If the archive has no parts, append its
+ * body. */
 static void unpack_mhtml(struct str *out, const char *p, size_t n)
 {
 	struct mime whole = mime_split(p, n), part;

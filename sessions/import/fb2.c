@@ -13,16 +13,17 @@
 
 struct fb2 {
 	struct writer *w;
-	int in_info;               /* 1: inside <title-info>, the description of the book itself */
-	int in_text;               /* 1: inside a body or the annotation, whose texts are written */
-	struct str title, author;  /* from the description */
-	struct str *into;          /* title or author while it is read, else NULL */
-	int headed;                /* 1: title and author have been written */
-	int notes, sections;       /* notes: 1 = the body holds notes; sections: number of open sections */
-	int inner;                 /* depth inside poems, quotations and the like, whose titles are no headings */
-	int in_title, skip;        /* skip: depth inside a title that repeats that of the description */
-	struct str label;          /* title of a note */
-	int raised, link, bracket; /* link: 1 = a note's number follows; bracket: 1 = "[" was written, "]" is due */
+	int in_info;              /* 1: inside <title-info>, the description of the book itself */
+	int in_text;              /* 1: inside a body or the annotation: text is written */
+	struct str title, author; /* the book's, from the description */
+	struct str *into;         /* title or author while it is read, else NULL */
+	int headed;               /* 1: title and author have been written */
+	int notes, sections;      /* notes: 1 = the body holds notes; sections: number of open sections */
+	int inner;                /* depth inside poems, quotations and the like; titles in them are not headings */
+	int in_title, skip;       /* skip: depth inside a title that repeats the book's title */
+	struct str label;         /* title of a note */
+	/* link: 1 = the next text is a note's number; bracket: 1 = "[" was written, "]" is due */
+	int raised, link, bracket;
 };
 
 static int is_any(const char *name, const char *const *names)

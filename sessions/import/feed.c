@@ -6,14 +6,14 @@
 
 #define TITLE_BYTES_MAX 1000
 
-/* What was read of the feed itself, before its first entry, or of the current entry. */
+/* First the data of the feed itself, then the data of the current entry. */
 struct feed {
 	struct writer *w;
 	int level; /* level of the title's heading: 1 = the feed's, 2 = an entry's */
 	struct str title, date, summary, text;
-	struct str *into; /* the string above that receives the text of the open element; NULL: none */
-	int depth;        /* elements that are open inside this element */
-	int plain;        /* 1: the element holds plain text or elements; 0 = text that is HTML */
+	struct str *into; /* title, date, summary or text, if its element is open; else NULL */
+	int depth;        /* number of open elements inside the element of `into` */
+	int plain;        /* 1: `into` gets plain text or XHTML elements; 0: escaped HTML */
 };
 
 static int is_entry(const char *name)
@@ -21,7 +21,7 @@ static int is_entry(const char *name)
 	return !strcmp(name, "item") || !strcmp(name, "entry");
 }
 
-/* Write what was read, and begin an entry whose title has this level. */
+/* Write the title, date and text that were read, and clear them for an entry. level: heading level of its title. */
 static void entry_write(struct feed *x, int level)
 {
 	const struct str *text = x->text.n ? &x->text : &x->summary;
@@ -43,7 +43,8 @@ static void entry_write(struct feed *x, int level)
 	x->level = level;
 }
 
-/* Return the string that receives the text of an element; NULL: there is none, or an earlier element has filled it. */
+/* Return the string that receives the text of the element `name`; NULL: the element is ignored, or the string is
+ * filled. */
 static struct str *place_of(struct feed *x, const char *name)
 {
 	static const struct {

@@ -31,7 +31,7 @@ struct foreign {
 #define COMPOUND    "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 #define ZIP         "PK\3\4"
 
-/* If several rows with the same place fit, the first of them is used. */
+/* If several rows with the same place match a file, the first of them is used. */
 /* clang-format off */
 static const struct foreign foreigns[] = {
 	{ STREAM, 0, ROW("EncryptedPackage"), "encrypted", "its text cannot be read without the password" },
@@ -135,7 +135,7 @@ static int is_stream(const struct foreign *f, const char *entry)
 	return 1;
 }
 
-/* Find the row of a compound file: that of the first stream that has a row. Streams of embedded documents come later in
+/* Find the row of the first stream in a compound file that has a row. The streams of embedded documents come later in
  * the directory. */
 static const struct foreign *by_stream(const char *p, size_t n)
 {

@@ -1,5 +1,5 @@
-/* sessions/import/form_field.c - the value of a form field of DOCX and RTF: a box that is ticked or not, or the chosen
- * entry of a list. */
+/* sessions/import/form_field.c - the value of a form field of DOCX and RTF: whether a box is ticked, or which entry of
+ * a list is chosen. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

@@ -43,8 +43,8 @@ static int is_common(int32_t cp)
 	       cp == 0xa9 || cp == 0xab || cp == 0xad || cp == 0xae || cp == 0xb0 || cp == 0xb7 || cp == 0xbb;
 }
 
-/* Score a candidate encoding, at most 1: the share of frequent letters among the characters beyond ASCII, minus the
- * share of characters outside of the script. 0: the candidate is ruled out. */
+/* Score a candidate encoding: the share of frequent letters among the characters beyond ASCII, minus the share of
+ * characters outside of the script. The score is at most 1. 0: the candidate is ruled out. */
 static double script_score(const struct candidate *k, const char *p, size_t n)
 {
 	struct str text = { 0 };

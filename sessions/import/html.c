@@ -33,8 +33,8 @@ static struct html_frame *raised_frame(struct html *h)
 	return NULL;
 }
 
-/* Part a floating number, such as that of a line or verse, from the word beside it. A floating letter may be the first
- * of its word. */
+/* Write a blank between a floating number, such as a line's or verse's number, and the word beside it. A floating
+ * letter gets no blank: it may be the first letter of the word. */
 static void part_number(struct html *h, char next)
 {
 	const struct str *t = &h->w->doc->text;
@@ -49,7 +49,7 @@ static void part_number(struct html *h, char next)
  * for other text. */
 static void write_text(struct html *h, const char *s, size_t n)
 {
-	/* Skip the pilcrow of a heading's link to itself, and other signs of such a link. */
+	/* Skip signs such as a pilcrow that a heading contains as a link to itself. */
 	if (h->depth && h->frame[h->depth - 1].link &&
 	    (!strcmp(s, "¶") || (h->w->heading && (!strcmp(s, "#") || !strcmp(s, "§")))))
 		return;
@@ -190,7 +190,7 @@ static const struct mark *title_before(const struct doc *d, const struct range *
 	return title;
 }
 
-/* Keep only the ranges r[n] of the text, and before them the title and the author's name, where they stand outside. */
+/* Keep only the ranges r[n] of the text. If the title and the author's name stand before them, keep these, too. */
 static void keep_ranges(const struct html *h, const struct range *r, size_t n)
 {
 	struct doc *d = h->w->doc;
@@ -238,7 +238,7 @@ size_t html_convert(struct writer *w, const char *utf8, size_t n, const struct h
 	return hidden;
 }
 
-/* Delete the text, and set *h for a second walk that keeps navigation (whole) or hidden text (shown). */
+/* Delete the text, and prepare *h for a second walk. whole: 1 = keep navigation; shown: 1 = keep hidden text. */
 static void start_again(struct html *h, int whole, int shown)
 {
 	struct writer *w = h->w;

@@ -27,9 +27,9 @@ int html_has_class(const GumboNode *element, const char *class);
 
 /* ---- html_rules.c ---- */
 
-/* How an element's text is shown. gone: display: none, which hides all descendants; invisible: visibility; no_size:
- * font-size: 0. Elements inside an invisible or sizeless one may be shown again. block: the element is on lines of its
- * own; floats: beside the line; no_marker: items of lists have no numbers. */
+/* How an element's text is shown. gone: display: none, which hides all descendants. invisible: visibility: hidden.
+ * no_size: font-size: 0. An element inside an invisible or sizeless one may be shown again. block: the element is on
+ * lines of its own. floats: it is beside the line. no_marker: items of a list have no numbers. */
 struct html_look {
 	unsigned char gone, invisible, no_size, block, floats, no_marker;
 };
@@ -39,7 +39,7 @@ struct html_rules *html_rules_new(const struct html_sheets *);
 void html_rules_add(struct html_rules *, const char *css, size_t n, const char *media);
 /* Add the rules of the style sheet that a <link> element names, if there is such a sheet. */
 void html_rules_link(struct html_rules *, const GumboNode *link);
-/* Change *look from that of the element's parent to that of the element. */
+/* Change *look, the look of the element's parent, to the element's look. */
 void html_rules_look(struct html_rules *, const GumboNode *element, struct html_look *look);
 void html_rules_free(struct html_rules *);
 

@@ -1,7 +1,7 @@
 /* sessions/import/html_css.c - parses style sheets: declarations and media queries.
  *
- * Of declarations only those count that can hide text: display, visibility and font-size. Media queries are evaluated
- * for a screen that is WIDTH wide, with a mouse. */
+ * Only the properties of struct css_values are read, such as display, visibility and font-size. Media queries are
+ * evaluated for a screen that is WIDTH wide, with a mouse. */
 #include "sessions/import/html_css.h"
 #include "engine/base/utf8.h"
 
@@ -123,8 +123,8 @@ void css_strip_comments(struct str *out, const char *p, size_t n)
 
 /* ---- declarations ---- */
 
-/* Evaluate a value of font-size, in lower case. The result is CSS_INHERITS for a relative size such as "2em", unless it
- * is 0. */
+/* Evaluate a value of font-size, in lower case. A relative size such as "2em" gives CSS_INHERITS, but 0 in any unit
+ * gives CSS_HIDES. */
 static enum css_value size_value(const char *s)
 {
 	char *unit;

@@ -8,15 +8,15 @@
 #include "sessions/import/html.h"
 
 /* Whether a selector or a media query matches. CSS_UNSURE: this program cannot tell. "A and B" has the smaller value of
- * its two conditions, "A or B" the larger one. */
+ * A and B, "A or B" the larger one. */
 enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
 
 /* The properties that can hide text; CSS_SIZE is font-size. CSS_MARKER is list-style, which can hide the numbers of a
  * list. CSS_FLOAT is float, and position where it takes an element out of its line. */
 enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_FLOAT, CSS_PROPERTIES };
 
-/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK, of
- * display and CSS_FLOAT: text is shown on lines of its own. */
+/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK,
+ * for display and CSS_FLOAT: text is shown on lines of its own. */
 enum css_value { CSS_UNSET, CSS_SHOWS, CSS_BLOCK, CSS_HIDES, CSS_INHERITS };
 
 /* What a block of declarations says about each property. is: enum css_value; important: 1 = declared with
@@ -47,7 +47,7 @@ void css_strip_comments(struct str *out, const char *p, size_t n);
 /* Add the declarations of a block, or of a style attribute, to *v. A later declaration of a property replaces an
  * earlier one, unless only the earlier one is !important. */
 void css_declarations(struct css_values *v, const char *p, const char *end);
-/* Evaluate a list of media queries for a wide screen; an empty list matches. */
+/* Evaluate a list of media queries for a screen of 1280 pixels and a mouse; an empty list matches. */
 enum css_match css_media_matches(const char *p, const char *end);
 
 /* ---- html_selectors.c ---- */
@@ -57,7 +57,8 @@ enum { CSS_BUCKETS = 1024 };
 /* A compound selector such as "div.a[b]": the conditions for one element. */
 struct css_compound {
 	const char *p, *end;
-	char before; /* combinator before it: ' ', '>', '+' or '~'; 0 = it is the first of its selector */
+	/* combinator between this compound selector and the one before it: ' ', '>', '+' or '~'; 0 = it is the first */
+	char before;
 };
 
 /* The compound selectors of all selectors of a page; its user frees p. */
@@ -70,14 +71,15 @@ struct css_compounds {
 struct css_selector {
 	size_t first, n;      /* range in css_compounds; its last compound selector is for the element itself */
 	uint32_t specificity; /* ids << 20 | classes, attributes and pseudo-classes << 10 | names */
-	uint32_t bucket;      /* css_bucket() of an id, class or name that a matching element has; 0 = it needs none */
+	/* css_bucket() of an id, class or name that every matching element has; 0 = there is none */
+	uint32_t bucket;
 };
 
 /* Read the selector [p, end) into *s, which is zero, and append its compound selectors to *all. Returns -1, and
  * appends nothing, if it is no selector. */
 int css_selector_read(struct css_compounds *all, struct css_selector *s, const char *p, const char *end);
-/* Match an element with a selector. Adds to *tries how many pairs of an element and a compound selector were compared;
- * returns CSS_UNSURE if there were too many. */
+/* Match an element with a selector. Adds to *tries the number of comparisons of an element with a compound selector.
+ * Returns CSS_UNSURE if there were too many. */
 enum css_match css_selector_matches(const struct css_compounds *, const struct css_selector *, const GumboNode *,
                                     int *tries);
 /* Hash an id (kind '#'), a class ('.') or an element's name ('a', in lower case) to 1 .. CSS_BUCKETS - 1. */

@@ -70,7 +70,7 @@ static void begin_item(struct html *h, const GumboNode *node)
 	for (int i = h->depth - 1; i >= 0 && !list; i--)
 		if (h->frame[i].list)
 			list = &h->frame[i];
-	/* If an outer item begins with this list, the number of the outer item stays before the label: "1. - text". */
+	/* If the list begins an item of an outer list, keep that item's number before the label: "1. - text". */
 	if (prefix->n < 2 || prefix->p[prefix->n - 2] == '-') {
 		str_clear(prefix);
 		for (int i = 1; i < h->lists && i < 8; i++)
@@ -87,8 +87,8 @@ static void begin_item(struct html *h, const GumboNode *node)
 	}
 }
 
-/* Begin a page of a printed book. Its label is the title of <span epub:type="pagebreak" title="12"/>, or without a
- * title the digits in its id. */
+/* Begin a page of a printed book. Its label is the title in <span epub:type="pagebreak" title="12"/>. Without a title,
+ * the label is the digits in the element's id. */
 static void begin_page(struct html *h, const GumboNode *node)
 {
 	const char *label = html_attr(node, "title");
@@ -111,7 +111,7 @@ static void begin_list(struct html *h, struct html_frame *f, int ordered, const 
 	f->list = 1;
 	f->ordered = ordered != 0;
 	f->number = start && *start ? strtol(start, NULL, 10) : 1;
-	/* No blank line is written before a list inside an item, unless the item begins with that list. */
+	/* Write no blank line before a list inside an item, unless the item begins with that list. */
 	if (h->lists++ && !h->w->prefix.n)
 		h->w->gap = GAP_LINE;
 }
@@ -125,7 +125,7 @@ static int is_byline(const GumboNode *node)
 	       has_word(html_attr(node, "itemprop"), "author");
 }
 
-/* Note where <main>, <article> or a by-line before them begins. */
+/* If a by-line, <main> or <article> begins, store its text offset. By-lines count only before <main> and <article>. */
 static void begin_main(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
 {
 	if (!h->in_by && !h->in_main && !h->n_main && !h->in_article && !h->n_article && h->n_by < HTML_BYLINES &&
@@ -274,7 +274,7 @@ static void begin_drawing(struct html *h, struct html_frame *f, const char *name
 		f->drawing = inside || !strcmp(name, "svg");
 }
 
-/* 1 if the contents of an element are left out. A script with a formula is not left out: its f->is is set here. */
+/* 1 if the contents of an element are left out. 0 for a script that contains a formula; its f->is is then set. */
 static int is_left_out(const struct html *h, struct html_frame *f, const GumboNode *node, const char *name)
 {
 	if (!strcmp(name, "button"))
@@ -354,7 +354,7 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 	html_formula_begin(h, f, name, node);
 }
 
-/* Note where <main>, <article> or a by-line ends. */
+/* If <main>, <article> or a by-line ends, store the text offset. */
 static void end_main(struct html *h, const struct html_frame *f)
 {
 	size_t at = h->w->doc->text.n;

@@ -35,7 +35,8 @@ struct html_frame {
 	const char *signs[2];
 	const char *separators, *close; /* attributes of <mfenced>; the page's tree owns them */
 	unsigned parts;                 /* child elements that have begun so far */
-	/* part of a formula: what writer_part_begin() returned, and the value that n_main + n_article + n_by had then */
+	/* part_begin: for a part of a formula, the result of writer_part_begin(). ranges: n_main + n_article + n_by at
+	 * that time */
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */
 	struct html_look look; /* how its text is shown */
@@ -45,7 +46,7 @@ struct html_frame {
 /* An open table. */
 struct html_grid {
 	size_t column;            /* column of the next cell */
-	long below[HTML_COLUMNS]; /* for each column, rows below the current one that a cell reaches into (rowspan) */
+	long below[HTML_COLUMNS]; /* [column] number of rows below the current row that a cell reaches into (rowspan) */
 };
 
 struct html {
@@ -53,21 +54,23 @@ struct html {
 	int whole; /* 1: keep navigation */
 	int shown; /* 1: keep hidden text */
 	struct html_frame frame[HTML_DEPTH];
-	int depth, deeper;   /* open elements that are in frame[]; open elements that did not fit into frame[] */
-	int skip, hide, nav; /* how many open elements have skips, hides, nav set */
+	/* depth: number of open elements in frame[]; deeper: number of open elements that did not fit */
+	int depth, deeper;
+	int skip, hide, nav; /* numbers of open elements with skips, hides, nav set */
 	size_t hidden;       /* characters of hidden text left out */
 	size_t left_out;     /* characters of navigation left out */
 	int lists;           /* open lists */
-	/* the text that follows: 1 = a superscript; 2 = a superscript in a link, which is a note's number if it begins
-	 * with a digit; 0 = other text */
+	/* kind of the text that follows: 1 = a superscript; 2 = a superscript in a link; it is a note's number if it
+	 * begins with a digit; 0 = other text */
 	int raise;
 	int apart; /* 1: a floating element begins or ends before the text that follows */
-	/* [n_main], [n_article] ranges of the text in <main> and in <article>. The entry behind the last one may hold a
-	 * range that has begun and not ended. */
+	/* [n_main], [n_article] ranges of the text in <main> and in <article>. While such an element is open, one more
+	 * entry has its beginning */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
 	int in_main, in_article; /* open <main> and <article> elements */
-	/* [n_by] ranges of the text that names the author, before <main> and <article>; as above */
+	/* [n_by] ranges of the text that names the author, before <main> and <article>; while one is open, one more
+	 * entry */
 	struct range by[HTML_BYLINES];
 	size_t n_by;
 	int in_by;
@@ -89,7 +92,7 @@ static inline int has_word(const char *s, const char *word)
 
 /* ---- html_elements.c ---- */
 
-/* Begin an element: write what comes before its contents, and find out whether they are text. */
+/* Begin an element: write what comes before its contents, and find out whether the contents are text. */
 void html_element_begin(struct html *, const GumboNode *, const char *name);
 void html_element_end(struct html *, const GumboNode *);
 

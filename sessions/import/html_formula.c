@@ -1,7 +1,7 @@
-/* sessions/import/html_formula.c - writes the formulas of a page: MathML, and what older pages have in place of it.
+/* sessions/import/html_formula.c - writes the formulas of a page: MathML, or what older pages have instead.
  *
  * KaTeX and MathJax write each formula twice: as letters for the eye (aria-hidden), and as MathML for screen readers.
- * MathJax leaves a script with the formula's source behind it, too. Only one of them becomes text. */
+ * MathJax also leaves a script with the formula's source behind. Only one of these forms becomes text. */
 #include "sessions/import/html_elements.h"
 
 #include "engine/base/utf8.h"
@@ -22,8 +22,8 @@ static void separator_write(struct html *h, const char *separators, unsigned par
 	writer_text(h->w, at, (size_t)(next - at));
 }
 
-/* Begin a part of <mmultiscripts>: the base, then its subscripts and superscripts in pairs, "_a" and "^b". Scripts that
- * stand left of the base are written behind the base as well. */
+/* Begin a part of <mmultiscripts>: the base, then its subscripts and superscripts in pairs, "_a" and "^b". Scripts at
+ * the left of the base are also written behind the base. */
 static void script_begin(struct html *h, struct html_frame *f, struct html_frame *outer, const char *name)
 {
 	unsigned i = outer->parts++;
@@ -48,7 +48,7 @@ static void fence_begin(struct html *h, struct html_frame *f, const GumboNode *n
 	f->separators = separators ? separators : ",";
 }
 
-/* Write what stands between two rows or cells of a matrix: "1 2; 3 4". */
+/* Write the separator between two rows or cells of a matrix: "1 2; 3 4". */
 static void between_cells(struct html *h, const char *outer)
 {
 	if (!strcmp(outer, "mtable"))

@@ -13,8 +13,8 @@ enum {
 	RULES_MAX = 1 << 16, /* most rules of a page; further rules are ignored */
 	SELECTOR_MAX = 1000, /* most bytes of a selector; longer selectors are ignored */
 	NESTED_MAX = 8,      /* most at-rules around a rule; rules in more at-rules are ignored */
-	/* most comparisons by css_selector_matches() for one page. After that, the next TRIES_ALL rules are not
-	 * compared and count as CSS_UNSURE; all later rules are ignored */
+	/* most comparisons by css_selector_matches() for one page. The next TRIES_ALL rules are then not compared and
+	 * count as CSS_UNSURE. All later rules are ignored */
 	TRIES_ALL = 20000000
 };
 
@@ -35,7 +35,7 @@ struct html_rules {
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
 	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
-	/* comparisons so far; from TRIES_ALL on, rules that were not compared are counted, too */
+	/* comparisons so far; from TRIES_ALL on, each rule that is not compared counts as one */
 	int tries;
 };
 
@@ -59,7 +59,7 @@ static void add_rule(struct html_rules *r, const struct css_values *v, const cha
 		r->matters |= (v->is[i] == CSS_HIDES || v->is[i] == CSS_BLOCK) && media == CSS_YES;
 }
 
-/* Return whether the rules in an at-rule apply. p: its name, as in "media print {"; end: the '{'. */
+/* Return whether the rules inside an at-rule apply. p: the at-rule's name, as in "media print {"; end: the '{'. */
 static enum css_match at_rule(const char *p, const char *end)
 {
 	const char *name = css_name_end(p, end);
@@ -73,7 +73,8 @@ static enum css_match at_rule(const char *p, const char *end)
 	               : CSS_NO;
 }
 
-/* Add the rules of a style sheet or at-rule. nested: at-rules around them. */
+/* Add the rules of a style sheet or at-rule. media: whether its media query matches; nested: number of at-rules around
+ * it. */
 static void read_rules(struct html_rules *r, const char *p, const char *end, enum css_match media, int nested)
 {
 	while ((p = css_skip_blanks(p, end)) < end) {
@@ -163,8 +164,8 @@ struct winner {
 	enum css_value is[CSS_PROPERTIES];
 };
 
-/* Let the declarations v replace those of less weight. unsure: 1 = v may not apply to the element, so v must not hide
- * it. */
+/* For each property, replace the winner by the declaration in v, unless the winner has more weight. unsure: 1 = v may
+ * not apply to the element, so v must not hide it. */
 static void compete(struct winner *w, const struct css_values *v, uint64_t weight, int unsure)
 {
 	for (int i = 0; i < CSS_PROPERTIES; i++) {
@@ -177,7 +178,7 @@ static void compete(struct winner *w, const struct css_values *v, uint64_t weigh
 	}
 }
 
-/* Try the rules of a bucket, and let those compete whose selectors match the element. */
+/* Match the element with the rules of a bucket. Call compete() for each rule that matches. */
 static void try_bucket(struct html_rules *r, uint32_t bucket, const GumboNode *node, struct winner *w)
 {
 	for (int32_t i = r->bucket[bucket]; i >= 0; i = r->rule[i].next) {
@@ -217,7 +218,7 @@ static void try_rules(struct html_rules *r, const GumboNode *node, struct winner
 	}
 }
 
-/* Apply a value to the state inherited from the parent element. */
+/* Set *hidden, which was inherited from the parent element, if the value says so. */
 static void change(unsigned char *hidden, enum css_value v)
 {
 	if (v == CSS_HIDES || v == CSS_SHOWS)

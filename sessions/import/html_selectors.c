@@ -138,8 +138,7 @@ static enum css_match any_matches(const GumboNode *, const char *p, const char *
 
 static enum css_match pseudo_matches(const GumboNode *node, const struct simple *s)
 {
-	/* These never match: states that only the user causes, such as :hover, and pseudo-elements that are written
-	 * with one colon. */
+	/* These never match: states that a user causes, such as :hover, and pseudo-elements written with one colon. */
 	static const char *const no[] = { "hover",  "focus", "focus-within", "focus-visible", "active",
 		                          "target", "after", "before",       "first-line",    "first-letter" };
 
@@ -265,8 +264,8 @@ uint32_t css_bucket(char kind, const char *p, size_t n)
 	return 1 + h % (CSS_BUCKETS - 1);
 }
 
-/* Add the specificity of a compound selector to *specificity, and set *bucket as in struct css_selector. The bucket is
- * that of an id if the selector has one, else of a class, else of a name. Returns -1 if the text is no selector. */
+/* Add the specificity of a compound selector to *specificity. Set *bucket to the bucket of an id if the selector has
+ * one, else of a class, else of a name; 0 if it has none. Returns -1 if the text is no selector. */
 static int compound_weigh(const struct css_compound *part, uint32_t *specificity, uint32_t *bucket)
 {
 	const char *p = part->p;

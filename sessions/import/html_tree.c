@@ -1,9 +1,9 @@
 /* sessions/import/html_tree.c - parses HTML as browsers do, by gumbo.
  *
- * Before that, one pass over the bytes does what gumbo does not. It bounds the depth of the tree, because gumbo's time
- * grows with the square of the depth. It turns <noscript> into <template>, whose contents are left out, because
- * browsers run scripts and do not show <noscript>. It writes XHTML as HTML. The pass finds tags by their names alone.
- * Where it errs, as in the value of an attribute, it loses no text. */
+ * First, one pass over the bytes does what gumbo does not do. It bounds the depth of the tree, because gumbo's time
+ * grows with the square of the depth. It turns <noscript> into <template>, whose contents are left out: browsers run
+ * scripts and do not show <noscript>. It writes XHTML as HTML. The pass finds tags only by their names, so it may take
+ * text in an attribute's value for a tag. No text is lost by this. */
 #include "sessions/import/html.h"
 #include "engine/base/utf8.h"
 
@@ -139,7 +139,7 @@ static size_t find_open(const struct tags *k, GumboTag t)
 	return i;
 }
 
-/* End the elements that end where a start tag t begins: a paragraph, and an element of the same name. */
+/* End the elements that must end where start tag t begins: a paragraph, and an element of the same name. */
 static void make_way(struct tags *k, GumboTag t, enum kind kind)
 {
 	size_t i = k->n;
@@ -264,8 +264,8 @@ static const char *copy_cdata(struct str *out, const char *p, const char *end)
 	return to + (to < end ? 3 : 0);
 }
 
-/* Copy the name of the tag at p; in XHTML, the whole tag. If the tag begins a raw element (is_raw()), copy the contents
- * as well. A dropped tag becomes <br> or <wbr>. Returns the end of what was copied. */
+/* Copy the name of the tag at p. In XHTML, copy a whole start tag. If the tag begins a raw element (is_raw()), copy the
+ * contents as well. A dropped tag becomes <br> or <wbr>. Returns the end of what was copied. */
 static const char *copy_tag(struct tags *k, struct str *out, const char *p, const char *end, int xml)
 {
 	int close = p[1] == '/';
@@ -307,7 +307,7 @@ static int is_alpha(char c)
 	return byte_is_upper(c) || byte_is_lower(c);
 }
 
-/* Make the pass over the bytes: copy the page to out in the form that gumbo is to parse. */
+/* Write the page to `out` in the form that gumbo parses (see the top of this file). */
 static void prepare(struct str *out, const char *p, size_t n, int xml)
 {
 	const char *end = p + n;

@@ -2,8 +2,10 @@
  *
  * The patterns of a .gitignore hold for its folder and the folders below. Of all patterns that match a path, the last
  * one in the .gitignore of the deepest folder decides. A bracket expression that contains a slash matches nothing here,
- * although git accepts it. Patterns are untrusted: their number and length are limited, and a match takes time in
- * proportion to the segments of the pattern times those of the path. */
+ * although git accepts it.
+ *
+ * Patterns are untrusted: their number and length are limited. The time of a match is bounded by the number of segments
+ * of the pattern times the number of segments of the path. */
 #include "sessions/import/import_private.h"
 
 #include <fcntl.h>
@@ -43,7 +45,8 @@ static int brackets_closed(const char *p)
 	return 1;
 }
 
-/* Copy the first segment of a path or pattern, up to '/' or the end, to out. Returns its length; -1 = too long. */
+/* Copy the first segment of a path or pattern to out: the text up to '/' or the end. Returns its length; -1 = too
+ * long. */
 static long segment(const char *p, char out[PATTERN_MOST + 1])
 {
 	size_t n = strcspn(p, "/");
@@ -55,7 +58,8 @@ static long segment(const char *p, char out[PATTERN_MOST + 1])
 	return (long)n;
 }
 
-/* Match the first segment of a path with that of a pattern. *next_pattern, *next: what follows them; NULL = nothing. */
+/* 1 if the first segment of a pattern matches the first segment of a path. *next_pattern, *next: the segments after
+ * them; NULL = there are none. */
 static int segment_matches(const char *pattern, const char *path, const char **next_pattern, const char **next)
 {
 	char a[PATTERN_MOST + 1], b[PATTERN_MOST + 1];
@@ -74,8 +78,8 @@ static int is_any_folders(const char *pattern)
 }
 
 /* Match a path with a pattern, segment by segment. A segment "**" stands for any number of folders; at the end of the
- * pattern, for at least one name. Where the rest of the pattern does not match the rest of the path, the last "**" is
- * tried with one more folder. Earlier ones need not be tried again. */
+ * pattern it stands for at least one name. If the rest of the pattern does not match the rest of the path, the last
+ * "**" is tried with one more folder. An earlier "**" need not be tried again. */
 static int path_matches(const char *pattern, const char *path)
 {
 	const char *again = NULL, *again_path = NULL;
@@ -103,10 +107,11 @@ struct ignore_rule {
 	char *pattern;
 	int unless;   /* 1 = "!": a path that matches is not ignored */
 	int folder;   /* 1 = matches folders only */
-	int anywhere; /* 1 = compared with the name alone; 0 = with the path below the folder of the .gitignore */
+	int anywhere; /* 1 = compared with the file's name; 0 = with its path below the folder of the .gitignore */
 };
 
-/* Parse one line, which ends with a NUL. 1 = *r is a pattern in the line's memory; 0 = the line has none. */
+/* Parse one line, which ends with a NUL. Returns 1 and sets *r, whose strings point into the line; 0 = the line has no
+ * pattern. */
 static int rule_parse(char *line, struct ignore_rule *r)
 {
 	size_t n = strlen(line), kept = 0;
@@ -178,8 +183,8 @@ static int file_read(const char *path, struct str *out)
 	return out->n ? 0 : -1;
 }
 
-/* Match a path with the patterns of a file. Returns 1 = ignored; 0 = a pattern with "!" says that it is not ignored; -1
- * = no pattern matches. */
+/* Match a path with the patterns of a file. Returns 1 = git ignores it; 0 = a pattern with "!" matched last, so git
+ * does not ignore it; -1 = no pattern matches. */
 static int file_tells(const struct ignore_file *f, const char *path, int is_folder)
 {
 	const char *name = strrchr(path, '/') + 1;

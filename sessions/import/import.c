@@ -39,7 +39,7 @@ static int wait_for_bytes(int fd)
 	return -1;
 }
 
-/* Read fd to its end; more than DOC_BYTES_MAX bytes are an error. hint: expected number of bytes, or 0. */
+/* Read fd to its end. More than DOC_BYTES_MAX bytes are an error. hint: expected number of bytes; 0 = unknown. */
 static int read_all(int fd, const char *path, size_t hint, char **out, size_t *out_n, struct err *e)
 {
 	size_t cap = hint ? hint + 1 : 65536, n = 0;

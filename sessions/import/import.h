@@ -47,8 +47,8 @@ enum page_state {
 struct mark {
 	enum mark_kind kind;
 	int level; /* headings: 1 to 6; pages: enum page_state */
-	/* offset in the text of the first byte of the page, heading or paragraph. A page or section ends where the next
-	 * one begins */
+	/* offset of the first byte of the page, heading or paragraph. A page or section ends where the next one
+	 * begins */
 	size_t at;
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
 	/* For marks_at(): index + 1 of the last mark of each kind, up to and including this mark; 0 = none so far. All
@@ -88,7 +88,7 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 /* 1 if name and first bytes show plain text, source code or Markdown. Then a part of the file can be read alone. 0 if
  * doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
-/* 1 if doc_decode() passes a document of this name and type to doc_print_part(). 0 for source code and tables. */
+/* 1 if doc_decode() cleans a document of this name and type as doc_print_part() does. 0 for source code and tables. */
 int doc_is_printed(const char *name, enum doc_type);
 /* Clean whole lines of a text that a program printed, in place: leave out escape sequences, overstruck characters and
  * earlier states of progress lines. Other carriage returns end a line. The text does not grow. */
@@ -100,8 +100,8 @@ int doc_address(const char *said, struct str *url, struct str *shown, struct err
 /* Set the function that every import of this process polls, twenty times a second and from any thread. If it returns
  * nonzero, the import ends with ERR_CANCELLED. NULL removes it. */
 void doc_stop_when(int (*stopped)(void));
-/* How the text of pictures is recognised: of documents that are pictures, and of pages of a PDF without readable text.
- * tesseract recognises it, if tesseract is installed. Strings are not copied. */
+/* How text in pictures is recognised (OCR). This concerns documents that are pictures, and pages of a PDF without
+ * readable text. It needs the program tesseract. Strings are not copied. */
 struct doc_recognition {
 	const char *languages; /* as tesseract names them: "deu+eng". NULL: the document's language, else English */
 	const char *kept; /* folder where recognised pages are kept, so that no page is recognised twice. NULL: none */
@@ -112,7 +112,8 @@ struct doc_recognition {
 };
 /* Set how all later imports of this process recognise text. NULL: the defaults, all 0. */
 void doc_recognise_by(const struct doc_recognition *);
-/* Delete from the folder that keeps recognised pages those of all documents but hash[n], the SHA-256 of their files. */
+/* Delete recognised pages from the folder that keeps them (struct doc_recognition). Only pages of the documents hash[n]
+ * stay. hash: SHA-256 of a document's file. */
 void doc_recognised_prune(const char *folder, const uint8_t (*hash)[32], size_t n);
 /* Append the name of the program that recognises text, and its languages. -1 if none is installed; *e says what to
  * install. */
@@ -135,12 +136,12 @@ void origin_free(struct doc_origin *);
  * the time alone differs. If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
-#define DOC_PATHS_MAX 20000 /* most documents that one argument names */
+#define DOC_PATHS_MAX 20000 /* most documents that one argument may name */
 
 /* A document that an argument names. */
 struct doc_path {
 	char *path;
-	int64_t size, mtime; /* of a file in a folder, as in struct doc_origin; else 0 */
+	int64_t size, mtime; /* as in struct doc_origin, for a file that was found in a folder; else 0 */
 };
 /* The documents that an argument names. Files are skipped if the endings of their names show that they are no
  * documents. n_other: number of skipped files; other: name of the first one. */
@@ -159,15 +160,15 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e);
 int doc_list(const char *folder, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
-/* If argv says so, run as the jailed process, which parses a document or a model file, and exit. Returns -1 in an
- * ordinary process. main() calls it first. */
+/* Call first in main(). If argv says so, run as the jailed process, which parses a document or a model file, and exit.
+ * In an ordinary process return -1. */
 int doc_helper(int argc, char **argv);
 /* Read a model file (header, keys, tensors, vocabulary, template) in the jail, because a bad file could crash this
  * process. Returns -1 with ERR_MODEL if the reader crashed or used too much, -1 with ERR_CANCELLED if the user stopped
  * it, else 0. Other errors are reported when the caller reads the file itself. list: path of a list of good files,
  * which are not read again unless they have changed; may be NULL. remember: 1 = add the file to the list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
-/* Append which parts of the jail this machine offers. -1 if there is no jail; *e says why. */
+/* Append the names of the parts of the jail that this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);
 
 #endif

@@ -14,12 +14,12 @@
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
- *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
+ *     pdf.c, pdf_*.c: PDF: make a text of the words and their places on the page, which pdftotext prints;
  *     foreign.c: recognises formats that are not read, and names a converter;
  *     text.c: plain text of any encoding; refuses binary files;
- *     clean.c: leaves out of a text what only a terminal or printer understands;
+ *     clean.c: removes from a text what only a terminal or printer understands;
  *     man.c: source of manual pages;
- *     marks.c: marks: offsets of pages, headings and paragraphs; marks_text.c: finds the marks of a text;
+ *     marks.c: marks (offsets of pages, headings and paragraphs); marks_text.c: finds the marks of a text;
  *     marks_plain.c, marks_markup.c, marks_tex.c: find the headings of one kind of text each;
  *     helper.c: parses documents in jailed processes; child.c: starts a jailed process; jailed.c: its main function;
  *     jail.c: confines it; records.c: reads what it prints;
@@ -28,7 +28,7 @@
  *     model.c: checks model files in the jail;
  *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
  *
- * What gumbo, libxml2, libarchive or poppler parse is parsed in the jailed process only. */
+ * The parsers gumbo, libxml2, libarchive and poppler run only in the jailed process. */
 #ifndef WEIR_IMPORT_PRIVATE_H
 #define WEIR_IMPORT_PRIVATE_H
 
@@ -61,8 +61,8 @@ void charset_load(void);
 /* Append p[n] to out as UTF-8. Undecodable bytes become U+FFFD; *replaced is their number. -1: iconv does not know
  * the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
-/* Append a page as valid UTF-8: HTML, XHTML or text, from the encoding that it declares, else the one that its bytes
- * show. The output of iconv() is checked and made valid, too. */
+/* Append a page (HTML, XHTML or text) as valid UTF-8. Its encoding is the declared one, else guessed from its bytes.
+ * The output of iconv() is checked and made valid, too. */
 void charset_decode_page(const char *p, size_t n, struct str *out);
 /* Return the UTF-8 character of a byte in Adobe's font Symbol, which has an encoding of its own. */
 const char *charset_symbol(unsigned char);
@@ -121,8 +121,8 @@ enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
 
 #define WRITER_TABLES 16
 
-/* Writes text to a document, block by block. White space between two texts (a blank, line break or blank line) is
- * only noted at first, and written when the second text follows. */
+/* Writes text to a document, block by block. A gap between two texts (a blank, line break or blank line) is first
+ * stored in `gap`. It is written when the second text follows. */
 struct writer {
 	struct doc *doc;   /* receives text, marks, pages and notices */
 	enum gap gap;      /* pending gap before the next text */
@@ -140,35 +140,36 @@ struct writer {
 		size_t row, mark; /* text offset and mark index where the row begins */
 		size_t *cell;     /* [n_cell] text offsets where cells begin */
 		size_t n_cell, cap;
-		/* 1: leave the cells of this row as lines, because it contains a table or writer_row_keep() was
+		/* 1: leave the cells of this row as lines, because the row contains a table or writer_row_keep() was
 		 * called */
 		int nested;
 	} table[WRITER_TABLES];
 	int tables; /* nesting depth; may exceed WRITER_TABLES */
-	int sheet;  /* 1: the tables are sheets of a workbook, whose rows are lines however long they are */
+	int sheet;  /* 1: the tables are sheets of a workbook; each row becomes one line, even a long row */
 };
 void writer_text(struct writer *, const char *s, size_t n); /* write UTF-8 text; collapse white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
 /* Write a line break. begun: 1 = the paragraph has text already; then a second break in a row makes a blank line. */
 void writer_line(struct writer *, int begun);
-/* Call before superscript text. If it is a number after a letter, digit or bracket, '^' is written first, so that 10
- * with exponent 3 does not become 103. */
+/* Call before superscript text. If the text is a number and follows a letter, digit or bracket, '^' is written first.
+ * Without it, 10 with exponent 3 would become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
-/* Write a part of a formula, such as an exponent. writer_part_begin() writes the sign before it ("^") and returns the
- * offset where it begins. Pass this offset to writer_part_end(), which puts a part of several words into brackets. */
+/* Write a part of a formula, such as an exponent. writer_part_begin() writes the part's sign ("^") and returns the
+ * offset behind it. Pass this offset to writer_part_end(), which puts a part of several words into brackets. */
 size_t writer_part_begin(struct writer *, const char *sign);
 void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
 void writer_heading_begin(struct writer *, int level);
 void writer_heading_end(struct writer *);
-/* Write tables. A row becomes one line with " | " between its cells. It stays as several lines if it contains headings,
- * tables or long text. In a sheet, a row with long text becomes one line, too. */
+/* Write tables. A row becomes one line with " | " between its cells. A row with headings, tables or long text stays as
+ * several lines. In a sheet, a row with long text becomes one line, too. */
 void writer_table_begin(struct writer *);
 void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
 void writer_cell_begin(struct writer *);
 void writer_row_end(struct writer *);
-/* Write the last cell or row `times` more times. A spreadsheet file stores a sequence of equal cells or rows once. */
+/* Write the last cell or row `times` more times. A spreadsheet file stores equal neighbouring cells or rows only
+ * once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
 /* Leave the cells of open rows as lines, because joining them would move text whose offset a caller has stored. */
@@ -200,9 +201,9 @@ void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
  * does not. */
 int heading_level(const char *line, size_t n);
-/* Find the parts of a heading in a PDF, where the number may stand on a line without the title. heading_number_level():
- * level of a line that is only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title
- * without a number. */
+/* Find the parts of a heading in a PDF, where number and title may be on different lines. heading_number_level(): level
+ * of a line that is only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title without
+ * a number. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
 
@@ -211,8 +212,9 @@ int heading_title(const char *line, size_t n);
 
 /* ---- converters, run in the jailed process ----
  *
- * Each converts bytes to text with marks, page count and notices, in a zeroed document. -1: e->msg lacks the
- * beginning of the sentence, "document 'NAME'", which the parent adds ("is encrypted"). */
+ * Each converter turns bytes into text with marks, page count and notices, in a zeroed document. Returns 0 or -1.
+ * e->msg then is only the end of a sentence, such as "is encrypted". The parent process puts "document 'NAME' " before
+ * it. */
 
 /* Finds style sheets that a page names by <link>. find: returns the n bytes of the sheet href, which stay valid until
  * the page is converted; NULL: it is missing. */
@@ -238,8 +240,8 @@ int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* the tex
 /* The input of these two functions is text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
-/* Input: see pdf_feed(). Page marks have the level PAGE_EMPTY or PAGE_UNREADABLE where a page has no readable text, so
- * that the parent has the page recognised; the document may have no text at all. */
+/* Input: see pdf_feed(). A page without readable text gets a mark of level PAGE_EMPTY or PAGE_UNREADABLE. The parent
+ * then has this page recognised. The document may have no text at all. */
 int pdf_import(const char *p, size_t n, struct doc *, struct err *);
 /* Append the language that the catalog of a PDF names, as "de-AT", cut to 15 bytes. In pdf_language.c. */
 void pdf_language(const char *p, size_t n, struct str *out);
@@ -248,7 +250,8 @@ void pdf_language(const char *p, size_t n, struct str *out);
 
 struct zip_entry {
 	char *name;
-	/* other names under which zip_find() finds the entry: in NFC, without case, each between newlines */
+	/* further names under which zip_find() finds the entry: normalised (NFC), with case folded, each between
+	 * newlines */
 	char *keys;
 	char *p;
 	size_t n;
@@ -293,11 +296,11 @@ long xml_number(const struct xml_attr *, long otherwise);
 
 /* ---- opc.c ---- */
 
-/* The relationships of a part of an Office file: ids by which the part names other parts. */
+/* The relationships of a part of an Office file: the ids by which this part refers to other parts. */
 struct opc {
 	const struct zip *zip;
 	struct opc_relation {
-		char *id, *type; /* type: an address that ends in "/worksheet" and the like */
+		char *id, *type; /* type: a URL that ends in "/worksheet" or another kind of part */
 		char *target;    /* name of the entry; the archive may lack this entry */
 	} * relation;
 	size_t n, cap;
@@ -308,8 +311,7 @@ void opc_free(struct opc *);
 /* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
 const struct zip_entry *opc_by_id(const struct opc *, const struct xml_attr *id);
 const struct zip_entry *opc_by_type(const struct opc *, const char *type);
-/* Find the main part of the file: the part that the relationships name, else the entry called `usual`. NULL:
- * missing. */
+/* Find the main part of the file: the one in the file's relationships, else the entry called `usual`. NULL: missing. */
 const struct zip_entry *opc_main(const struct zip *, const char *usual);
 /* For zip_read(): 1 for XML that may contain text of the document. */
 int opc_want(const char *name);
@@ -334,7 +336,7 @@ struct list_level {
 	enum list_format format;
 	/* what follows item z: 1 = aa, ab, ac, as columns of spreadsheets; 0 = aa, bb, cc */
 	int as_columns;
-	long start, count;              /* count: number of the last item; start - 1 before the first */
+	long start, count;              /* count: number of the last item; before the first item it is start - 1 */
 	char pattern[LIST_PATTERN_MAX]; /* such as "%1.%2.": %N stands for the count of level N */
 };
 void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
@@ -373,15 +375,16 @@ struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct 
 /* Set *out to the properties of a style, including those that the style inherits. family: "paragraph", "text",
  * "section" or "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
-/* How a list style numbers its items. level[].count: number of the last item in any list with this style. */
+/* How a list style numbers its items. level[].count: number of the item that was counted last, in any list of this
+ * style. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
 	int used;       /* 1: some list has this style */
-	size_t counter; /* counter of the last list with this style */
+	size_t counter; /* index of the last list's counter in struct odf_lists */
 };
 /* Find a list style by its name; NULL: there is none. */
 struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);
-struct list_level *odf_outline(struct odf_styles *); /* Return the levels of numbered headings, with their counts. */
+struct list_level *odf_outline(struct odf_styles *); /* levels of numbered headings, with their counts */
 void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */
@@ -393,8 +396,8 @@ enum jail_kind {
 	 * into files */
 	JAIL_MODEL,
 };
-/* Which optional parts the jail has: its own root directory, and Landlock (version of its ABI). 0: this kernel
- * does not let users have the part. */
+/* Which optional parts the jail has: its own root directory (1 = yes), and Landlock (the version of its ABI). 0: the
+ * kernel does not offer this part to users. */
 struct jail_level {
 	int root, landlock;
 };
@@ -405,11 +408,15 @@ int jail_enter(enum jail_kind, const char *path, const char *data, struct jail_l
 
 /* ---- jailed.c ---- */
 
-/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name; helper_language_type, to find the
- * language of a PDF; helper_model_type or helper_program_type. argv[3] for a model: its path. argv[3] and the following for a program: its path, a
- * folder that it may read (or ""), its arguments. For a PDF the process parses what pdftohtml and pdftotext printed. */
+/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: the task:
+ *
+ *     a doc_type_name: parse a document; for a PDF, parse the output of pdftohtml and pdftotext;
+ *     helper_language_type: find the language of a PDF;
+ *     helper_model_type: read the model file argv[3];
+ *     helper_program_type: execute the program argv[3] with the arguments from argv[5] on; it may read the folder
+ *     argv[4] ("" = none). */
 extern const char helper_argument[], helper_language_type[], helper_model_type[], helper_program_type[];
-/* Exit status of the jailed process if jail_enter() failed. No program that it executes exits with it. */
+/* Exit status of the jailed process if jail_enter() failed. Executed programs do not use this status. */
 enum { EXIT_NO_JAIL = 125 };
 
 /* ---- helper.c ---- */
@@ -441,18 +448,18 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 
 /* ---- ignore.c ---- */
 
-/* The .gitignore files that hold for a folder, that of the deepest folder last. All paths are absolute. */
+/* The .gitignore files that hold for a folder; the deepest folder's file is the last. All paths are absolute. */
 struct ignores {
 	struct ignore_file *at;
 	size_t n, cap;
 };
 /* Read the .gitignore files of the folders above a folder, if it is part of a git repository. */
 void ignores_above(struct ignores *, const char *folder);
-/* Read the .gitignore of a folder. level: 0 for the folder that is listed, 1 for a folder in it, and so on. Forget the
- * .gitignore files of this level and of deeper ones, which were read before. */
+/* Read the .gitignore of a folder. level: 0 for the folder that is listed, 1 for a folder in it, and so on. First drop
+ * the .gitignore files of this level and deeper levels, which belong to other folders. */
 void ignores_enter(struct ignores *, const char *folder, int level);
 void ignores_leave(struct ignores *, int level);
-/* 1 if git ignores the path. The caller has checked that git does not ignore the folders of the path. */
+/* 1 if git ignores the path. Call it only if git does not ignore the folders of the path. */
 int ignores_tell(const struct ignores *, const char *path, int is_folder);
 void ignores_free(struct ignores *);
 

@@ -83,8 +83,8 @@ static int set_limits(enum jail_kind kind)
 
 /* ---- paths ---- */
 
-/* Folders that an executed program may read: libraries and their cache, fonts, poppler's tables for Chinese, Japanese
- * and Korean text. */
+/* Folders that an executed program may read: libraries and their cache, fonts, and poppler's tables for Chinese,
+ * Japanese and Korean text. */
 static const char *const folders[] = {
 	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL
 };
@@ -94,8 +94,8 @@ static const char *const tables[] = { "/usr/share/poppler",    "/usr/local/share
 	                              "/var/cache/fontconfig", NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
-/* Set out to the path to allow: the model file, or its folder if "-of-" in the name shows a model that is split into
- * files. */
+/* Set out to the path that the process may open: the model file. If "-of-" in its name shows that the model is split
+ * into several files, set out to their folder. */
 static void model_paths(const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -155,7 +155,7 @@ enum { PATHS = 20 };
 struct bound {
 	const char *path;
 	int fd;
-}; /* fd: opened before the new root covers the path */
+}; /* descriptor of the path; opened first, because the mount of the new root hides the path */
 
 static void add_path(struct bound *b, size_t *n, const char *path)
 {
@@ -382,8 +382,8 @@ static int add_fcntl(scmp_filter_ctx f)
 	return rc;
 }
 
-/* What a program may do beyond a parser: open files for reading, and in a root of its own ask about paths, because all
- * that it sees there it may read. */
+/* Add the calls that an executed program needs and a parser does not. It may open files for reading. If the jail has
+ * its own root directory, the program may also ask about paths, because it may read every file there. */
 static int add_program(scmp_filter_ctx f, int root)
 {
 	const unsigned long writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;

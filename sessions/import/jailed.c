@@ -101,8 +101,8 @@ static char *take_document(size_t *n)
 	return p;
 }
 
-/* Parse the words of a PDF as they come through the pipe, because with their positions they have about twenty times as
- * many bytes as the text. */
+/* Parse the output of pdftohtml and pdftotext as it comes through the pipe. It is not stored first: with the positions
+ * of the words it is about twenty times as long as the text. */
 static int convert_words(void)
 {
 	struct pdf f = { 0 };
@@ -152,8 +152,8 @@ static int send_language(void)
 	return send_doc(&d);
 }
 
-/* Read a model file. The parent only learns whether the file is good: it reports errors from its own later
- * reading. */
+/* Read a model file. The parent only learns whether the file is good. It reads the file itself later, and then reports
+ * errors. */
 static int read_model(const char *path)
 {
 	struct engine_options o = { .model_path = path, .inspect_only = 1 };
@@ -187,8 +187,8 @@ static void close_inherited(void)
 		close((int)fd);
 }
 
-/* Execute a program: argv[0] is its path, and its arguments follow argv[1], the folder that it may read. tesseract
- * computes in one thread, because the jail does not allow others. */
+/* Execute a program. argv[0]: its path; argv[1]: the folder that it may read; then its arguments. tesseract computes in
+ * one thread, because the jail does not allow more. */
 static int execute(char **argv)
 {
 	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", (char *)(uintptr_t) "OMP_THREAD_LIMIT=1",

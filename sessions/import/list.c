@@ -60,8 +60,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* A folder that is being listed. root: its path as given; real: its absolute path; path: absolute path of the file or
- * folder that was found last. */
+/* A folder that is being listed. root: its path as given; real: its absolute path; path: absolute path of the last file
+ * or folder that was found in it. */
 struct walk {
 	FTS *tree;
 	const char *root;

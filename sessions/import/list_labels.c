@@ -1,5 +1,5 @@
 /* sessions/import/list_labels.c - computes labels such as "2.a) " of list items and numbered headings. DOCX and
- * OpenDocument files do not store the labels, but how items are numbered. */
+ * OpenDocument files store how items are numbered, but not the labels. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* sessions/import/mail.c - converts mail: a message (.eml), a mailbox (.mbox), or a page that a browser saved as one
  * file (.mht).
  *
- * A message is its subject as a heading, its other headers, and its text. Of a text in several forms the plain one is
- * written, or the HTML if the plain one is much shorter. Quoted lines begin with ">", and blank lines separate them
- * from the others. Attachments are named. */
+ * A message becomes a heading (its subject), its other headers, and its text. If the text is stored as plain text and
+ * as HTML, the plain text is written; HTML is written if the plain text is much shorter. Quoted lines begin with ">",
+ * and blank lines separate them from the others. Attachments are named. */
 #include "sessions/import/mime.h"
 #include "engine/base/utf8.h"
 
@@ -31,7 +31,7 @@ static void write_lines(struct writer *w, const char *s, size_t n)
 	w->pre--;
 }
 
-/* Return how deep a line is quoted. *from: where its text begins. */
+/* Return the number of quotation marks ('>') that begin a line. *from: offset of the text behind them. */
 static int quote_depth(const char *s, size_t n, size_t *from)
 {
 	int depth = 0;
@@ -178,7 +178,7 @@ static size_t count_letters(const struct str *s)
 	return n;
 }
 
-/* Write one of several forms of a text: the plain one, or the HTML if the plain one has less than a quarter of its
+/* Write one of several forms of a text: plain text, or HTML if the plain text has less than a quarter of the HTML's
  * letters. */
 static void write_alternative(struct mail *m, const struct mime *whole, const char *boundary, int depth)
 {

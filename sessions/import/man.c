@@ -37,7 +37,7 @@ static int is_one_of(struct part w, const char *words)
 
 /* ---- escapes ---- */
 
-/* Return the bytes of the first `count` characters of s[0..n). */
+/* Return the length in bytes of the first `count` characters of s[0..n). */
 static size_t characters(const char *s, size_t n, size_t count)
 {
 	size_t at = 0;
@@ -48,8 +48,8 @@ static size_t characters(const char *s, size_t n, size_t count)
 	return at;
 }
 
-/* Read the name of a font, string, character or register: one character, two behind '(', any number in brackets.
- * Returns the bytes that it takes. */
+/* Read the name of a font, string, character or register: one character, two behind '(', or any number in brackets.
+ * Returns the bytes read, with brackets. */
 static size_t name_at(const char *s, size_t n, struct part *name)
 {
 	const char *close = n && *s == '[' ? memchr(s, ']', n) : NULL;
@@ -59,7 +59,7 @@ static size_t name_at(const char *s, size_t n, struct part *name)
 	return skip + name->n + (close != NULL);
 }
 
-/* Append the character or string of that name. Returns 0 if the name is unknown. */
+/* Append the text of the special character or string with this name. Returns 0 if the name is unknown. */
 static int put_character(struct part name, struct str *out)
 {
 	static const struct {
@@ -94,7 +94,7 @@ static int put_character(struct part name, struct str *out)
 	return 0;
 }
 
-/* Append what the escape s[0..n) prints, which begins with a backslash. Returns the bytes that it takes. */
+/* Append what an escape prints. s[0..n) begins with the escape's backslash. Returns the escape's length in bytes. */
 static size_t put_escape(const char *s, size_t n, struct str *out)
 {
 	struct part name;
@@ -126,7 +126,7 @@ static size_t put_escape(const char *s, size_t n, struct str *out)
 	else if (strchr("~0", s[1]))
 		str_adds(out, " ");
 	else if (!strchr("&|^%)/,c:{}!durpaz", s[1]))
-		str_add(out, s + 1, used - 1); /* "\-", "\'", "\ " and their like */
+		str_add(out, s + 1, used - 1); /* the escape of a single character, such as "\-", "\'" or "\ " */
 	return used;
 }
 
@@ -195,8 +195,8 @@ struct page {
 	int mdoc; /* 1: macros of mdoc(7), 0: of man(7) */
 	/* 1: inside the definition of a macro; the definition ends with ".." or at the next heading */
 	int defining;
-	int table;         /* 1: in the formats of the columns of a table (tbl(1)), 2: in its rows; 0: in text */
-	int heading;       /* level of the heading that the next text line is; 0: no heading */
+	int table;         /* table of tbl(1): 1 = in the formats of its columns, 2 = in its rows; 0 = in other text */
+	int heading;       /* level, if the next text line is a heading; else 0 */
 	struct part named; /* mdoc: the name that ".Nm" stands for */
 };
 
@@ -226,7 +226,8 @@ static void put_man_macro(const struct words *w, struct str *out)
 		put_words(w, 1, is_one_of(w->at[0], "BR BI IB IR RB RI") ? "" : " ", out);
 }
 
-/* Append a word of an mdoc macro, behind a dash if the word is an option. *glue: 1 = write no blank before the word. */
+/* Append a word of an mdoc macro. If the word is an option, append a dash before it. *glue: 1 = no blank before the
+ * word. */
 static void put_mdoc_word(struct part word, int option, int *glue, struct str *out)
 {
 	int closes = word.n == 1 && strchr(".,:;)]?!", *word.s), opens = word.n == 1 && strchr("([", *word.s);
@@ -239,7 +240,8 @@ static void put_mdoc_word(struct part word, int option, int *glue, struct str *o
 	*glue = opens;
 }
 
-/* Append what the words of an mdoc macro print. Macros among them stand for signs, or for fonts, which are left out. */
+/* Append what the words of an mdoc macro print. A word may itself be a macro: it stands for a sign, or for a font,
+ * which is left out. */
 static void put_mdoc_macro(struct page *page, const struct words *w, struct str *out)
 {
 	static const char called[] =
@@ -270,7 +272,8 @@ static void put_mdoc_macro(struct page *page, const struct words *w, struct str 
 	}
 }
 
-/* Append a text line. "T{" and "T}" enclose a cell of several lines; the formats of a table's columns end with ".". */
+/* Append a text line. In tables "T{" and "T}" enclose a cell of several lines, and "." ends the formats of the
+ * columns. */
 static void put_text_line(struct page *page, struct part line, struct str *out)
 {
 	if (page->table == 1) {
@@ -284,8 +287,7 @@ static void put_text_line(struct page *page, struct part line, struct str *out)
 	put_text(line, out);
 }
 
-/* Append what a line prints. Returns the level of the heading that the line is, or that the next line is; 0: no
- * heading. */
+/* Append what a line prints. If the line or the text line after it is a heading, return its level; else 0. */
 static int put_line(struct page *page, struct part line, struct str *out)
 {
 	struct words w;

@@ -269,7 +269,8 @@ static void strip_anchor(struct line *l)
 		l->n = (size_t)(open - l->s);
 }
 
-/* 1 if a title may follow the line directly: an attribute list, a comment, or a directive such as "ifdef::x[]". */
+/* 1 for a line that may stand directly above a title: an attribute list, a comment, or a directive such as
+ * "ifdef::x[]". */
 static int adoc_parts(struct line l)
 {
 	return (l.s[l.n - 1] == ']' && (*l.s == '[' || memmem(l.s, l.n, "::", 2))) ||

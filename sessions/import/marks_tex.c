@@ -53,8 +53,8 @@ static const char *skip_blanks(const char *p, const char *end)
 	return p;
 }
 
-/* Return the end of the group that begins at p with `open`, behind its `close`; NULL if it has none within
- * ARGUMENT_MAX bytes. */
+/* Return the end of the group that begins at p: behind its `close`. p: points to `open`. NULL if the group does not end
+ * within ARGUMENT_MAX bytes. */
 static const char *group_end(const char *p, const char *end, char open, char close)
 {
 	int depth = 0, braces = 0;
@@ -107,7 +107,7 @@ static int32_t accent_of(struct command c)
 	return at && *at ? marks[at - names] : 0;
 }
 
-/* Append the text of a letter or word that is a command; 0 if the command is none of these. */
+/* Append the text of a command that stands for a letter or word. Returns 0 for other commands. */
 static int title_sign(struct title *t, struct command c)
 {
 	static const struct {
@@ -233,7 +233,7 @@ static const char *mark_heading(struct doc *d, struct command c, int level, cons
 	return after;
 }
 
-/* Return the end of the environment whose \begin ends at p, if its text is verbatim or left out of print; else p. */
+/* Return the end of the environment whose \begin ends at p, if its text is verbatim or not printed; else p. */
 static const char *skip_verbatim(const char *p, const char *end)
 {
 	static const char *const names[] = { "verbatim", "Verbatim", "lstlisting",  "minted",

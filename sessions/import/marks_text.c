@@ -58,8 +58,8 @@ void doc_mark_text(struct doc *d)
 void doc_mark_again(struct doc *d)
 {
 	d->type = doc_type_of(d->name ? d->name : "", NULL, str_text(&d->text), d->text.n);
-	/* The name tells the type of Markdown and source code. Any other text, such as that of a PDF, is plain
-	 * text by now. */
+	/* doc_type_of() recognises Markdown and source code by the name. Any other document, such as a PDF, is stored
+	 * as plain text. */
 	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
 		d->type = DOC_TEXT;
 	doc_mark_text(d);

@@ -155,8 +155,8 @@ static size_t decode_word(const char *s, size_t n, struct str *label, struct str
 	return (size_t)(end - s) + 2;
 }
 
-/* Append encoded words and what is between them. Neighbours of one charset are decoded together, because a character
- * may be divided between them. */
+/* Append the encoded words in s and the text between them. Neighbouring words with the same charset are decoded
+ * together, because a character may be divided between them. */
 static void decode_words(const char *s, size_t n, struct str *out)
 {
 	struct str bytes = { 0 }, label = { 0 }, last = { 0 }, plain = { 0 };
@@ -243,8 +243,8 @@ static int raw_param(const char *s, const char *name, struct str *out)
 	return 0;
 }
 
-/* Decode a value such as "utf-8''a%20b", or a later part of one, and append it. first: 1 = the charset may come first;
- * *label: receives the charset. */
+/* Decode a value such as "utf-8''a%20b", or a further part of one, and append it. first: 1 = the value may begin with a
+ * charset, which is appended to *label. */
 static void add_percent(const char *s, int first, struct str *label, struct str *out)
 {
 	const char *mark = first ? strchr(s, '\'') : NULL, *second = mark ? strchr(mark + 1, '\'') : NULL;

@@ -14,8 +14,8 @@
 
 enum { LIST_MOST = 64 << 10 }; /* longest list in bytes; a longer one is emptied */
 
-/* Write the line that stands for the model file in the list. The line is empty for a split model, which is never
- * remembered, and if the file cannot be examined. */
+/* Write the line of the model file in the list. The line is empty if the model is split, because such models are never
+ * remembered. It is also empty if the file cannot be examined. */
 static void line_of(const char *path, struct str *line)
 {
 	struct stat st;

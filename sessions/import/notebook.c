@@ -1,8 +1,8 @@
 /* sessions/import/notebook.c - converts Jupyter notebooks (nbformat 3 and 4): texts as they are; code and its outputs
  * between the fences of Markdown.
  *
- * Of several forms of an output the plainest is written. Pictures and other outputs without text are counted in a
- * notice. A notebook that is cut off is read as far as it goes. */
+ * If an output has several forms, the plainest is written. Pictures and other outputs without text are counted in a
+ * notice. If the file is cut off, the cells before the cut are converted. */
 #include "sessions/import/import_private.h"
 #include "engine/base/json.h"
 
@@ -66,7 +66,7 @@ static void add_fenced(struct notebook *b, const char *label, const char *langua
 
 /* ---- outputs ---- */
 
-/* Convert an output in HTML, such as a table without a plain form. */
+/* Convert an HTML output without a plain form, such as a table. */
 static void add_html(const struct str *html, struct str *out)
 {
 	struct doc d = { 0 };

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
-#define HYPHEN_NEAR    4096u        /* a compound is searched in this many bytes before and behind its hyphen */
+/* bytes before and behind a hyphen in which the word with its hyphen is looked for */
+#define HYPHEN_NEAR    4096u
 #define DPI            "300"
 #define SMALL_PIXELS   "3508" /* longer side in pixels of a page that is too large at DPI; equal to A4 at 300 dpi */
 
@@ -52,7 +53,7 @@ int doc_recogniser(struct str *out, struct err *e)
 
 /* ---- opening ---- */
 
-/* Hash what identifies a file without reading it: path, size and time. */
+/* Hash a file's path, size and time, which identify the file without reading it. */
 static void hash_file_state(EVP_MD_CTX *md, const char *path)
 {
 	struct stat st = { 0 };
@@ -64,7 +65,8 @@ static void hash_file_state(EVP_MD_CTX *md, const char *path)
 	str_free(&s);
 }
 
-/* Hash how a document is recognised: the program, the languages and their data. -1: no hash. */
+/* Hash how a document is recognised: tesseract, the languages and their data files. Returns 0; -1: no hash could be
+ * computed. */
 static int way_hash(const struct ocr *o, uint8_t hash[32])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -153,8 +155,8 @@ static int ends_in_letter(const char *p, size_t n)
 	return n && (byte_is_letter(p[n - 1]) || (unsigned char)p[n - 1] >= 0x80);
 }
 
-/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 for the hyphen of a compound: the
- * page has the word with its hyphen within HYPHEN_NEAR bytes of the line. */
+/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 if it is part of a compound word:
+ * the page contains the word with its hyphen within HYPHEN_NEAR bytes of the line. */
 static int divides_word(const struct str *page, const char *p, size_t n, const char *q, size_t m)
 {
 	const char *from = p - MIN(HYPHEN_NEAR, (size_t)(p - page->p));
@@ -185,8 +187,8 @@ static size_t line_length(const char *p, size_t n)
 	return k;
 }
 
-/* Append the text of a page that tesseract printed. Remove form feeds, blanks at the ends of lines and repeated blank
- * lines, and join words that are divided at line ends. */
+/* Append the text that tesseract printed for a page. Remove form feeds, blanks at the ends of lines and repeated blank
+ * lines. Join words that are divided at line ends. */
 static void add_page_text(struct str *raw, struct str *out)
 {
 	size_t from = out->n;
@@ -215,7 +217,7 @@ static void add_page_text(struct str *raw, struct str *out)
 	}
 }
 
-/* 1 if the text has two letters or digits in a row. From specks on an empty page tesseract reads only signs. */
+/* 1 if the text has two letters or digits in a row. On an empty page, tesseract takes specks for single signs. */
 static int has_word(const char *p, size_t n)
 {
 	for (size_t i = 1; i < n; i++)

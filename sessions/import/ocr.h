@@ -1,8 +1,8 @@
 /* sessions/import/ocr.h - recognises the text of pictures (OCR) with tesseract, in jailed children, page by page.
  *
- * Pages are pictures in a file, or pages of a PDF, which pdftoppm draws. Both programs read bytes that may be hostile:
- * each page has a time limit, and after OCR_LATE_MAX pages that exceeded it the others are left out. Recognised pages
- * are kept in a folder (ocr_kept.c). */
+ * A page is a picture in a file, or a page of a PDF, which pdftoppm draws. Both programs read bytes that may be
+ * hostile, so each page has a time limit. After OCR_LATE_MAX pages have exceeded it, the other pages are left out.
+ * Recognised pages are kept in a folder (ocr_kept.c). */
 #ifndef WEIR_IMPORT_OCR_H
 #define WEIR_IMPORT_OCR_H
 
@@ -12,16 +12,17 @@
 
 /* ---- ocr_language.c ---- */
 
-enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of a list such as "deu+eng", with NUL */
+enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of a list of languages, such as "deu+eng", with its NUL */
 /* Find the folder with tesseract's languages: $TESSDATA_PREFIX, or where packages put it. The caller frees it; NULL:
  * there is none. */
 char *ocr_data_folder(void);
-/* Choose the languages to recognise. said: the user's choice, "deu+eng", or NULL. document: the language that the
- * document names, as "de-AT", or "". If tesseract lacks that language, *note says which package has it. -1: tesseract
- * has no language, or lacks one of the user's choice; *e says what to install. */
+/* Choose the languages to recognise. said: the user's choice, such as "deu+eng"; NULL = none. document: the language
+ * that the document names, such as "de-AT"; "" = none. If tesseract lacks the document's language, *note says which
+ * package has it. -1: tesseract has no language, or lacks one of the user's choice; *e says what to install. */
 int ocr_languages(const char *folder, const char *said, const char *document, char out[OCR_LANGUAGES_MAX],
                   struct str *note, struct err *e);
-void ocr_languages_installed(const char *folder, struct str *out); /* append their names, with blanks between them */
+/* append the names of the installed languages, with blanks between them */
+void ocr_languages_installed(const char *folder, struct str *out);
 
 /* ---- ocr_kept.c: recognised pages, kept in a file for each document and way of recognising it ---- */
 
@@ -29,8 +30,8 @@ struct ocr_kept {
 	char *folder, *path; /* NULL: nothing is kept */
 	struct str pages;    /* content of the file: records of pages */
 };
-/* Read the pages that are kept. document: SHA-256 of its bytes; way: hash of how they are recognised. folder may be
- * NULL. */
+/* Read the kept pages of a document. document: SHA-256 of its bytes; way: hash of how its pages are recognised
+ * (languages, program). folder: NULL = no pages are kept. */
 void ocr_kept_open(struct ocr_kept *, const char *folder, const uint8_t document[32], const uint8_t way[32]);
 /* 1 = the page is kept, and its text is appended to *out. */
 int ocr_kept_get(const struct ocr_kept *, int32_t page, struct str *out);
@@ -64,8 +65,8 @@ void ocr_close(struct ocr *);
 
 /* ---- ocr_margins.c ---- */
 
-/* Leave running heads, feet and page numbers out of the texts page[n]; an empty text is a page that was not recognised.
- * Each such line is appended to *left_out as in struct doc. Returns the number of these lines. */
+/* Delete running heads, feet and page numbers from the texts page[n]. An empty text is a page that was not recognised.
+ * The deleted lines are appended to *left_out, in the form of doc.left_out. Returns their number. */
 size_t ocr_leave_out_margins(struct str *page, size_t n, struct str *left_out);
 
 /* ---- pdf_scan.c ---- */

@@ -1,8 +1,9 @@
 /* sessions/import/ocr_kept.c - keeps the text of recognised pages (ocr.h), so that no page is recognised twice.
  *
- * The folder has one file for each document and way of recognising it, named by hashes of both. A page is appended to
- * the file as soon as it is recognised: "PAGE BYTES\n", its text, "\n". A record that a crash has cut off is
- * overwritten by the next page. When the folder exceeds FOLDER_MAX, the files that were changed first are deleted. */
+ * The folder has one file for each document and way of recognising it (languages, program). The file's name is made of
+ * hashes of both. A page is appended to the file as soon as it is recognised: "PAGE BYTES\n", its text, "\n". If a
+ * crash cuts a record off, the next page overwrites it. When the folder exceeds FOLDER_MAX, the least recently changed
+ * files are deleted. */
 #include "sessions/import/ocr.h"
 
 #include <dirent.h>
@@ -17,7 +18,7 @@
 #define FILE_MAX   (64u << 20)
 #define FOLDER_MAX (128ll << 20) /* most bytes of the folder */
 
-/* Parse the record at byte `at`. Returns the offset behind it; 0 = there is no whole record. */
+/* Parse the record at byte `at`. Returns the offset behind the record; 0 = the record is incomplete. */
 static size_t record_at(const struct str *s, size_t at, int32_t *page, size_t *text, size_t *n)
 {
 	unsigned long number = 0, bytes = 0;
@@ -88,13 +89,13 @@ int ocr_kept_get(const struct ocr_kept *k, int32_t page, struct str *out)
 	return 0;
 }
 
-/* 1 if the entry of a folder is a file with recognised pages. */
+/* 1 if `name` in the folder is a file with recognised pages. Sets *st. */
 static int is_kept(DIR *dir, const char *name, struct stat *st)
 {
 	return strlen(name) == 64 && !fstatat(dirfd(dir), name, st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st->st_mode);
 }
 
-/* 1 if the name of a file begins as ocr_kept_open() writes one of n hashes. */
+/* 1 if the file contains pages of one of the documents hash[n]: its name begins with the first 16 bytes of the hash. */
 static int is_of_document(const char *name, const uint8_t (*hash)[32], size_t n)
 {
 	unsigned byte;
@@ -124,7 +125,7 @@ void doc_recognised_prune(const char *folder, const uint8_t (*hash)[32], size_t 
 		closedir(dir);
 }
 
-/* Delete the files that were changed first, until the folder is small enough. */
+/* Delete the least recently changed files, until the folder is small enough. */
 static void folder_shrink(const char *folder)
 {
 	DIR *dir = opendir(folder);

@@ -1,7 +1,8 @@
 /* sessions/import/ocr_margins.c - leaves running heads, feet and page numbers out of recognised pages (ocr.h).
  *
- * Only the first and the last line of a page are looked at, by their letters without digits, so that "Title 14" and
- * "Title 15" are equal. For PDF pages with text, pdf_margins.c does the same by the place on the page. */
+ * Only the first and the last line of a page are examined. Lines are compared by their letters without digits, so that
+ * "Title 14" and "Title 15" are equal. For PDF pages with text, pdf_margins.c does this by the lines' places on the
+ * page. */
 #include "sessions/import/ocr.h"
 #include "engine/base/utf8.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #define NEAR         8 /* pages before and after a page that are compared with it */
-#define TIMES        3 /* lines and page numbers are left out if at least this many pages have them */
+#define TIMES        3 /* least number of pages with an equal line or with page numbers, to leave these out */
 #define LETTERS_MIN  4
 #define NUMBER_CHARS 7 /* most characters of a page number: "- 123 -" */
 
@@ -36,7 +37,8 @@ static void edge_read(struct edge *e, const char *p)
 	e->is_number = digits && !letters && e->n <= NUMBER_CHARS;
 }
 
-/* Find the first or the last line of a page. A page of one line gives an empty edge, so that its line stays. */
+/* Find the first or the last line of a page. If the page has only one line, return an empty edge, so that the line
+ * stays. */
 static struct edge edge_of(const struct str *page, int last)
 {
 	const char *end = page->n ? memchr(page->p, '\n', page->n) : NULL;
@@ -53,8 +55,8 @@ static struct edge edge_of(const struct str *page, int last)
 	return e;
 }
 
-/* 1 if at least TIMES of the pages i - NEAR to i + NEAR have the line of page i. *before: 1 = one of the pages before i
- * has the line. */
+/* 1 if at least TIMES of the pages i - NEAR to i + NEAR have the same line as page i. *before: 1 = a page before i has
+ * it. */
 static int recurs(const struct edge *e, size_t n, size_t i, int *before)
 {
 	int times = 0;

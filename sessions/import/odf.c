@@ -2,8 +2,8 @@
  * chapters 3 to 9).
  *
  * Writes the text that a reader sees: deleted text, comments and hidden text are left out. Footnotes and endnotes
- * appear as "[1]" where they are referred to; their text follows at the end. Pages of a text are those of the layout
- * that was stored last, if all its page breaks are stored. Each slide is a page. A sheet's name becomes a heading. */
+ * appear as "[1]" where they are referred to; their text follows at the end. The pages of a text are taken from the
+ * page breaks that the file stores, if none is missing. Each slide is a page. A sheet's name becomes a heading. */
 #include "sessions/import/odf.h"
 #include "engine/base/utf8.h"
 
@@ -50,7 +50,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 	for (size_t i = 0; i < LEN(furniture) && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
-	if (!strcmp(name, "title")) /* the title of a picture is skipped, that of the document is written */
+	if (!strcmp(name, "title")) /* Skip the title of a picture, but write the title of the document. */
 		return x->flow.frames > 0;
 	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
@@ -207,9 +207,9 @@ static int has_overlong_page(const struct doc *d, size_t end)
 	return 0;
 }
 
-/* Delete the page marks if page breaks are missing. Programs that save before the layout is finished store only the
- * first page breaks, and a page count that agrees with them. So overlong pages are taken as a sign of missing page
- * breaks as well. */
+/* Delete the page marks if page breaks are missing. A program may save a document before its layout is finished. It
+ * then stores only the first page breaks, and a page count that agrees with them. So an overlong page also shows that
+ * page breaks are missing. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = { .start = meta_start };

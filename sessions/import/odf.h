@@ -17,18 +17,18 @@ struct odf_list {
 struct odf_cells {
 	int row_begun, cell_begun;
 	long empty, times, rows;
-	char *value; /* of the current cell, as the file stores it beside the cell's text; NULL: none */
+	char *value; /* value that the file stores for the current cell, in addition to the cell's text; NULL: none */
 	int percent;
 };
 
-/* State of the open paragraphs and lists. The text of a frame or note interrupts a paragraph, so it has a state of
- * its own. */
+/* State of the open paragraphs and lists. A frame or note inside a paragraph gets a new state for its text. The
+ * paragraph's state is restored at its end. */
 struct odf_flow {
 	int paragraphs;    /* open paragraphs */
 	int begun;         /* 1: the paragraph has text */
 	int heading, kept; /* heading: level, 0 = none; kept: 1 = white space is kept */
 	int blank;         /* in kept text: the last character was white space */
-	int numbered;      /* level of a heading that gets a number before its text, such as "2.1"; 0 = no number */
+	int numbered;      /* level, if the heading gets a number such as "2.1" before its text; else 0 */
 	int last_was_item, last_was_kept;
 	int break_after;
 	int frames, title; /* title: 1 = paragraphs are a slide's title */

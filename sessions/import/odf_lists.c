@@ -1,8 +1,8 @@
 /* sessions/import/odf_lists.c - counts list items of an OpenDocument file.
  *
- * A list style says how items are numbered. Each list counts its own items, even if two lists have one style. A
- * list may continue the count of an earlier list: `continue-list` names that list; `continue-numbering` means the
- * last list with the same style (OpenDocument 1.3, part 3, text:list). */
+ * A list style says how items are numbered. Each list counts its own items, even if another list has the same style. A
+ * list may continue the count of an earlier list. `continue-list` names that list; `continue-numbering` means the last
+ * list with the same style (OpenDocument 1.3, part 3, text:list). */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
@@ -18,11 +18,12 @@ struct odf_lists {
 	size_t n_counter;
 	struct {
 		size_t name, counter;
-	} named[NAMES_MAX]; /* ring buffer: hash of a list's xml:id, and its counter */
+	} named[NAMES_MAX]; /* ring buffer: hash of a list's xml:id, and the index of its counter */
 	size_t n_named;
 };
 
-/* Add a counter of list items. If there are COUNTERS_MAX already, restart the last one and use it. */
+/* Add a counter of list items and return its index. If there are COUNTERS_MAX counters, restart the last one
+ * instead. */
 static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 {
 	struct odf_lists *s = x->counters;
@@ -53,8 +54,8 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 	return 0;
 }
 
-/* Set the list's style and its counter: a new counter, or that of the list which this list continues. other: xml:id of
- * that list, or NULL. goes_on: 1 = continue the last list with this style. */
+/* Set the list's style and its counter: the counter of the list that it continues, or a new one. other: xml:id of that
+ * list; NULL = none. goes_on: 1 = continue the last list with this style. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
                       const struct xml_attr *other)
 {

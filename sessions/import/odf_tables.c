@@ -103,7 +103,7 @@ void odf_row_end(struct odf *x)
 	t->row_begun = 0;
 }
 
-/* Keep the value that a cell stores, for the case that the cell has no text: some programs write values alone. */
+/* Store a copy of the cell's value. It is written if the cell has no text: some programs write values alone. */
 static void keep_value(struct odf_cells *t, const struct xml_attr *a, size_t n)
 {
 	static const char *const names[] = { "string-value", "date-value", "time-value", "boolean-value", "value" };

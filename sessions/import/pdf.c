@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PART_LETTERS 4 /* least letters of each part of a compound that is nowhere else in the text */
+/* Keep the hyphen between two words of the text at a line end, if each word has at least this many letters. */
+#define PART_LETTERS 4
 
 /* ---- words divided at the end of a line ---- */
 
@@ -34,8 +35,8 @@ static int begins_with_letter(const char *p, size_t n)
 	       (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Hashes of the words of the text, sorted for binary search. In a hash table, a hostile text could put all its words
- * into one bucket. */
+/* Hashes of the words of the text, sorted for binary search. A hash table would be slow for a hostile text that puts
+ * all its words into one bucket. */
 struct words {
 	uint64_t *hash;
 	size_t n, cap;
@@ -90,8 +91,8 @@ static int words_have(const struct words *w, uint64_t h, size_t times)
 	return from + times <= w->n && w->hash[from + times - 1] == h;
 }
 
-/* Collect the words of all lines. "well-known" gives "well" and "well-known". Words that a line end may divide are not
- * collected. */
+/* Collect the words of all lines. "well-known" gives "well" and "well-known". A word at a line end is left out if it
+ * may be divided there. */
 static void words_collect(struct words *w, const struct pdf *f)
 {
 	int divided = 0;
@@ -114,7 +115,7 @@ static void words_collect(struct words *w, const struct pdf *f)
 		qsort(w->hash, w->n, sizeof *w->hash, by_hash);
 }
 
-/* 1 for a word such as "and", before which a hyphen may stand for the rest of a word: "Vor- und Nachteile". */
+/* 1 for a word such as "and". A hyphen before such a word may stand for the rest of a word: "Vor- und Nachteile". */
 static int suspends(const char *p, size_t n)
 {
 	static const char words[] = " und oder bzw sowie bis and or to en of et ou y o e ed och eller og i a oraz lub ";
@@ -139,12 +140,13 @@ static int ends_in_address(const char *p, size_t n)
 
 enum line_end { END_LINE, END_DIVIDED, END_HYPHEN, END_BLANK };
 
-/* Tell how the text goes on from line l to the next line. *hyphen: bytes of the hyphen that ends line l, or 0.
+/* Tell how the text continues from line l on the next line. *hyphen: bytes of the hyphen that ends line l; 0 = there is
+ * none.
  *
  *     END_LINE:    a new line begins;
- *     END_DIVIDED: the hyphen divides a word: without it, the lines are joined;
- *     END_HYPHEN:  the hyphen is part of the word: with it, the lines are joined;
- *     END_BLANK:   the hyphen stands for the rest of a word ("Vor- und"): a blank joins the lines. */
+ *     END_DIVIDED: the hyphen divides a word: join the lines without it;
+ *     END_HYPHEN:  the hyphen is part of the word: join the lines with it;
+ *     END_BLANK:   the hyphen stands for the rest of a word ("Vor- und"): join the lines with a blank. */
 static enum line_end line_end(const struct pdf *f, const struct words *w, const struct pdf_line *l,
                               const struct pdf_line *next, size_t *hyphen)
 {
@@ -177,7 +179,7 @@ static enum line_end line_end(const struct pdf *f, const struct words *w, const 
 		return words_have(w, compound, 1) ? END_HYPHEN : END_BLANK;
 	if (words_have(w, solid, 1))
 		return END_DIVIDED;
-	/* If both parts are words of the text, they are a compound: syllables are seldom words. */
+	/* If both parts are words of the text, take them for a compound: syllables are seldom words. */
 	return words_have(w, compound, 1) || (a >= PART_LETTERS && b >= PART_LETTERS &&
 	                                      words_have(w, word_hash(0, p + l->n - mark - a, a), 2) &&
 	                                      words_have(w, word_hash(0, q, b), 2))
@@ -205,8 +207,8 @@ static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 	return NULL;
 }
 
-/* 1 if a paragraph may go on from line l to `next`. Either no blank line is between the two lines. Or `next` is higher
- * up, because it is in another column or page, and its letters have about the same size. */
+/* 1 if a paragraph may continue from line l on `next`: there is no blank line between the two. Or `next` is higher up,
+ * because it is in another column or page, and its letters have about the same size. */
 static int goes_on(const struct pdf_line *l, const struct pdf_line *next)
 {
 	return !l->row && !next->row &&
@@ -217,8 +219,8 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	/* heading: how many lines of the current heading are still to be written; from: offset of the heading's text +
-	 * 1, 0 = no text of the heading is written yet */
+	/* heading: number of lines of the current heading that are still to be written. from: offset of the heading's
+	 * text + 1; 0 = none of it is written yet */
 	size_t heading = 0, hyphen, from = 0;
 	int level = 0, gap = 1;
 
@@ -258,8 +260,8 @@ static int is_rare(int32_t cp)
 	return (cp >= 0x180 && cp < 0x250) || (cp >= 0xe000 && cp < 0xf900) || cp == 0xfffd || cp >= 0xf0000;
 }
 
-/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters (is_rare). Fewer letters are rare in a
- * text of a language that uses such characters. */
+/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters (is_rare). Texts in languages that use
+ * such characters have fewer of them. */
 static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
 {
 	size_t letters = 0, rare = 0;

@@ -1,8 +1,8 @@
 /* sessions/import/pdf.h - declarations shared by the files that read what pdftotext -bbox-layout prints (pdf*.c).
  *
- * pdf_read.c makes pieces of a page: the words between two gaps of a line, with their place on the page. pdf_rows.c
- * makes lines of them, with the rows of tables, in reading order. When all pages are read, pdf_margins.c finds running
- * heads, feet and page numbers, pdf_headings.c finds headings, and pdf.c writes the text. */
+ * pdf_read.c makes the pieces of a page: words of a line without a wide gap between them, with their place on the page.
+ * pdf_rows.c joins pieces to lines and rows of tables, in reading order. When all pages are read, pdf_margins.c finds
+ * running heads, feet and page numbers, pdf_headings.c finds headings, and pdf.c writes the text. */
 #ifndef WEIR_IMPORT_PDF_H
 #define WEIR_IMPORT_PDF_H
 
@@ -50,7 +50,7 @@ struct pdf_entry {
 
 struct pdf {
 	struct str in;  /* input that has not been parsed */
-	size_t scanned; /* how many bytes of `in` are known to hold no end of a page */
+	size_t scanned; /* number of bytes of `in` that were searched and contain no end of a page */
 	struct str text, titles;
 	struct pdf_line *line;
 	size_t n_line, cap_line;

@@ -38,12 +38,12 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 }
 
-/* Report the result of a PDF, when both children have ended: `text` executed pdftotext, and `parser` parsed what it
- * printed. */
+/* Report the result, when both children have ended. text: the child that executed pdftotext; parser: the child that
+ * parsed the output of pdftotext. */
 static int finish_pdf(struct child *text, struct child *parser, const char *name, struct doc *d, struct err *e)
 {
 	int complete = !text->why && WIFEXITED(text->status) && WEXITSTATUS(text->status) == 0;
-	/* SIGPIPE: the parser ended early, so pdftotext could not write on. */
+	/* SIGPIPE: pdftotext could not write any more, because the parser had ended early. */
 	int parser_failed = WIFSIGNALED(text->status) && WTERMSIG(text->status) == SIGPIPE;
 
 	if (WIFEXITED(text->status) && WEXITSTATUS(text->status) == EXIT_NO_JAIL)
@@ -69,7 +69,7 @@ static int finish_pdf(struct child *text, struct child *parser, const char *name
 int pdf_convert(const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	char *program = program_find("pdftotext"), *outliner = program_find("pdftohtml");
-	/* pdftohtml is asked for page 1 only, because it prints the whole outline in any case. */
+	/* Print page 1 only: pdftohtml prints the whole outline in any case. */
 	const char *const words[] = { program, "",   "-bbox-layout", "-enc", "UTF-8", "-eol",
 		                      "unix",  "-l", PAGES_MAX,      "-",    "-",     NULL };
 	const char *const heads[] = { outliner, "", "-xml", "-i", "-q", "-stdout", "-l", "1", "-", NULL };

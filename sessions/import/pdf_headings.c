@@ -1,5 +1,6 @@
-/* sessions/import/pdf_headings.c - finds the headings of a PDF: lines that the PDF's outline names, lines in larger
- * letters than the text, and lines after a blank line that begin with a number or look like a title otherwise. */
+/* sessions/import/pdf_headings.c - finds the headings of a PDF. A heading is a line that the PDF's outline names, or a
+ * line in larger letters than the text. It may also be a line after a blank line that begins with a number or looks
+ * like a title. */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -13,9 +14,9 @@ enum { LINES_MOST = 3, BYTES_MOST = 200, SIZES = 256, PARTS_MOST = 5 };
 
 struct pdf_headings {
 	const struct pdf *f;
-	size_t next;                  /* index of the first outline entry of the current page or a later one */
-	unsigned char level[SIZES];   /* level of a heading, by the size of its letters in half points */
-	int last[PARTS_MOST], n_last; /* [n_last] number of the last heading: 4, 2, 1 for "4.2.1" */
+	size_t next;                  /* index of the first outline entry that is on the current page or a later one */
+	unsigned char level[SIZES];   /* [size of the letters in half points] level of a heading */
+	int last[PARTS_MOST], n_last; /* [n_last] parts of the last heading's number: 4, 2, 1 for "4.2.1" */
 };
 
 /* ---- numbers in sequence ---- */
@@ -40,8 +41,8 @@ static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t 
 	return parts;
 }
 
-/* Return the level of a heading without a blank line before it, if its number follows that of the last heading: "4.1
- * Nesting" after "4", "4.4 Trees" after "4.3". 0 for other lines. */
+/* Return the level of a heading without a blank line before it. Its number must be the next one after the last
+ * heading's: "4.1 Nesting" after "4", "4.4 Trees" after "4.3". 0 for other lines. */
 static int next_number(const struct pdf_headings *h, const char *p, size_t n)
 {
 	int part[PARTS_MOST], same = 0;
@@ -113,7 +114,8 @@ static void find_levels(struct pdf_headings *h)
 	}
 }
 
-/* 1 if the line is more than 3/4 as wide as the next line of its block. Then it is text that begins with a number. */
+/* 1 if the line is more than 3/4 as wide as the next line of its block. Such a line is text that begins with a
+ * number. */
 static int fills_block(const struct pdf *f, const struct pdf_page *pg, size_t i)
 {
 	const struct pdf_line *l = &f->line[i], *next = l + 1;

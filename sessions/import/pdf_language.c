@@ -1,5 +1,5 @@
-/* sessions/import/pdf_language.c - finds the language that the catalog of a PDF names: "/Lang (de-AT)". Since PDF 1.5 the
- * catalog may be in an object stream, which is compressed. */
+/* sessions/import/pdf_language.c - finds the language that the catalog of a PDF names: "/Lang (de-AT)".
+ * Since PDF 1.5 the catalog may be in an object stream, which is compressed. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -7,11 +7,11 @@
 #include <zlib.h>
 
 enum {
-	STREAMS_MAX = 1000,     /* object streams that are unpacked; the catalog is sought in no further ones */
-	UNPACKED_MAX = 1 << 20, /* bytes that are unpacked of one stream */
-	DICTIONARY_MAX = 1000,  /* bytes between a stream's type and its data */
-	PACKED_MAX = 1 << 20,   /* bytes that are read of one stream */
-	TAG_MAX = 15            /* bytes of a language's name; the rest of it is left out */
+	STREAMS_MAX = 1000,     /* most object streams that are unpacked to find the catalog */
+	UNPACKED_MAX = 1 << 20, /* most bytes that are unpacked of one stream */
+	DICTIONARY_MAX = 1000,  /* most bytes between a stream's type and its data */
+	PACKED_MAX = 1 << 20,   /* most bytes that are read of one stream */
+	TAG_MAX = 15            /* most bytes of a language's name; the rest is cut off */
 };
 
 /* Append the language after "/Lang" in the text of objects. Returns 0 if there is none. */

@@ -1,10 +1,10 @@
 /* sessions/import/pdf_margins.c - finds running heads and feet, and page numbers.
  *
- * Both stand in a page's margins, in letters that are not much larger than those of the text.
+ * Both stand in a page's margins, in letters that are not much larger than the letters of the text.
  *
- * A page number stands alone or beside a running head, and counts the pages: on nearby pages the number at the same
- * place differs as much as the pages' indexes do. A number that does not count the pages is text. So is a number behind
- * a word that is not "page": "Invoice No. 4711".
+ * A page number stands alone or beside a running head, and it counts the pages: between nearby pages, the numbers at
+ * the same place differ as much as the pages' indexes. A number that does not count the pages is text. A number behind
+ * a word other than "page" is text, too: "Invoice No. 4711".
  *
  * A running head or foot is a line that recurs at the same place. The first one stays in the text, unless it repeats a
  * title. */
@@ -17,20 +17,20 @@
 /* height of the zones at a page's top and bottom that hold heads and feet, as a share of the page's height */
 #define MARGIN 0.15f
 #define LARGE  1.25f /* lines in letters of more than this many times the usual size are no heads or feet */
-#define SAME   3.0f  /* points by which the same place may differ from page to page */
+#define SAME   3.0f  /* two lines are at the same place if their positions differ by less than this, in points */
 
-/* EDGE: most rows of a margin that are examined, from the edge inwards; PIECES: most lines in these rows.
- * NEAR: how many pages before and after a page are compared with it.
- * FEW_PAGES: a document with fewer pages is short.
- * OFFSET_MOST: most that a page's number may exceed its index in the file; numbers of invoices are larger.
- * YEAR_FIRST to YEAR_LAST: years, which are no page numbers. */
+/* EDGE: most rows of a margin that are examined, from the edge inwards; PIECES: most lines in these rows. NEAR: a page
+ * is compared with NEAR pages before it and NEAR pages after it. FEW_PAGES: a document with fewer pages is short.
+ * OFFSET_MOST: most that a page's number may exceed its index in the file; numbers of invoices are larger. YEAR_FIRST
+ * to YEAR_LAST: years, which are no page numbers. */
 enum { EDGE = 6, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR_FIRST = 1700, YEAR_LAST = 2100 };
 
 /* A line in the margin of a page. */
 struct candidate {
 	uint32_t page, line;
 	int bottom;
-	uint64_t text, letters; /* hashes: of the text, with its page number as '#'; of its letters alone */
+	/* text: hash of the line, with its page number as '#'; letters: hash of its letters alone */
+	uint64_t text, letters;
 	size_t n_letters;
 	/* numbers that may be the page number: [0] at the line's end, [1] at its beginning; -1 = none */
 	long number[2];
@@ -46,7 +46,7 @@ struct margins {
 	struct candidate *c;
 	size_t n, cap;
 	size_t *page;      /* [n_page + 1] index of each page's first candidate */
-	uint64_t *letters; /* [n_letters] sorted hashes of the letters of all lines that are no candidates */
+	uint64_t *letters; /* [n_letters] sorted hashes of the letters of each line that is not a candidate */
 	size_t n_letters;
 };
 
@@ -177,7 +177,7 @@ static int may_be_page(long v, uint32_t page)
 	return v >= 0 && v < (long)page + OFFSET_MOST && (v < YEAR_FIRST || v > YEAR_LAST || page > YEAR_FIRST / 2);
 }
 
-/* Find the numbers at the end (side 0) and the beginning (side 1) of a line of n tokens, if they may be page numbers.
+/* Find numbers that may be page numbers: number[0] at the end and number[1] at the beginning of a line of n tokens.
  * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest of the line. In
  * "No. | 12" the dot shows that 12 is no page number. place[side]: index of the number's token. */
 static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t place[2])
@@ -252,8 +252,8 @@ static const struct pdf_line *line_of(const struct margins *m, const struct cand
 	return &m->f->line[c->line];
 }
 
-/* Find the numbers of line c, and hash its text and its letters. side 0 or 1: number[side] is hashed as '#' in the
- * text, and is left out of the letters. side -1: the line is hashed as it is. */
+/* Find the numbers of line c, and hash its text and its letters. side: 0 or 1 = number[side] is a page number: hash '#'
+ * in its place, and hash only the letters on its other side; -1 = hash the line as it is. */
 static void hash_text(const struct margins *m, struct candidate *c, int side)
 {
 	const struct pdf_line *l = line_of(m, c);
@@ -287,7 +287,7 @@ static int by_y(const void *a, const void *b)
 	return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Add the lines in a page's margins, from the edge inwards. s: memory for as many places as the page has lines. */
+/* Add the lines in a page's margins, from the edge inwards. s: buffer with one entry for each line of the page. */
 static void add_candidates(struct margins *m, uint32_t page, struct place *s)
 {
 	const struct pdf_page *pg = &m->f->page[page];
@@ -334,8 +334,8 @@ static int same_place(const struct margins *m, const struct candidate *a, const 
 	       (width - y->x1 - x->x0 < SAME && x->x0 - width + y->x1 < SAME);
 }
 
-/* Find page numbers: on nearby pages, they differ as much as the pages' indexes do. Two numbers are compared only if
- * they stand at the same place, or if both are bare (struct candidate). */
+/* Find page numbers: between nearby pages, they differ as much as the pages' indexes. Two numbers are compared only if
+ * they are at the same place, or if both are bare (struct candidate). */
 static void find_page_numbers(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -354,8 +354,8 @@ static void find_page_numbers(struct margins *m)
 						break;
 					}
 				}
-			/* A number beside a running head must fit the numbers of 4 other pages, because a number beside
-			 * text may be that of an invoice. A bare number must fit those of 2 pages. */
+			/* A number beside other text must fit the numbers of 4 other pages, because it may be an
+			 * invoice's number. A bare number must fit the numbers of 2 pages. */
 			if (found < (c->bare[side] ? 2 : 4))
 				continue;
 			c->counts = 1;
@@ -388,9 +388,9 @@ static size_t count_others(const struct margins *m, const struct candidate *c)
 	return others;
 }
 
-/* 1 if n equal lines at one place, sorted by page, are a running head or foot. In a short document half of the pages
- * must have the line, and no page may have another line at that place. In a longer one, 2/5 of the pages from the
- * line's first to its last must have it, or 1/5 of all pages. */
+/* 1 if n equal lines at one place, sorted by page, are a running head or foot. In a short document, half of the pages
+ * must have the line, and no page may have another line at that place. In a longer document, the line must be on 1/5 of
+ * all pages, or on 2/5 of the pages from its first page to its last. */
 static int is_running(const struct margins *m, struct candidate *const *c, size_t n)
 {
 	size_t pages = m->f->n_page, span = c[n - 1]->page - c[0]->page + 1;
@@ -410,7 +410,7 @@ static void find_recurring(struct margins *m)
 		s[i] = &m->c[i];
 	qsort(s, m->n, sizeof(struct candidate *), by_text);
 	for (size_t i = 0, to; i < m->n; i = to) {
-		/* Lines i to `to` are equal, at one place, and without many pages between two of them. */
+		/* Lines i to `to` are equal and at one place. There are not many pages between two of them. */
 		for (to = i + 1; to < m->n && s[to]->text == s[i]->text &&
 		                 s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
 		                 same_place(m, s[to - 1], s[to]);
@@ -458,8 +458,8 @@ static int stands_elsewhere(const struct margins *m, const struct candidate *c)
 	return c->n_letters >= 4 && bsearch(&c->letters, m->letters, m->n_letters, sizeof c->letters, by_hash);
 }
 
-/* Find running heads that repeat the title of a section, and so recur on few pages. They stand beside a page number, or
- * at the same height as other heads on at least half of the nearby pages. */
+/* Find running heads that repeat the title of a section, and therefore recur on few pages. Such a head stands beside a
+ * page number, or at the height of other heads on at least half of the nearby pages. */
 static void find_section_heads(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -489,8 +489,8 @@ static void keep_line(const struct pdf *f, size_t i)
 		f->line[i].left_out = 0;
 }
 
-/* Keep lines that no blank line separates from a line that stays. They are part of its block, such as a form that
- * recurs, and no heads or feet. */
+/* Keep a line if no blank line separates it from a line that stays. It is then part of that line's block, such as a
+ * form on each page, and no head or foot. */
 static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 {
 	for (size_t i = pg->line + pg->n_line; i-- > pg->line + 1;)
@@ -502,8 +502,8 @@ static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 }
 
 /* Mark lines as left out: page numbers, running heads and feet. The first running head or foot stays, unless the text
- * has its words elsewhere. If a page would lose all its lines, its heads and feet stay, unless all its lines are page
- * numbers. */
+ * has its words elsewhere. If a page would lose all its lines, its heads and feet stay. They do not stay if all lines
+ * of the page are page numbers. */
 static void leave_out(struct margins *m)
 {
 	for (uint32_t p = 0; p < m->f->n_page; p++) {

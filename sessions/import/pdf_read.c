@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Distances in heights of letters. */
+/* Distances, in heights of letters. */
 #define WORD_SPACE 0.1f /* least space between two words */
 #define CELL_GAP   1.3f /* least space between a number and its neighbour, to make them two cells of a row */
 
@@ -113,8 +113,8 @@ static int direction(int32_t cp)
 	return (cp | 32) >= 'a' && ((cp | 32) <= 'z' || cp >= 0xc0) ? -1 : 0;
 }
 
-/* Put a line with Hebrew or Arabic characters, the text from byte `from`, into the order of reading: pdftotext prints
- * characters as they stand on the page, from left to right. Returns 1 if most characters are Hebrew or Arabic. */
+/* Put a line (the text from byte `from` on) into reading order if it has Hebrew or Arabic characters: pdftotext prints
+ * characters from left to right, as they stand on the page. Returns 1 if most characters are Hebrew or Arabic. */
 static int order_characters(struct str *t, size_t from)
 {
 	size_t n = 0, right = 0, left = 0, i, j;
@@ -135,8 +135,8 @@ static int order_characters(struct str *t, size_t from)
 	}
 	rtl = right > left;
 	if (right) {
-		/* Reverse the line if it is right to left. Then reverse each run of characters against the line's
-		 * direction. Signs at the ends of a run do not belong to it. */
+		/* Reverse the line if it is right to left. Then reverse each run of characters in the other direction.
+		 * Signs at the ends of a run do not belong to it. */
 		if (rtl)
 			for (i = 0; i < n / 2; i++) {
 				int32_t c = cp[i];
@@ -184,9 +184,9 @@ struct reading {
 	size_t letters, lying; /* number of letters; number of letters in words that lie on their side */
 };
 
-/* Return the text to write between a word of a line, in box a, and the next word next[n], in box b. Nothing is written
- * between words that touch: they are one word in two fonts. A raised number gets '^', so that 10 with exponent 3 does
- * not become 103. */
+/* Return the text to write between two neighbouring words of a line. a: box of the first word; b: box of the second
+ * word, next[n]. Nothing is written between words that touch: they are one word in two fonts. A raised number gets '^',
+ * so that 10 with exponent 3 does not become 103. */
 static const char *between_words(const struct pdf_box *a, const struct pdf_box *b, const char *next, size_t n)
 {
 	float size = a->y1 - a->y0, small = MIN(size, b->y1 - b->y0), gap = b->x0 - a->x1;
@@ -224,7 +224,7 @@ static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const c
 		r->lying += letters;
 }
 
-/* 1 if b continues the line of a: in justified text pdftotext takes wide gaps between words for ends of lines. */
+/* 1 if b continues the line of a. In justified text pdftotext mistakes wide gaps between words for ends of lines. */
 static int goes_on_line(const struct pdf_piece *a, const struct pdf_piece *b)
 {
 	float size = MIN(a->size, b->size), down = b->box.y1 - a->box.y1;
@@ -301,7 +301,7 @@ static void add_entry(struct pdf *f, struct tag t, const char *p, size_t n)
 	f->entry[f->n_entry++] = e;
 }
 
-/* Parse a part of the input that ends where a page ends, or where the input ends. */
+/* Parse a part of the input that ends at the end of a page or of the input. */
 static void parse_page(struct pdf *f, const char *p, size_t n)
 {
 	struct reading r = { 0 };

@@ -1,30 +1,31 @@
 /* sessions/import/pdf_rows.c - makes lines of a page's pieces, in reading order.
  *
- * pdftotext prints the columns of a page one after the other, the columns of a table as well. It also separates a
- * number or bullet from its text if there is much space between them. So this file joins pieces on one baseline to one
- * line: a number or bullet and its text, or the cells of a table's row. It does not join the columns of a text.
+ * pdftotext prints the columns of a page one after the other. It does the same with the columns of a table. It also
+ * separates a number or bullet from its text if there is much space between them. So this file joins pieces on one
+ * baseline to one line: a number or bullet and its text, or the cells of a table's row. It does not join the columns of
+ * a text.
  *
- * A flow is a column by pdftotext. A wide flow holds text, and a narrow one cells. A wide flow holds cells, too, if
- * enough of its lines have a narrow piece beside them (has_cells). */
+ * A flow is a column as found by pdftotext. A wide flow contains text, and a narrow flow contains cells. A wide flow
+ * also contains cells if enough of its lines have a narrow piece beside them (has_cells). */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Distances in heights of letters. */
+/* Distances, in heights of letters. */
 #define WIDE      11.0f /* least average width of the lines of a wide flow */
 #define LABEL_GAP 4.0f  /* most space between a number or bullet and its text */
 #define WORD_GAP  1.3f  /* most space between two words of a line */
 #define ROW_GAP   2.5f  /* most space between two rows of a table */
 
-/* LONG: least lines of a flow that is not short; TABLES: how many of the last tables a row may continue */
+/* LONG: a flow with fewer lines is short; TABLES: a row may continue one of the last TABLES tables */
 enum { LONG = 4, TABLES = 8 };
 
 struct flow {
 	float width, widest; /* widths of its lines, in heights of letters: sum and maximum */
 	uint32_t full;       /* number of lines nearly as wide as the widest, without lines of a table of contents */
-	/* lines: number of its lines. beside: how many of them have a neighbour on their baseline; lines of two wide
+	/* lines: number of its lines; beside: number of lines with a neighbour on their baseline. Lines of two wide
 	 * flows are no neighbours */
 	uint32_t lines, beside;
 };
@@ -42,13 +43,13 @@ enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 /* A table of the page. */
 struct grid {
 	struct pdf_box box;
-	/* index in pdf.piece of the table's first piece; all rows of the table are written at its place */
+	/* index in pdf.piece of the table's first piece; all rows of the table are written in place of this piece */
 	uint32_t first;
 };
 
 /* A line to be written: one part, or several that are joined. */
 struct out {
-	/* key: index in pdf.piece; lines are written in the order of keys. table: as in struct part */
+	/* key: index in pdf.piece; output lines are sorted by their keys. table: as in struct part */
 	uint32_t key, table;
 	uint32_t part, n; /* its parts: part .. part + n */
 };
@@ -102,7 +103,7 @@ static void find_baselines(struct rows *r)
 /* Sort the parts of one baseline from left to right. */
 static void sort_row(struct rows *r, size_t from, size_t to)
 {
-	/* insertion sort: most parts are in order. 64: limits the time for hostile files */
+	/* Insertion sort is fast, because most parts are in order. 64 limits the time for hostile files. */
 	for (size_t i = from + 1; i < to; i++)
 		for (size_t k = i; k > from && piece_of(r, k)->box.x0 < piece_of(r, k - 1)->box.x0 && i - k < 64; k--) {
 			struct part p = r->part[k];
@@ -144,8 +145,8 @@ static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
 	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
 }
 
-/* Count each of the parts [from, to), which are all on one baseline, in the `beside` of its flow, if the part has a
- * neighbour. */
+/* For each of the parts [from, to), which are on one baseline: if the part has a neighbour, count it in `beside` of its
+ * flow. */
 static void count_neighbours(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
@@ -160,8 +161,9 @@ static void count_neighbours(struct rows *r, size_t from, size_t to)
 }
 
 /* 1 if lines of flow w may be cells of a table. Short flows always may. In a narrow flow, at least 1/2 of the lines
- * must have a neighbour on their baseline. In a wide flow, at least 3/10 of the lines must have one; but if 6/10 of its
- * lines are full, the flow is text, unless it has fewer than 3 * LONG lines and 9/10 of them have a neighbour. */
+ * must have a neighbour on their baseline. In a wide flow, at least 3/10 of the lines must have one. A wide flow with
+ * 6/10 full lines is text. But it may have cells if it has fewer than 3 * LONG lines and 9/10 of them have a
+ * neighbour. */
 static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
@@ -171,7 +173,7 @@ static int has_cells(const struct flow *w)
 	return w->beside * 10 >= w->lines * 3;
 }
 
-/* Set the joins of the parts [from, to), which are all on one baseline. */
+/* Join the parts [from, to), which are on one baseline: set part.join. */
 static void join_row(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from + 1; i < to; i++) {
@@ -183,8 +185,8 @@ static void join_row(struct rows *r, size_t from, size_t to)
 
 		if (gap < -0.5f || a->block == b->block)
 			continue;
-		/* A label is joined to the text behind it, unless the piece before the label is nearer. For example,
-		 * the page number at the end of a line of contents is no label of the next column. */
+		/* Join a label to the text behind it, unless the piece before the label is nearer. For example, the
+		 * page number at the end of a line of contents is no label of the next column. */
 		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
 		    (a->right_to_left ? gap <= right && is_label(r->f->text.p + b->at, b->n)
 		                      : gap <= left && is_label(r->f->text.p + a->at, a->n)))
@@ -207,8 +209,8 @@ static struct pdf_box box_of(const struct rows *r, size_t from, size_t to)
 	return b;
 }
 
-/* Find the table that a row in box b continues, among the last TABLES: it lies above or at the row, and at most ROW_GAP
- * away. NULL: the row begins a new table. */
+/* Find the table that a row in box b continues, among the last TABLES tables. The table lies above or at the row, and
+ * at most ROW_GAP away. NULL: the row begins a new table. */
 static struct grid *table_above(struct rows *r, const struct pdf_box *b, float size)
 {
 	for (size_t k = 0; k < TABLES && k < r->n_table; k++) {
@@ -239,8 +241,8 @@ static void place_row(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* Add lines of one cell to a table. The table has a row among the 15 parts before the line and a row below it, and is
- * as wide as the line or wider. */
+/* Add lines of one cell to tables. A table gets such a line if it is as wide as the line or wider, has a row among the
+ * 15 parts before the line, and reaches below the line. */
 static void place_single_cells(struct rows *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -278,8 +280,8 @@ static void make_outputs(struct rows *r)
 
 		for (to = i + 1; to < r->n && r->part[to].join; to++)
 			;
-		/* Joined parts are written at the place of the last part, which is the text if the first one is a
-		 * label. */
+		/* Write joined parts in place of the last part: if the first part is a label, the last one is its
+		 * text. */
 		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
 			           .table = table,
 			           .part = (uint32_t)i,
@@ -312,9 +314,9 @@ static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
 	str_free(&s);
 }
 
-/* 1 if a blank line is written between two lines, with pieces a and b. In a table: if the space between them is larger
- * than 1.2 heights of letters. In one block of pdftotext: never. Otherwise: if the flow or the size of letters changes,
- * the space is larger than 0.5 heights, or b is above a. */
+/* 1 if a blank line is written between lines with the pieces a and b. same_table: the space between them must exceed
+ * 1.2 heights of letters. In one block of pdftotext there is no blank line. Otherwise there is one if the flow or the
+ * size of letters changes, if the space exceeds 0.5 heights, or if b is above a. */
 static int blank_between(const struct pdf_piece *a, const struct pdf_piece *b, int same_table)
 {
 	float space = (b->box.y0 - a->box.y1) / b->size;

@@ -88,7 +88,7 @@ static void begin_block(struct str *t)
 		str_adds(t, "\n\n");
 }
 
-/* Append recognised text, and mark its headings: lines between blank lines that look like one. */
+/* Append recognised text. Mark its headings: lines between blank lines that look like headings. */
 static void add_recognised(struct doc *out, const struct str *text)
 {
 	int gap = 1;
@@ -117,11 +117,11 @@ static void copy_page(struct doc *out, const struct scan *s, size_t i)
 		if (m->kind == MARK_HEADING && m->at >= from && m->at < to)
 			doc_mark(out, MARK_HEADING, m->level, out->text.n + m->at - from, m->text, strlen(m->text));
 	}
-	if (to > from) /* a jailed process may have sent the marks in any order */
+	if (to > from) /* the check is needed, because a jailed process may have sent the marks in any order */
 		str_add(&out->text, d->text.p + from, to - from);
 }
 
-/* Replace the text of the recognised pages by what was recognised. */
+/* Replace the text of the recognised pages by the text in s. */
 static void put_pages(struct doc *d, const struct scan *s)
 {
 	struct doc out = { 0 };

@@ -16,7 +16,7 @@ enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* which part of a slide is bei
 struct pptx {
 	struct writer *w;
 	struct zip zip;
-	struct opc parts;    /* the parts that the presentation names */
+	struct opc parts;    /* the presentation's relationships: ids of its slides and other parts */
 	unsigned char *done; /* [zip.n] 1: the entry is a slide that was read */
 	size_t slides, hidden, missing;
 	struct err why; /* why a slide is damaged */
@@ -25,8 +25,8 @@ struct pptx {
 	/* the shape */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	struct pptx_place place;            /* of the layout that the shape takes */
-	struct pptx_layout layout;          /* of the slide */
+	struct pptx_place place;            /* the place of the layout that the shape takes */
+	struct pptx_layout layout;          /* what the slide inherits */
 	enum bullet inherited[LIST_LEVELS]; /* [level] bullet by the shape's own list styles */
 	int in_styles;                      /* 1: inside the shape's list styles */
 	int style_level;
@@ -213,8 +213,7 @@ static void shape_end(struct pptx *x)
 	x->in_shape = 0;
 }
 
-/* Read which place of the slide's layout the shape takes. Paragraphs of a body are list items, unless they say
- * otherwise. */
+/* Read which place of the slide's layout the shape takes. In a body, paragraphs are list items by default. */
 static void take_placeholder(struct pptx *x, const struct xml_attr *a, size_t n)
 {
 	static const char *const furniture[] = { "dt", "ftr", "hdr", "sldNum", "sldImg" };

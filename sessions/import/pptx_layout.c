@@ -1,13 +1,14 @@
-/* sessions/import/pptx_layout.c - the bullets that lists of a slide inherit: from the place of the slide's layout that
- * a shape takes, else from the list styles for bodies of the layout's master. */
+/* sessions/import/pptx_layout.c - finds the bullets that the lists of a slide inherit. A shape takes a place of the
+ * slide's layout and inherits the bullets of that place. If it has none, the shape inherits those that the layout's
+ * master sets for bodies. */
 #include "sessions/import/pptx.h"
 
 #include <string.h>
 
 struct reading {
 	struct pptx_layout *to;
-	struct pptx_place *place; /* of the open shape; NULL = none */
-	enum bullet *bullet;      /* [LIST_LEVELS] of the open list styles; NULL = none */
+	struct pptx_place *place; /* place of the open shape; NULL = none */
+	enum bullet *bullet;      /* [LIST_LEVELS] bullets that the open list styles set; NULL = none */
 	int is_master, level;
 };
 

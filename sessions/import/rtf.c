@@ -39,7 +39,7 @@ static const struct charset *charset_of_page(int page)
 	return c ? c : charset_by_label("windows-1252", 12);
 }
 
-/* Return the code page of a font's \fcharset; 0: that of the document. */
+/* Return the code page for a font's \fcharset; 0: use the document's code page. */
 static int page_of_charset(int charset)
 {
 	static const struct {
@@ -176,7 +176,7 @@ static void style_end(struct rtf *x)
 	str_clear(&x->name);
 }
 
-/* Write the value of a form field behind its instruction. */
+/* Write the value of a form field, when the field's instruction has ended. */
 static void write_form(struct rtf *x)
 {
 	const char *value = form_field_value(&x->form);
@@ -222,7 +222,7 @@ static void group_end(struct rtf *x)
 
 /* ---- control words ---- */
 
-/* 1 for control words that begin a group without document text. */
+/* 1 for control words that begin a group whose text is not part of the document. */
 static int is_nowhere(const char *word)
 {
 	/* clang-format off */
@@ -245,7 +245,7 @@ static int is_nowhere(const char *word)
 	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;
 }
 
-/* 1 for control words that begin an optional (\*) group with document text. */
+/* 1 for control words that begin an optional (\*) group whose text is part of the document. */
 static int is_text_though_starred(const char *word)
 {
 	static const char *const words[] = { "shpinst",    "shptxt",   "do",       "ud",    "moMath",
@@ -293,8 +293,8 @@ static int form_word(struct rtf *x, const char *word, long n)
 	return 1;
 }
 
-/* Handle control words that begin a font or style table, a note, a part of a formula, or a list item's number or
- * bullet. Returns 0 for other words. */
+/* Handle control words that begin a font or style table, a note, a part of a formula, or the label of a list item.
+ * Returns 0 for other words. */
 static int destination_word(struct rtf *x, const char *word, long n)
 {
 	if (x->g->to == RTF_NOWHERE)

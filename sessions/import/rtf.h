@@ -19,15 +19,15 @@ enum rtf_to {
 struct rtf_group {
 	enum rtf_to to;
 	int hidden, raised; /* properties of the text */
-	int skip;           /* bytes after \u that repeat its character in the code page */
+	int skip;           /* number of bytes after \u that repeat its character in the code page */
 	int font;
-	/* what the group is: a formula's bracket, a note, or a part of a formula that begins at offset part_at */
+	/* 1: the group is a formula's bracket, a note, or a part of a formula (which begins at offset part_at) */
 	int bracket, note, part;
-	int instruction; /* 1: this group or one around it is a field's instruction, perhaps of a form field */
+	int instruction; /* 1: the group is in a field's instruction, which may describe a form field */
 	size_t part_at;
 	int heading, level, in_table, program; /* paragraph properties to restore after a nested group */
-	/* 1: \upr was read, after which a text follows twice: in a code page, then in Unicode. The next group is
-	 * the first one and is skipped. */
+	/* 1: \upr was read. After it a text follows twice: in a code page, and in Unicode. The next group is the first
+	 * of these and is skipped. */
 	int alternatives;
 };
 /* A font. page: code page, 0 = the document's. fixed: fixed-width, which shows program text. */

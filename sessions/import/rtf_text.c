@@ -63,8 +63,9 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if byte c of a list item's label begins a letter beyond ASCII: then the label is a number, not a bullet. n: bytes
- * of the label. 0 if the label is one character, or if c is a lead byte of signs: 0xc2, 0xe2 or 0xef. */
+/* 1 if byte c of a list item's label begins a letter beyond ASCII. A label with a letter is a number, not a bullet.
+ * Returns 0 if c is a lead byte of signs (0xc2, 0xe2 or 0xef), or if the label is one character. n: bytes of the
+ * label. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
@@ -97,8 +98,8 @@ static void add_label(struct rtf *x)
 	str_clear(&x->label);
 }
 
-/* 1 if the paragraph is a list item: it has a number or bullet that is not blank. Some programs store a blank one
- * before every paragraph. */
+/* 1 if the paragraph is a list item: its number or bullet is not blank. Some programs store a blank label before every
+ * paragraph. */
 static int is_item(const struct rtf *x)
 {
 	for (size_t i = 0; i < x->label.n; i++)

@@ -1,6 +1,6 @@
-/* sessions/import/subtitles.c - converts subtitles (.srt, .vtt, .sbv, .ass): the texts of cues become paragraphs, each
- * after the time at which it is said, "[0:01:23]". The time is also the label of a page, so that a source of an answer
- * is shown with its time.
+/* sessions/import/subtitles.c - converts subtitles (.srt, .vtt, .sbv, .ass): the texts of cues become paragraphs. Each
+ * begins with the time at which it is said, "[0:01:23]". This time is also the label of a page mark, so that a source
+ * of an answer is shown with its time.
  *
  * A paragraph ends where a sentence ends, after a pause, or when it is long. */
 #include "sessions/import/import_private.h"
@@ -10,14 +10,14 @@
 #include <string.h>
 
 #define PAUSE          2.0 /* seconds without text that end a paragraph */
-#define SENTENCE_BYTES 160 /* a paragraph of at least so many bytes ends at the end of a sentence */
-#define MOST_BYTES     600 /* a paragraph of at least so many bytes ends at any cue */
+#define SENTENCE_BYTES 160 /* a paragraph of at least this many bytes ends at the end of a sentence */
+#define MOST_BYTES     600 /* a paragraph of at least this many bytes ends at the next cue */
 
 struct subtitles {
 	struct writer *w;
 	struct str paragraph, last;
 	double begin, end; /* seconds: beginning of the paragraph, end of its last cue */
-	int open, rolling; /* rolling: 1 = cues repeat the last line of the cue before */
+	int open, rolling; /* rolling: 1 = each cue repeats the last line of the cue before it */
 };
 
 struct row {

@@ -34,14 +34,14 @@ int doc_refuse(struct err *e, const char *path, const char *why)
 
 /* ---- text ---- */
 
-/* What a scan of bytes as UTF-8 has counted. bad: invalid sequences; nul: NUL bytes; runs: runs of NUL bytes; control:
- * other control characters that texts do not have. */
+/* Counts of a scan of bytes as UTF-8. bad: invalid sequences; nul: NUL bytes; runs: runs of NUL bytes; control: other
+ * control characters that are rare in texts. */
 struct survey {
 	size_t bad, multibyte, nul, runs, control;
 };
 
-/* 1 if the NULs show binary data. 0 for a text with few runs of NULs, of any length, and with few other bytes that are
- * not text: a log has such runs if it was truncated while a program wrote to it. */
+/* 1 if the NULs show binary data. A text may have few runs of NULs, of any length: a log has them if it was truncated
+ * while a program wrote to it. But the rest of a text has few other bytes that are not text. */
 static int has_binary_nuls(const struct survey *s, size_t n)
 {
 	size_t rest = n - s->nul;
@@ -81,7 +81,7 @@ static const struct charset *foreign_charset(const struct survey *s, const char 
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Bytes in other encodings rarely look like multi-byte UTF-8. If many do, the text is UTF-8, and the bad
+	/* Text in another encoding rarely looks like multi-byte UTF-8. If it often does, the text is UTF-8, and the bad
 	 * bytes are damage. */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }

@@ -82,8 +82,8 @@ static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 	return k;
 }
 
-/* 1 if `kind`, the end of an OpenDocument media type, means a text, a sheet, slides, a drawing, or a template for
- * one. */
+/* 1 if `kind` (the end of an OpenDocument media type) means text, sheets, slides or a drawing, or a template for
+ * these. */
 static int is_odf_kind(const char *kind, size_t n)
 {
 	static const char *const kinds[] = { "text", "spreadsheet", "presentation", "graphics" };
@@ -109,8 +109,8 @@ static int is_flat_odf(const char *p, size_t n)
 	return kind && is_odf_kind(kind + sizeof odf_mime - 1, (size_t)(end - kind) - (sizeof odf_mime - 1));
 }
 
-/* Find the type of an Office file by the name of its main part. The first of these names in the file decides, because
- * names of an embedded document may follow uncompressed. */
+/* Find the type of an Office file by the name of its main part. The name that comes first in the file decides, because
+ * the names in an embedded document may be readable as well. */
 static enum doc_type office_type(const char *p, size_t n)
 {
 	static const struct {
@@ -175,8 +175,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 	                           : NULL;
 	enum doc_type type;
 
-	/* EPUB and OpenDocument: the archive's first entry is not compressed, so its content (the media type) is
-	 * found at offset 30. */
+	/* EPUB and OpenDocument: the first entry of the archive is not compressed, so its content is at offset 30: the
+	 * media type. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
 	if (kind)
@@ -185,8 +185,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 		return DOC_FB2;
 	if ((type = office_type(p, n)) != DOC_TEXT)
 		return type;
-	/* Without the media type at offset 30, search for the names of other entries: the entry with the media type may
-	 * be compressed, or may not be the first one. */
+	/* The entry with the media type may be compressed, or may not be the first one. Search for the names of other
+	 * entries. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
@@ -201,9 +201,9 @@ static int has_object(const char *p, size_t n)
 	return 0;
 }
 
-/* 1 for a PDF. "%PDF-" begins it, perhaps after a byte order mark or white space. "%PDF-" may also stand later in the
- * first 1,024 bytes, after the header of a mail or a print job. In this case the name must end in .pdf; or an object
- * must follow "%PDF-", and the name must not be that of a text, which may quote a PDF. */
+/* 1 for a PDF. It begins with "%PDF-", perhaps after a byte order mark or white space. "%PDF-" may also come later in
+ * the first 1,024 bytes, after the header of a mail or a print job. The name must then end in .pdf. Otherwise an object
+ * must follow "%PDF-", and the name must not end as a text's name, because a text may quote a PDF. */
 static int is_pdf(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "pdf", NULL };

@@ -1,8 +1,8 @@
 /* sessions/import/writer.c - writes a document's text with marks (offsets of pages and headings), block by block.
  *
- * Between two texts, a converter asks for gaps (space, line break, blank line); the widest of them is written. Cells of
- * a table are first written as lines. When the row ends they are joined with " | ". A row stays as lines if it contains
- * a table, a heading or long text, because such a table only lays out a page. */
+ * Between two texts, a converter may ask for several gaps (blank, line break, blank line); the widest is written. The
+ * cells of a table are first written as lines. When the row ends they are joined with " | ". If a row contains a table,
+ * a heading or long text, it stays as lines: its table only lays out a page. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -16,7 +16,7 @@ void writer_gap(struct writer *w, enum gap gap)
 {
 	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
 
-	/* Between rows write only line breaks, even if the first cell begins with a paragraph or heading. */
+	/* Between rows write only a line break, even if the first cell begins with a paragraph or heading. */
 	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
 		gap = GAP_LINE;
 	if (gap > w->gap)
@@ -41,7 +41,7 @@ static void append_text(struct writer *w, const char *s, size_t n)
 		str_add(&w->doc->text, s, n);
 }
 
-/* Write what comes before the next text: the pending gap and page mark, and a list item's indent and number. */
+/* Write what comes before the next text: the pending gap and page mark, and a list item's indent and label. */
 static void begin_text(struct writer *w)
 {
 	struct str *t = &w->doc->text;
@@ -172,7 +172,7 @@ void writer_part_end(struct writer *w, size_t begin)
 
 	while (at < t->n && byte_is_word(t->p[at]))
 		at++;
-	/* One word needs no brackets. If a line or a mark begins in this part of the formula, write none, because
+	/* A single word needs no brackets. If a line or a mark begins in this part of the formula, write no brackets:
 	 * inserting '(' would shift stored offsets. */
 	if (at >= t->n || byte_is_blank(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
@@ -186,7 +186,7 @@ void writer_part_end(struct writer *w, size_t begin)
 
 void writer_page(struct writer *w, const char *label, size_t n)
 {
-	/* An empty page begins where the next one does. */
+	/* An empty page begins at the same offset as the next page. */
 	if (w->page_due)
 		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, str_text(&w->page), w->page.n);
 	str_clear(&w->page);

@@ -1,8 +1,8 @@
 /* sessions/import/xlsx.c - converts Excel workbooks (SpreadsheetML, ECMA-376 part 1, chapter 18).
  *
- * Each sheet is a page whose label and heading are the sheet's name. A row is a line of cells. A formula has the result
- * that the file stores. Columns that are empty in the whole sheet are left out; empty rows separate blocks. Text boxes
- * follow below. */
+ * Each sheet is a page whose label and heading are the sheet's name. A row is a line of cells. Of a formula, the stored
+ * result is written. Columns that are empty in the whole sheet are left out; empty rows separate blocks. The texts of
+ * text boxes follow below the cells. */
 #include "sessions/import/xlsx.h"
 #include "engine/base/utf8.h"
 
@@ -13,7 +13,7 @@
 #define ROWS_MAX        1048576
 #define SHEETS_MAX      10000
 #define EMPTY_CELLS_MAX 64
-#define NAMED_MAX       5 /* hidden sheets whose names are in the notice */
+#define NAMED_MAX       5 /* most names of hidden sheets in the notice */
 
 struct cell {
 	int32_t row, column; /* from 1 */
@@ -24,9 +24,9 @@ struct cell {
 struct xlsx {
 	struct writer *w;
 	struct zip zip;
-	struct opc parts; /* the parts that the workbook names */
+	struct opc parts; /* the workbook's relationships: ids of its sheets and other parts */
 	struct xlsx_styles styles;
-	struct str strings; /* the texts that cells share, one behind the other */
+	struct str strings; /* texts that cells share (shared strings), one behind the other */
 	size_t *string;     /* [n_string] offset in `strings` at which each text begins */
 	size_t n_string, string_cap;
 	struct str hidden;                                      /* names of hidden sheets */
@@ -209,7 +209,7 @@ static void sheet_text(void *ud, const char *s, size_t n)
 
 /* ---- sheets ---- */
 
-/* Number the columns that have a cell from 1 on. column[] = 0: the column has no cell. */
+/* Number the columns that have a cell, from 1 on. column[i] = 0: column i has no cell. */
 static void number_columns(const struct xlsx *x, int32_t column[COLUMNS_MAX + 1])
 {
 	int32_t n = 0;

@@ -16,8 +16,8 @@
 
 /* ---- number formats ---- */
 
-/* Return the offset behind the part of a format that is not read: text in quotes, an escaped character, a colour or
- * condition in brackets. *elapsed = 1 for [h], [mm] or [ss]. Returns i if no such part begins at i. */
+/* Skip a part of a format that is not read: text in quotes, an escaped character, a colour or condition in brackets.
+ * Returns the offset behind it, or i if no such part begins at i. *elapsed = 1 for [h], [mm] or [ss]. */
 static size_t skip_literal(const char *s, size_t n, size_t i, int *elapsed)
 {
 	const char *end;
@@ -41,7 +41,7 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 {
 	int day = 0, month = 0, time = 0, elapsed = 0, percent = 0;
 
-	/* The first section, before ';', is that of positive numbers. */
+	/* Read the first section, up to ';': it is for positive numbers. */
 	for (size_t i = 0; i < n && s[i] != ';';) {
 		size_t next = skip_literal(s, n, i, &elapsed);
 
@@ -57,12 +57,12 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 	}
 	if (elapsed)
 		return XLSX_ELAPSED;
-	if (day || (month && !time)) /* the letter m means months, or minutes beside hours or seconds */
+	if (day || (month && !time)) /* the letter m means months; beside hours or seconds it means minutes */
 		return time ? XLSX_DATE_TIME : XLSX_DATE;
 	return time ? XLSX_TIME : percent ? XLSX_PERCENT : XLSX_NUMBER;
 }
 
-/* Return the look of a number format that files name by its number alone. */
+/* Return the look of a built-in number format, which files name only by its number. */
 static enum xlsx_look builtin_look(long id)
 {
 	if (id == 9 || id == 10)
@@ -143,8 +143,8 @@ static void add_time(long hours, long seconds, int with_seconds, struct str *out
 		str_addf(out, ":%02ld", seconds % 60);
 }
 
-/* Append a count of days, with fraction, as date, time or both. Excel has a day 60, February 29, 1900, that did not
- * exist. So days before it are counted from 1899-12-31, and later ones from 1899-12-30. */
+/* Append a count of days, with fraction, as date, time or both. Excel's day 60 is February 29, 1900, which did not
+ * exist. So days before it are counted from 1899-12-31, and later days from 1899-12-30. */
 static void add_moment(const struct xlsx_styles *t, enum xlsx_look look, double v, struct str *out)
 {
 	double whole = floor(v);

@@ -1,11 +1,11 @@
 /* sessions/import/zip.c - unpacks zip archives and gzip in memory, with libarchive.
  *
  * Nothing is written to disk, so harmful names of entries have no effect. Limits apply to the bytes that are unpacked,
- * because sizes that the archive states are not trusted.
+ * because the sizes in the archive are not trusted.
  *
- * A link may write the name of an entry in another way than the archive does: with accents as letters of their own
- * (NFD), in other case, or as Unicode where the archive has the bytes of an old encoding. So each entry has keys, the
- * names under which it is found. */
+ * A link in a document may spell an entry's name differently from the archive: with separate accents (NFD), in other
+ * case, or in Unicode although the archive uses an old encoding. So each entry has keys: all the names under which it
+ * is found. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. The entry is refused if *all, or the
- * ratio of *all to `in`, becomes too large. */
+/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. -1: the entry is damaged or too
+ * large, or *all or its ratio to `in` becomes too large. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;
@@ -60,7 +60,7 @@ static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t
 
 /* ---- names ---- */
 
-/* Append a name in NFC, without case, and a line end. -1: the name is not UTF-8. */
+/* Append a key: the name in NFC, with case folded, and a newline. -1: the name is not UTF-8. */
 static int add_key(struct str *keys, const char *name, size_t n)
 {
 	utf8proc_uint8_t *key = NULL;
@@ -75,8 +75,8 @@ static int add_key(struct str *keys, const char *name, size_t n)
 	return k < 0 ? -1 : 0;
 }
 
-/* Return the keys of a name, each between line ends. A name that is not UTF-8 has one key for each encoding in which
- * programs on Windows and DOS store names, because they do not store which encoding it is. */
+/* Return the keys of a name, each between newlines. A name in UTF-8 has one key. Other names may be in one of several
+ * encodings that programs on Windows and DOS use, and have a key for each. */
 static char *name_keys(const char *name)
 {
 	static const char *const labels[] = { "shift_jis", "ibm850", "gbk", "big5", "euc-kr", "ibm866", "cp1252" };
