@@ -30,9 +30,13 @@ struct asking {
 	struct passage_index *index;
 	uint64_t seed; /* the first seed */
 	int32_t seeds;
-	/* Means over questions, of the search. first, among, quote: 1 if the first passage, one of the first five, or
-	 * the best sentence has an answer. found: 1 if passages were found, for questions that the documents answer.
-	 * not_found: 1 if no passage was found, for the other questions. seconds: time of the search. */
+	/* Means over questions, of the search:
+	 * first:     1 if the first passage has an answer;
+	 * among:     1 if one of the first five passages has an answer;
+	 * quote:     1 if the best sentence has an answer;
+	 * found:     1 if passages were found, for questions that the documents answer;
+	 * not_found: 1 if no passage was found, for the other questions;
+	 * seconds:   time of the search. */
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
@@ -104,8 +108,8 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to the same question are not independent. So each question counts once, with the share of its
-	 * answers that are right. */
+	/* Answers to the same question are not independent. So each question counts once: with the share of right
+	 * answers. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }

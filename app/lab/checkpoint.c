@@ -46,7 +46,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	x.result = jv_get(root, "result");
 	if (root.end != line + n || !x.key.p || *x.key.p != '{')
 		return -1;
-	/* Accept the line only if the result is its last member, and a complete object. */
+	/* Accept the line only if "result" is its last member and a complete object. */
 	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 ||
 	    x.result.end[-1] != '}')
 		return -1;

@@ -58,8 +58,8 @@ static void split_lines(char *text, struct words *out)
 	}
 }
 
-/* Append the file `name`, one word a line, to m->lists: from the user's folder or, if it is missing or empty there, the
- * installed one. *at: offset of its first byte in m->lists. */
+/* Append the word list `name`, a file with one word a line, to m->lists. It is read from the user's folder; if it is
+ * missing or empty there, the installed list is read. *at: offset in m->lists at which the list begins. */
 static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };
@@ -124,8 +124,8 @@ static void span_add(struct spans *l, size_t at, size_t n)
 	l->s[l->n++] = (struct span){ at, n };
 }
 
-/* Add an essay with its white space reduced to single blanks, and find its sentences. A sentence ends with . ! or ? and
- * the quotes and brackets behind it, if a blank follows. */
+/* Add an essay with its white space reduced to single blanks, and find its sentences. A sentence ends with . ! or ?,
+ * perhaps with quotes and brackets after it, if a blank follows. */
 static void take_essay(struct corpus *m, const char *text, size_t n)
 {
 	size_t from = 0;
@@ -154,7 +154,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 			end++;
 		if (end < m->essay.n && p[end] != ' ')
 			continue;
-		if (end - from >= 12) { /* shorter ones, such as "Mr.", are no sentences */
+		if (end - from >= 12) { /* a shorter part, such as "Mr.", is joined to the next sentence */
 			span_add(&m->sentence, from, end - from);
 			from = end + 1;
 		}
@@ -255,7 +255,7 @@ static int names_title(struct jv pairs, struct jv title)
 	return 0;
 }
 
-/* 1 if the item has all paragraphs that its answer needs (its supporting facts). */
+/* 1 if the item has all paragraphs that the answer needs (its supporting facts). */
 static int all_there(struct jv item)
 {
 	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = { 0 };
@@ -285,7 +285,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		}
 		q = question_add(l, text);
 		words_add(&q->answer, answer);
-		/* Take the paragraphs that the answer needs (gold) first, then the other ones. */
+		/* First take the paragraphs that the answer needs (gold = 1), then the others. */
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {

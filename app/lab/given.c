@@ -13,7 +13,7 @@
 
 enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN_MOST = 65536, GEN_OWN = 128 };
 
-/* A prompt. head: the given beginning of the answer. */
+/* A prompt. head: beginning of the answer, which is given to the model. */
 struct item {
 	struct str prompt, head;
 	struct words ref; /* owned: the right answers */
@@ -232,7 +232,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	/* allow one token for two bytes of the table: most tokens have more bytes */
+	/* a limit of one token for two bytes of the table is enough: most tokens have more bytes */
 	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32;
 	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))

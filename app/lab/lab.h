@@ -31,7 +31,7 @@ struct lab_options {
 	struct options o;
 
 	int32_t layer, head; /* plot: layer (-1: the middle one) and KV head (-1: the mean of all) */
-	/* options of the commands that evaluate texts; 0 = not given, except that skip is then 1 */
+	/* options of the commands that evaluate texts; not given: skip is 1, the others are 0 */
 	int32_t tokens, window, skip, last, offset, curve;
 	/* recovery: number of KV entries that every policy reads; 0 = the policies' own settings */
 	int32_t entries;

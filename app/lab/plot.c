@@ -94,7 +94,7 @@ struct matrix {
 	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
-	double seen; /* number of pairs of tokens in the current matrix of which the later one read the earlier one */
+	double seen; /* pairs of tokens in the current matrix in which the later token read the earlier one */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */
@@ -224,8 +224,8 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* ---- span ---- */
 
-/* Return the age of the oldest token that some KV head has kept, not counting attention sinks: first tokens of the text
- * that all heads have kept. kept: as for span_say(). */
+/* Return the age of the oldest token that at least one KV head has kept. Attention sinks (first tokens of the text that
+ * all heads have kept) do not count. kept: see span_say(). */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;

@@ -4,11 +4,11 @@
 
 #include "app/conversation/conversation.h"
 
-/* List the policies to compare: all that --kv names, else the one that the environment or the config file sets, else
- * `full`. */
+/* List the policies to compare: all that --kv names. Without --kv, take the policy that the environment or the config
+ * file sets, else `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
-/* Set order[] so that one timeline that runs the policies in this order prefills as little as possible. Policies that
- * drop KV entries come first, because no other policy can use their prefill. */
+/* Set order[] to the order in which one timeline can run the policies with the least prefill. Policies that drop KV
+ * entries come first, because no other policy can use their prefill. */
 void policies_order(const struct policy_list *, int order[LIST_MAX]);
 /* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens; 0
  * = it has no such setting. */

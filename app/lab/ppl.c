@@ -14,13 +14,13 @@
 
 #define TEXT_MAX (1u << 30)
 
-/* The sums of one policy in one text. */
+/* The sums of one policy over the windows of one text. */
 struct score {
 	double nll, seconds; /* sums over all windows */
 	/* bytes of the cache that a token generated at the end of a window reads, summed over the windows */
 	double read;
 	int windows;
-	uint64_t scored;   /* tokens */
+	uint64_t scored;   /* number of scored tokens */
 	int32_t curve;     /* tokens scored between two points of the curve; 0 = no curve */
 	struct str points; /* JSON list: nll at each point of the curve */
 };

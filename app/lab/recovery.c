@@ -112,7 +112,8 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* Write the key under which a result of a window is stored: that of policy k, or that of the queries if k < 0. */
+/* Write the key under which a result of a window is stored. The result is that of policy k, or if k < 0, that of the
+ * queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -123,7 +124,7 @@ static void name_result(const struct run *run, int k, const int32_t *id, struct 
 	json_close(out, '}');
 }
 
-/* Read the stored results of a window. Returns 1 if all are there. */
+/* Read the stored results of a window. Returns 1 if every result was stored. */
 static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 {
 	struct str what = { 0 };
@@ -252,7 +253,7 @@ static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t 
 	return rc;
 }
 
-/* Fit every policy's k on this window. */
+/* Fit the setting of every policy on this window (entry_fit.h). */
 static int fit_policies(struct run *run, const int32_t *id, struct err *e)
 {
 	struct parts parts;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Set *out to a row in the form in which rows are compared: in lower case, with single blanks, without punctuation and
- * without the mark of a list item ("3.", "-"). */
+/* Set *out to the form in which rows are compared: lower case, single blanks, no punctuation, and no mark of a list
+ * item ("3.", "-"). */
 static void row_words(const char *p, size_t n, struct str *out)
 {
 	size_t i = 0;

@@ -1,8 +1,8 @@
-/* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables,
- * common and frequent words, questions among documents.
+/* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables, common
+ * and frequent words, questions among documents.
  *
- * Numbers, distributions and metrics are the published ones; the wording is weir's own. The same sample with more units
- * (sentences, words, ...) hides the same things at the same depths. */
+ * Numbers, distributions and metrics are those of the published benchmark; the wording is weir's own. If a sample gets
+ * more units (sentences, words, ...), the same things are hidden at the same depths. */
 #include "app/lab/tasks.h"
 
 #include <math.h>
@@ -137,8 +137,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The question asks for n_asked keys: those from key `first` on, and after the last key those
-			 * from key 0 on. */
+			/* The question asks for n_asked keys: key `first` and the keys after it. Key 0 follows the last
+			 * key. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -149,7 +149,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		}
 	for (int i = 0; i < t->n_asked; i++)
 		str_addf(&asked, "%s%s", !i ? "" : i + 1 < t->n_asked ? ", " : " and ", key[(first + i) % t->n_key].p);
-	/* Give each needle a depth of its own: one of forty, drawn at random. */
+	/* Draw a different depth, from 0 to 39, for each needle. */
 	for (int i = 0; i < 40; i++)
 		depth[i] = i;
 	list_shuffle(&r, depth, 40);
@@ -234,8 +234,8 @@ static int places_order(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Append a text that hides a chain of HOPS variables, and its question. letters: length of a name. solved: 1 =
- * append the answer, too; 0 = put it into s->ref. */
+/* Append a text that hides a chain of HOPS variables, and the question about it. letters: length of a variable's name.
+ * solved: 1 = also append the answer; 0 = put it into s->ref. */
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];
@@ -298,8 +298,8 @@ static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t
 
 /* ---- common words ---- */
 
-/* Append a shuffled, numbered list of n different words, and the question. COMMON of the words occur `often` times
- * each, all others `rarely` times. solved: 1 = append the answer, too; 0 = put it into s->ref. */
+/* Append a shuffled, numbered list of n different words, and the question about it. COMMON of the words occur `often`
+ * times each, all others `rarely` times. solved: 1 = also append the answer; 0 = put it into s->ref. */
 static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t often, int32_t rarely, int solved,
                       struct sample *s, struct err *e)
 {
@@ -396,13 +396,13 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	const struct question *q = &set->q[rng_below(&r, (uint32_t)set->n)];
 	int32_t n_all = (int32_t)set->doc.n, n = 0, *doc = xcalloc((size_t)n_all, sizeof *doc), *more, n_own;
 
-	/* The question's own documents come first, those that the answer needs before the others. Then come other
-	 * documents, in an order that does not depend on how many fit. */
+	/* The documents that the answer needs come first, then the other documents of the question, then documents of
+	 * other questions. The order of these does not depend on how many documents fit. */
 	more = xcalloc((size_t)n_all, sizeof *more);
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	list_shuffle(&r, more, n_all);
-	/* a unit is one document, except the first unit: all documents that the answer needs */
+	/* the first unit is all documents that the answer needs; each further unit is one document */
 	units += q->n_gold - 1;
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];

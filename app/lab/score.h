@@ -11,7 +11,7 @@ enum eval_metric {
 	METRIC_CHAIN,  /* score_chain() */
 	/* The following metrics need the line feeds of the answer. */
 	METRIC_ROWS, /* score_rows() */
-	METRIC_F1,   /* this metric and the following ones are in metrics.c */
+	METRIC_F1,   /* the metrics from here on are in metrics.c */
 	METRIC_ROUGE_L,
 	METRIC_EDIT,
 	METRIC_CLASS,
@@ -28,8 +28,9 @@ double score_any(const struct words *ref, const char *answer);
 /* Compare the answer's first number with the reference, digit by digit. Returns the share of the reference's
  * digits that are equal. */
 double score_digits(const char *ref, const char *answer);
-/* Score a chain of keys "a-b", "b-c", ...: count the answer's keys, at most n, before the first one that is not in
- * `keys` or does not begin with the word that ends the key before it. Returns the count / n. */
+/* Score a chain of keys "a-b", "b-c", .... Count the answer's keys before the first wrong one, at most n. A key is
+ * wrong if it is not in `keys`, or if it does not begin with the last word of the key before it. Returns the count /
+ * n. */
 double score_chain(const struct words *keys, const char *answer, int n);
 /* Return the F1 of the answer's rows (rows.c). A row is right if it has the words of a reference row that no
  * earlier row matched; case, punctuation and list marks are ignored. A last line without a line feed does not

@@ -61,7 +61,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
              int32_t i, struct sample *s, struct tokens *out, struct err *e)
 {
 	struct rng r = rng_for(seed, t->name, len, i);
-	int32_t lo = t->least, hi, most = len; /* most: limit of the units, each of which has at least one token */
+	int32_t lo = t->least, hi, most = len; /* most units: each unit has at least one token */
 	int fits = sample_try(engine, t, m, r, len, i, lo, s, out, e);
 
 	if (fits < 0)
@@ -76,7 +76,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
 		if (fits <= 0)
-			break; /* too long, or the corpus has not so many units */
+			break; /* the prompt is too long, or the corpus does not have that many units */
 		lo = hi;
 	}
 	for (hi = MIN(hi, most); hi - lo > 1;) {
@@ -106,8 +106,8 @@ struct run {
 	int64_t done, total; /* number of answers */
 };
 
-/* 1 if generating can stop: every reference was found, the answer has as many rows as were asked for, or the task wants
- * one line and the line has ended. */
+/* 1 if generating can stop: the answer has all references, or as many rows as the reference, or the task wants one line
+ * and this line has ended. */
 static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
@@ -161,7 +161,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 
 /* ---- results ---- */
 
-/* Results of a task at one length under one policy. */
+/* Results of one task at one prompt length under one policy. */
 struct cell {
 	struct mean all, by_depth[5]; /* by_depth: depths 0 .. 0.2, 0.2 .. 0.4, ... */
 	struct mean *swept;           /* [depths] for `needle`: the mean at each depth */
@@ -458,8 +458,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks to run: the ones that --tasks names, else all tasks of the command whose texts are available. Tell the
- * user which tasks are left out. */
+/* List the tasks to run: those that --tasks names. Without --tasks, list all tasks of the command whose texts are
+ * available, and tell the user which tasks are left out. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

@@ -10,7 +10,7 @@
 /* One prompt: the user's message, the given beginning of the answer, and the right answers. */
 struct sample {
 	struct str prompt, head;
-	struct words ref; /* owned: the right answers */
+	struct words ref; /* owned: references (the right answers) */
 	/* 1 = without a chat template: the answer continues the prompt's text */
 	int plain;
 	const struct words *classes; /* borrowed: the classes of METRIC_CLASS; NULL: none */

@@ -1,7 +1,8 @@
 /* app/lab/train.c - weir train: reads texts, runs the training steps, writes the result.
  *
- * The loss on windows of a held-out text is measured before the first step and after the last, under full attention
- * and under the attention mask of the training. The change is the mean of the windows' differences. */
+ * The loss is measured on windows of a held-out text, before the first step and after the last one. It is measured
+ * under full attention and, if the training has an attention mask, also under this mask. The change is the mean of the
+ * windows' differences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static int texts_read(struct training *w, struct err *e)
 
 /* ---- the held-out text ---- */
 
-/* Return how many masks the loss is measured under. */
+/* Return the number of attention masks under which the loss is measured. */
 static int masks_of(const struct training *w)
 {
 	return w->s.mask.k ? 2 : 1;

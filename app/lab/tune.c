@@ -1,9 +1,9 @@
 /* app/lab/tune.c - weir eval tune: finds the best value of a policy's setting.
  *
- * The last tokens of windows of a text are computed one at a time, under full attention and under the policy with each
- * value. A value with which the policy reads more KV entries usually has a lower perplexity. So `tune` considers all
- * values whose perplexity is within one standard error of the lowest one, and recommends the value with which the
- * policy reads least. The error is that of the difference, paired over windows. */
+ * The last tokens of windows of a text are computed one at a time: under full attention, and under the policy with each
+ * value. With more KV entries read, the perplexity is usually lower. So `tune` considers all values whose perplexity is
+ * within one standard error of the lowest one. Of these it recommends the value with which the policy reads least. The
+ * error is that of the difference, paired over windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

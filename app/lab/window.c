@@ -86,8 +86,8 @@ static int window_run(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* The logits of token i - 1 predict token i. So token from - 1 is in the first chunk that is scored. The chunks
-	 * before that one are only prefilled. */
+	/* Token i - 1 has the logits that predict token i. So scoring begins with the chunk of token from - 1. The
+	 * chunks before it are only prefilled. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
 	if (timeline_sync(s->tl, w->id, at, show_reading, s, e) < 0)

@@ -22,19 +22,19 @@ struct window {
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
 	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* every: > 0 = note the sum of the loss each time that so many more tokens of the text have been scored, for a
-	 * curve. after: tokens scored in earlier windows since the last note. */
+	/* For a curve of the loss. every: > 0 = note the sum of the loss after each `every` scored tokens of the text.
+	 * after: tokens that earlier windows have scored since the last note. */
 	int32_t every, after;
 
 	/* ---- results ---- */
 	double nll, seconds; /* nll: sum of -ln p of the scored tokens */
 	double read;         /* bytes of the KV cache that a token generated at the window's end reads */
-	uint64_t scored;     /* tokens */
+	uint64_t scored;     /* number of scored tokens */
 	struct str curve;    /* JSON list of the sums of nll at the noted points; empty if every is 0 */
 };
 
-/* Score a window under policy kv, or take its result from the checkpoint; a new result is stored there. show: called
- * with the number of tokens done; may be NULL. */
+/* Score a window under policy kv, or take its result from the checkpoint. A new result is stored in the checkpoint.
+ * show: called with the number of tokens done; may be NULL. */
 int window_score(struct window *, const char *kv, int32_t ctx, struct shared_timeline *, struct checkpoint *,
                  void (*show)(size_t done, void *ud), void *ud, struct err *);
 void window_free(struct window *);
