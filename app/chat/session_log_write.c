@@ -280,9 +280,9 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 	str_free(&extra);
 }
 
+enum { NEXT_MOST = 64 };
 /* Messages that directly follow one message in the session's tree. question[n]: ids of the questions, oldest first. m:
  * a copy of the newest answer if `there` is 1; next_turn() then replaces it by the question. */
-enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *conv;
 	int64_t question[NEXT_MOST];
