@@ -320,7 +320,7 @@ static void questions_free(struct questions *l)
 	words_free_owned(&l->doc);
 }
 
-/* ---- all ---- */
+/* ---- loading all texts ---- */
 
 /* Read and parse a JSON file of the folder. Returns 1; 0 = there is no such file; -1 on error. */
 static int folder_json(const char *folder, const char *name, struct str *text, struct jv *out, struct err *e)
