@@ -19,7 +19,7 @@ struct line {
 	int once; /* 1 = -p: one question, from the command line */
 };
 
-/* ---- the front ---- */
+/* ---- the callbacks of struct front ---- */
 
 static void line_notice(struct chat *c, const char *text, size_t n)
 {
@@ -56,7 +56,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* work other than reading, such as indexing, has no progress in tokens: show the name of the work */
+		/* If the work is not measured in tokens, as indexing, show its name at once. */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
@@ -93,7 +93,7 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
 
-/* Say that the text above is reasoning: text written to a terminal cannot be removed. */
+/* Say that the text above is reasoning. It stays visible, because text written to a terminal cannot be removed. */
 static void line_was_reasoning(struct chat *c)
 {
 	if (c->o.quiet)
@@ -111,7 +111,7 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n); /* "text" is also the member's name in the JSON object of an answer */
+		json_text(&s, "text", text, n); /* under the same name as in the JSON object of an answer, too */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
@@ -140,8 +140,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or with --json the whole answer as one object. A script gets an object even if there
- * is no answer, because -p was stopped before it began or the documents do not answer the question. */
+/* Write the end of an answer, or with --json the whole answer as one object. A script gets an object even without an
+ * answer: if -p was stopped before the answer began, or if the documents do not answer the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
@@ -233,7 +233,7 @@ static const struct front line_front = {
 };
 /* clang-format on */
 
-/* The callbacks if questions come from a pipe. There is no input line, and no user who could be asked. */
+/* The callbacks if questions come from a pipe. They cannot fill an input line or ask a user. */
 static const struct front pipe_front = {
 	.notice = line_notice,
 	.error = line_error,
@@ -320,7 +320,7 @@ static void run_once(struct chat *c, const char *note)
 		chat_stream(c);
 	if (c->quit)
 		return;
-	/* With -p, of all commands only /summarize works. Other text with a slash is a question, because a script
+	/* With -p, /summarize is the only command. Other text that begins with a slash is a question, because a script
 	 * may pass any text. */
 	if (is_summarize(c->o.prompt)) {
 		struct str text = { 0 };

@@ -4,8 +4,8 @@
 
 #include "app/chat/chat.h"
 
-/* Prepare the input line. Standard input must be a terminal. names: the slash commands, for completion;
- * file_names: those that take a file name; both end with NULL. private_talk: 1 = begin with an empty history, and
+/* Prepare the input line. Standard input must be a terminal. names: the slash commands, for completion. file_names: the
+ * slash commands that take a file name. Both lists end with NULL. private_talk: 1 = begin with an empty history, and
  * store no typed text. */
 void prompt_open(const char *color, const char *const *names, const char *const *file_names, int private_talk);
 void prompt_close(void);

@@ -19,7 +19,7 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 }; /* this many bytes at once are a paste, not typing */
+enum { BURST = 32 }; /* so many bytes at once are pasted, not typed */
 
 /* The input line. It is global, because readline's state is global too. */
 static struct {
@@ -32,7 +32,7 @@ static struct {
 	int draft;         /* 1 = Ctrl-C cleared a line that was not empty */
 	double last_int;   /* time of the last Ctrl-C on an empty line */
 	struct str begins; /* text that the next line begins with */
-	int edit;          /* 1 = Ctrl-G: edit the line in the editor */
+	int edit;          /* 1 = Ctrl-G was pressed: edit the line in the user's editor */
 	int burst;         /* 1 = many bytes arrived at once: a paste, even if the terminal does not mark pastes */
 	int marks_pastes;  /* 1 = the terminal marks pastes */
 	int private_talk;
@@ -233,7 +233,7 @@ void prompt_open(const char *color, const char *const *names, const char *const 
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_movement_keymap);
 	history_open();
-	signals_save_terminal(0, "\033[0m\033[?2004l"); /* reset colours and bracketed paste */
+	signals_save_terminal(0, "\033[0m\033[?2004l"); /* control sequence that resets colours and bracketed paste */
 }
 
 void prompt_close(void)
@@ -350,8 +350,8 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Remove the marks that continue a message on the next line (""" or a backslash) from its text so far. 0 = the
- * message is complete; 1 = another line follows; 2 = another line follows, and this line was only a mark. */
+/* Remove from *s, the text so far, the mark that continues a message on the next line: """ or a backslash. Returns 0 if
+ * the message is complete; 1 if another line follows; 2 if another line follows and this one was only a mark. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {
@@ -386,7 +386,7 @@ static void edit_line(void)
 	str_adds(&text, p.line ? p.line : "");
 	if (external_edit(&text, p.private_talk, &e) < 0)
 		say_error(&e);
-	signals_take_int(); /* a Ctrl-C while the editor ran was meant for the editor */
+	signals_take_int(); /* forget a Ctrl-C that came while the editor ran: it was meant for the editor */
 	untyped_note(str_text(&text), text.n);
 	prompt_draft(str_text(&text), text.n);
 	str_free(&text);
