@@ -1,5 +1,5 @@
-/* app/models/gpu_checks.c - keeps the results of GPU checks, one on each line of a file: "passed" or the reason for a
- * failure, a tab, the GPU (struct gpu_checks). The last line of a GPU counts. */
+/* app/models/gpu_checks.c - stores the results of GPU checks in a file, one result a line: "passed" or the reason for a
+ * failure, a tab, the GPU's name (struct gpu_checks). If a GPU has several lines, the last one counts. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 enum { FILE_MOST = 64 << 10 };
 #define PASSED "passed"
 
-/* Append the file's path to path, and its text, "" if it cannot be read, to text. Returns 0, or -1 if the user has no
- * home directory. */
+/* Append the path of the file to *path, and its content to *text. If the file cannot be read, *text becomes empty.
+ * Returns 0, or -1 if the user has no home directory. */
 static int file_read(struct str *path, struct str *text)
 {
 	struct err e = { 0 };
@@ -43,7 +43,7 @@ static int check_find(const char *gpu, char why[160])
 	return found;
 }
 
-/* A result that cannot be written is not kept: the check is made again next time. */
+/* Store the result of a check. If it cannot be written, the check is made again next time. */
 static void check_keep(const char *gpu, const char *why)
 {
 	struct str path = { 0 }, text = { 0 }, line = { 0 };
@@ -52,14 +52,14 @@ static void check_keep(const char *gpu, const char *why)
 	if (!file_read(&path, &text) && !make_parents(path.p)) {
 		clean_line(why ? why : PASSED, strlen(why ? why : PASSED), &line);
 		str_addf(&line, "\t%s\n", gpu);
-		/* A file that is too long, or damaged, begins anew. */
+		/* Begin the file anew before it exceeds FILE_MOST. */
 		fd = open(path.p,
 		          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (text.n + line.n > FILE_MOST ? O_TRUNC : 0),
 		          0600);
 		if (fd >= 0) {
 			ssize_t written = write(fd, line.p, line.n);
 
-			(void)written; /* a line cut short is found by nobody */
+			(void)written; /* check_find() ignores an incomplete line */
 			close(fd);
 		}
 	}

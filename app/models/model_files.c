@@ -167,7 +167,7 @@ static void add_ollama(struct finder *f, const struct str *root)
 	str_free(&folder);
 }
 
-/* ---- all of them ---- */
+/* ---- the models of all programs ---- */
 
 size_t model_files(struct model_file **out)
 {
@@ -251,8 +251,8 @@ int model_newest(struct str *out)
 	return newest != NULL;
 }
 
-/* Rate how well a name matches wanted[0 .. n): 3 = equal; 2 = equal but for upper and lower case; 1 = begins with it;
- * 0 = not at all. */
+/* Rate how well a name matches wanted[0 .. n): 3 = equal; 2 = equal except for upper and lower case; 1 = the name
+ * begins with it; 0 = none of these. */
 static int name_fits(const char *name, const char *wanted, size_t n)
 {
 	if (strlen(name) == n && !memcmp(name, wanted, n))
@@ -291,7 +291,7 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* If several names are equal, take the first: weir's own files come before those of other programs. */
+	/* If several files have the same name, take the first one: weir's own files come first in the list. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)

@@ -26,7 +26,7 @@ int model_newest(struct str *out);
 /* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with
  * ERR_MODEL: no model matches, or several do. */
 int model_find(const char *name, struct str *out, struct err *);
-/* Find a text encoder like model_find() finds a model: among weir's own encoders, then among the models. */
+/* Find a text encoder in the way of model_find(): first among weir's own encoders, then among the models. */
 int encoder_find(const char *name, struct str *out, struct err *);
 
 /* ---- checks of GPUs (gpu_checks.c) ---- */
@@ -40,12 +40,13 @@ const struct gpu_checks *gpu_checks_for(const struct options *);
 /* ---- the model (open_model.c) ---- */
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
-/* Append the path of the model to use: the one that the options name (-m, WEIR_MODEL, config file), else
- * DEFAULT_MODEL, else the newest that weir has downloaded. Returns 0, or -1 with ERR_MODEL: there is none. */
+/* Append the path of the model to use. That is the model that the options name (-m, WEIR_MODEL, config file), else
+ * DEFAULT_MODEL, else the newest model that weir has downloaded. Returns 0, or -1 with ERR_MODEL: there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
 #define DEFAULT_ENCODER "e5-small.gguf"
-/* Append the path of the text encoder (the model that turns passages into vectors) that --encoder names; "auto" is
- * DEFAULT_ENCODER, if it was downloaded. Returns 1 if found; 0 if there is none or --encoder is "off"; -1 on error. */
+/* Append the path of the text encoder that --encoder names. (A text encoder is a model that turns passages into
+ * vectors.) "auto" is DEFAULT_ENCODER, if it was downloaded. Returns 1 if found; 0 if there is none or --encoder is
+ * "off"; -1 on error. */
 int encoder_path(const struct options *, struct str *out, struct err *);
 /* Open the encoder of encoder_path(), after its file was parsed in a sandboxed process. Returns 1 if open; 0 if there
  * is none; -1 on error. */

@@ -94,8 +94,8 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
-/* Split "FILE:SCALE" into *file and *scale; without SCALE it is 1. If a file is named `text`, colon included, then
- * *file is `text`, and *scale is 1. */
+/* Split "FILE:SCALE" into *file and *scale; without ":SCALE" the scale is 1. Exception: if a file has the whole name
+ * `text`, with its colon, *file is `text` and *scale is 1. */
 static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
