@@ -71,8 +71,7 @@ static void offer_options(struct offers *x, const struct option_def *more, comma
 	}
 }
 
-/* Offer the first word of each command, without repeating it: commands with the same first word are adjacent in
- * the table. */
+/* Offer the first word of each command, each word once: commands with the same first word are adjacent in the table. */
 static void offer_commands(struct offers *x)
 {
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {

@@ -173,8 +173,8 @@ static void add_line(struct str *out, const char *key, const char *value)
 	str_addf(out, quoted ? "%s = \"%s\"\n" : "%s = %s\n", key, value);
 }
 
-/* Append the file's lines to *out, with the key set to the new value: the first line that sets the key is replaced,
- * further ones are dropped. If no line sets it, one is added. */
+/* Append the file's lines to *out, with the key set to the new value. The first line that sets the key is replaced, and
+ * other lines that set it are dropped. If no line sets it, a line is added. */
 static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
 {
 	FILE *f = open_lines(path);

@@ -126,8 +126,8 @@ struct options {
 	const struct option_def *more; /* table of the options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
 	const char *remote; /* address of the server that runs the model; NULL: the model runs in this process */
-	/* model that /model named on a server; "" = /model named a server without a model; NULL = /model named no
-	 * server */
+	/* The model that /model has named on a server; "" if /model has named only the server; NULL if /model has not
+	 * named a server. */
 	const char *served;
 	const char *key_file; /* file of the server's key, or NULL */
 	int insecure;         /* 1 = the key may also be sent without encryption */
@@ -135,14 +135,14 @@ struct options {
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
-	/* each token of a prompt reads only the KV entries that are estimated to get this share of its attention; 1 =
-	 * all entries */
+	/* share of the attention, 0 .. 1: each token of a prompt reads only the KV entries that are estimated to get
+	 * this share together; 1 = it reads all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	/* Settings of the sampler. A setting that the user has not set has a default, which the model file may
-	 * replace. */
+	/* Settings of the sampler. If the user has not set a setting, it has its default, or the value from the model
+	 * file. */
 	struct sampling sampling;
 	unsigned sampling_set; /* settings that the user has set: bits 1 << enum sampling_setting */
 	uint64_t seed;
@@ -185,7 +185,7 @@ struct options {
 	int yes;                 /* 1 = do not ask (pull, models rm) */
 
 	char **file;
-	int n_file; /* number of words in `file`: those that are no options and no command */
+	int n_file; /* number of words in `file`: the words after the command that are no options */
 	const struct option_def **said;
 	int n_said; /* number of rows in `said`: the options on the command line */
 
@@ -206,16 +206,16 @@ void options_free(struct options *);
 /* Set an option from text. where: the origin, for error messages, such as "option '--ctx'". Returns 0, or -1 with
  * ERR_USAGE. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
-/* Remove settings that weir no longer has from a cache policy that an older version has stored. Returns the new text,
- * owned by *o. Unless --quiet is set, the user is told which settings were removed; `where` begins that message. */
+/* Remove from a stored cache policy the settings that weir no longer has. Returns the new text, owned by *o. Unless
+ * --quiet is set, a message tells the user which settings were removed. where: how this message begins. */
 const char *policy_current(struct options *, const char *where, const char *text);
-/* Return which setting of the sampler the option is; SAMPLING_SETTINGS = none. Such an option also accepts "auto",
- * which means that the user has not set it. */
+/* Return the sampling setting that the option sets; SAMPLING_SETTINGS = none. Such an option also accepts "auto": the
+ * user has not set it. */
 enum sampling_setting option_sampling(const struct option_def *);
 /* Find the option of this name that at least one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
-/* Return the option after d, first in option_defs and then in `more` (may be NULL). d NULL: return the first option.
- * Returns NULL at the end. */
+/* Return the option after d: the options of option_defs come first, then those of `more` (may be NULL). If d is NULL,
+ * return the first option. Returns NULL at the end. */
 const struct option_def *option_next(const struct option_def *d, const struct option_def *more);
 /* Find an option by its name or letter, in option_defs and `more`; NULL = none. */
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
@@ -226,8 +226,8 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Move the ownership of all strings that `copy` owns to *o, so that options_free(o) frees them. Call this before the
- * copy is discarded. */
+/* Give *o all strings that `copy` owns: options_free(o) then frees them. copy: made from *o earlier; it may own more
+ * strings by now, and must not be freed afterwards. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);
@@ -240,9 +240,9 @@ int config_read(struct options *, struct err *);
  * appended to *where. Returns 0, or -1 with the file unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
+extern const char *const help_topics[]; /* ends with NULL */
 /* Append the help that the options ask for: the overview, one command with its options, or a topic. keys: callback
  * that appends the keys and commands of the full screen. */
-extern const char *const help_topics[]; /* ends with NULL */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
 /* Append a line for each of these commands. */
 void options_help_commands(command_set, struct str *out);

@@ -340,12 +340,12 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	o->file = NULL; /* options_free() must not free the list, which is used again */
+	o->file = NULL; /* keep the list from options_free(), because it is used again */
 	options_free(o);
 	options_default(o);
 	o->more = more;
 	o->file = file;
-	o->quiet = quiet; /* config_read() prints warnings unless quiet is set */
+	o->quiet = quiet; /* without it, config_read() would print warnings in spite of --quiet */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	return parse_argv(o, argc, argv, e);

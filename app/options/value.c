@@ -72,7 +72,7 @@ static int bad_number(const struct option_def *d, const char *where, const char 
 	               value);
 }
 
-/* Record whether the user has set setting i of the sampler (said). If not, restore its default. */
+/* Record whether the user has set sampling setting i. said: 1 = yes; 0 = no, and its default is restored. */
 static void sampling_said(struct options *o, enum sampling_setting i, int said)
 {
 	if (i == SAMPLING_SETTINGS)
@@ -112,8 +112,8 @@ char *options_own(struct options *o, const char *text, size_t n)
 	return o->owned[o->n_owned++] = xstrndup(text, n);
 }
 
-/* Replace "~/" at the beginning of a path by the home directory. The shell does not do so after "=", nor in values of
- * the environment and of the config file. */
+/* Replace "~/" at the beginning of a path by the home directory. The shell does not replace it after "=", in
+ * environment variables or in the config file. */
 static const char *below_home(struct options *o, const char *path)
 {
 	const char *home = getenv("HOME");
