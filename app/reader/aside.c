@@ -23,8 +23,8 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Write the KV entries to the file, or load them from it. PIECE tokens at a time: a whole copy does not fit into
- * memory. */
+/* Write the KV entries to the file, or load them from it (load = 1). PIECE tokens are copied at a time, because a copy
+ * of the whole cache does not fit into memory. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };

@@ -1,12 +1,12 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * A question later tokenizes the whole text again, and all tokens from the first different one on must be prefilled
- * again. To avoid that, arriving text is tokenized only up to the last place where every tokenizer ends a word: a
- * letter is followed by one blank or line break, and that by another letter. The bytes behind this place are tokenized
- * when more text has come. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
+ * A question later tokenizes the whole text again. From the first token that differs, all tokens must be prefilled
+ * again. To avoid this, arriving text is tokenized only up to the last place where every tokenizer ends a word: after a
+ * letter that is followed by one blank or line break and another letter. The bytes after this place are tokenized when
+ * more text has come. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
  *
- * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes from
- * `at` on are not tokenized yet. */
+ * So the text has three parts. The tokens of the first part are in the cache; the tokens of the second part are
+ * `pending`; the third part, from byte `at` on, is not tokenized yet. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,8 +66,8 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* The letter and the text share a token, so tokenize the text alone. A later question recomputes the
-		 * tokens from this text on. */
+		/* The letter "A" and the text share a token: tokenize the text alone. A later question then recomputes
+		 * the tokens from this text on. */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
@@ -104,8 +104,9 @@ static void growing_clear(struct growing *s)
 	s->pending.n = 0;
 }
 
-/* Render the conversation anew up to byte s->at, and prefill from the first token that differs from the timeline.
- * Needed for the first piece of text, and after other code has changed the timeline. Returns 0 or -1. */
+/* Render the conversation anew up to byte s->at of the growing message, and prefill from the first token that differs
+ * from the timeline. This is needed for the first piece of text, and after other code has changed the timeline. Returns
+ * 0 or -1. */
 static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
@@ -225,8 +226,8 @@ void growing_count_anew(struct conversation *conv)
 	growth_of(conv)->text.total = 0;
 }
 
-/* Append the tokens that were read since the last rendering to conv->rendered, so that rendering the question does not
- * tokenize the text again. */
+/* Append to conv->rendered the tokens that were read since the last rendering. The question can then be rendered
+ * without tokenizing the text again. */
 static void keep_tokens(const struct growing *s, struct conversation *conv)
 {
 	const struct str *text = &conv->msg[conv->n_msg - 1].text;
@@ -251,8 +252,7 @@ static void growing_close(struct growing *s, struct conversation *conv)
 }
 
 /* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has all
- * tokens before the message. Returns 0 if not, for example after a change of the system prompt, or if rendering
- * fails. */
+ * tokens before the message; 0 if not, for example after a change of the system prompt, or if rendering fails. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };

@@ -12,8 +12,8 @@ void reader_join(struct conversation *);
 /* ---- the growing message (growing_message.c) ---- */
 
 /* State of the growing message: the user message whose text still arrives. It is the last message while
- * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words, except in a long text without
- * blanks. */
+ * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words; only in a long text without
+ * blanks it may be inside a word. */
 struct growing {
 	int known;             /* 1 = the timeline has the tokens of bytes [0, at), except `pending` */
 	size_t rendered;       /* bytes of the message in conversation.rendered */
@@ -48,16 +48,15 @@ int conversation_is_beside(const struct conversation *);
  * the first of these questions: later text is computed bit for bit as if nothing had been asked. If the snapshot cannot
  * be loaded, the text is prefilled again. */
 int conversation_return(struct conversation *);
-/* Return where to cut the text p[from .. n): at the last place between two words. If there is no such place, return
- * `from`: more text is needed. But a long text is then cut before a punctuation mark, or after any whole character. */
+/* Return where to cut the text p[from .. n): at the last place between two words. Without such a place, `from` is
+ * returned: more text is needed. If the text is long, it is then cut before a punctuation mark, or after any whole
+ * character. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as it would be tokenized after a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */
 
-/* How surprising the newest sentences of a growing message (a text read from a stream) are to the model. at[0] is
- * sentence number `first` of the text. Each sentence begins where the previous one ends. */
 enum { SURPRISE_LEVELS = 3 };
 /* A sentence. end: byte of the message at which it ends. nll: mean negative log-likelihood of its tokens, in nats.
  * level: from 0 (usual) to SURPRISE_LEVELS (far above the mean). */
@@ -66,12 +65,14 @@ struct read_sentence {
 	float nll;
 	uint8_t level;
 };
+/* How surprising the newest sentences of a growing message (a text read from a stream) are to the model. at[0] is
+ * sentence number `first` of the text. Each sentence begins where the previous one ends. */
 struct surprise {
 	struct read_sentence *at;
 	size_t n, cap;
 	uint64_t first;
 	double sum;
-	int tokens; /* tokens: those of the unfinished sentence so far; sum: their negative log-likelihood, in nats */
+	int tokens; /* tokens: number of tokens of the unfinished sentence; sum: their negative log-likelihood, in nats */
 	uint64_t count;
 	double mean, squares; /* over all `count` sentences: mean of nll, and sum of its squared deviations */
 };

@@ -7,16 +7,16 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream), so that the
- * text can continue as if the question had not been asked (aside.c). */
+/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream). With it the
+ * text continues as if the question had not been asked (aside.c). */
 struct aside {
 	int wanted;             /* 1 = take snapshots, so that conversation_return() can remove questions */
 	int there;              /* 1: a snapshot exists */
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;         /* copy of conversation.pinned */
-	/* entries: KV entries of the first n_entries tokens. Tokens before n_full have none in sliding-window layers,
-	 * because the window has passed them. */
+	/* entries: KV entries of the first n_entries tokens. The first n_full tokens have no entries in sliding-window
+	 * layers, because the windows have passed them. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;

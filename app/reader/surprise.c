@@ -1,8 +1,8 @@
 /* app/reader/surprise.c - measures how surprising the sentences of a growing message are to the model (reader.h).
  *
- * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token, while a plain prefill
- * computes only those after the last token. Reading then takes at least 1.5 times as long, so surprise is computed only
- * with --surprise on. KV entries and logits have the same bits with and without it. */
+ * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token; a plain prefill
+ * computes only the logits after the last token. Reading then takes at least 1.5 times as long, so surprise is computed
+ * only with --surprise on. KV entries and logits have the same bits with and without it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum {
 	SENTENCES_MOST = 4096, /* sentences kept; at the limit the older half is dropped */
 	SENTENCE_MOST = 200,   /* tokens after which a sentence is ended */
-	/* number of first sentences that always get level 0, because there is too little to compare them with */
+	/* number of first sentences that get level 0: there are too few sentences to compare them with */
 	LEVELS_FROM = 8,
 };
 
