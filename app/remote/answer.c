@@ -10,10 +10,10 @@ static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
 /* seconds to wait, after the text is complete, for the usage figures and the end of the stream */
 static const double AFTERWARDS = 2;
 
-/* ---- what arrives ---- */
+/* ---- the reply's body ---- */
 
-/* Append text of the answer to a->ready. If llama-server continues an answer, it may first send the old text (a->echo)
- * again: drop that repetition. Text that turns out to be no repetition is appended whole. */
+/* Append text of the answer to a->ready. When llama-server continues an answer, it may first send the old text
+ * (a->echo) again: drop this repetition. If the text differs before the old text is complete, append all of it. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -166,8 +166,8 @@ static int read_body(struct remote *r, struct err *e)
 	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
 }
 
-/* Read more of the body. If text is ready, an error is kept in a->late, until remote_next() has returned the text.
- * After -1, a->broken is 1 if the connection failed. */
+/* Read more of the body. If text is ready when an error comes, the error is kept in a->late until remote_next() has
+ * returned the text. After -1, a->broken is 1 if the connection failed. */
 static int answer_read(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -261,8 +261,8 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try: as long as the server asks for, else twice as long as the last time, at most WAIT_MOST.
- * Returns 0; -1 if there must be no other try (*e is unchanged), or if the user has stopped. */
+/* Wait before the next try. The server may ask for a time; else it is twice the last time, at most WAIT_MOST. Returns 0
+ * if there is another try; -1 if not (*e is unchanged), or if the user has stopped (ERR_CANCELLED). */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -285,8 +285,8 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* Return the field (enum request_field) that the server refused, if the request can be sent without it; else 0. A
- * field that r->lacks already has is not returned again. */
+/* Return the field (enum request_field) that the server refused, if the request can be sent without this field; else 0.
+ * A field in r->lacks was left out already, and is not returned. */
 static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
@@ -338,7 +338,8 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 			break;
 	}
 	str_free(&json);
-	/* The server says that the prompt exceeds the context, but by the estimate it fits: correct the estimate. */
+	/* The server says that the prompt exceeds the context, but the estimate says that it fits: correct the
+	 * estimate. */
 	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 &&
 	    (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
 		learn_bytes(r, r->info.ctx);
@@ -373,7 +374,7 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	/* the answer ended before it had repeated all of the old text, so what seemed a repetition is new text */
+	/* the answer ended before it had repeated all of the old text: the bytes that match are new text */
 	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;

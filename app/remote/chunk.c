@@ -173,7 +173,7 @@ static void read_error(struct chunk *c, struct jv v)
 
 	c->fault = 1;
 	read_words(v, 0, &c->error);
-	if (!c->error.n && v.end - v.p > 2) /* an unknown form: append the JSON itself */
+	if (!c->error.n && v.end - v.p > 2) /* the error has an unknown form: append its JSON */
 		str_add(&c->error, v.p, (size_t)(v.end - v.p));
 	read_count(code, &n);
 	c->status = n < 1000 ? n : 0;
@@ -218,8 +218,8 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Read why the answer ended. A word that is in neither list below, such as "stop", "eos" or "end_turn", is an ordinary
- * end. Before the end, some servers send an empty word or "null". */
+/* Read why the answer ended. A word that is in none of the lists below, such as "stop", "eos" or "end_turn", is an
+ * ordinary end. Before the end, some servers send an empty word or "null". */
 static void read_finish(struct chunk *c, struct jv v)
 {
 	static const char *const full[] = { "length", "max_tokens", "model_length", "model_context_window_exceeded",
@@ -255,8 +255,8 @@ static void read_content(struct chunk *c, struct jv v)
 			read_text(jv_get(it, "thinking"), &c->thought);
 }
 
-/* Read reasoning that the server sends beside the content. Servers use three names for this member; some send it under
- * two of them, so only one is read. */
+/* Read reasoning that the server sends beside the content. Servers use three names for this member. Some servers send
+ * it under two names, so only the first one found is read. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
 	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");
@@ -283,7 +283,7 @@ static void read_choice(struct chunk *c, struct jv choice)
 		delta = jv_get(choice, "message");
 	read_thought(c, delta);
 	read_content(c, jv_get(delta, "content"));
-	/* some servers use the name of the older completions protocol */
+	/* some servers use the member's name in the older completions protocol */
 	if (c->text.n == had)
 		read_text(jv_get(delta, "text"), &c->text);
 	if (c->text.n == had)

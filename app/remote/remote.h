@@ -61,7 +61,7 @@ enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMO
 struct remote_report {
 	int reached;         /* 1 = something answered */
 	int n_models;        /* length of the server's list of models */
-	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server wants none */
+	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server works without one */
 	struct err why;      /* why the server cannot be used; code ERR_NONE: it can be used */
 };
 /* Like remote_open(), but also test the key, by a chat request. Returns a struct even after an error, so that
@@ -93,7 +93,7 @@ struct remote_request {
 
 /* The server's figures of an answer, once it has ended; -1 = not reported. */
 struct remote_usage {
-	/* numbers of tokens; cached: those of the prompt that the server did not recompute */
+	/* numbers of tokens; cached: prompt tokens that the server did not recompute */
 	int32_t prompt, cached, answer;
 	double prefill_tps, decode_tps;
 };

@@ -66,8 +66,8 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* Ask for a fact that only some server programs report. Returns the JSON value, which points into *out; its p is NULL
- * if there is none. */
+/* Ask for a fact that only some server programs report. Returns the JSON value, which points into *out; if there is no
+ * value, its p is NULL. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
@@ -80,7 +80,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 	return jv_parse(out->p, out->n);
 }
 
-/* ---- what it refuses ---- */
+/* ---- errors of the server ---- */
 
 /* Append a text of the server to an error message: on one line, without the key. */
 static void quote_foreign(const struct remote *r, const struct str *text, struct str *out)
@@ -176,7 +176,7 @@ int server_refuses(struct remote *r, int status, const struct chunk *c, const st
 	return -1;
 }
 
-/* ---- what it is ---- */
+/* ---- the server's program and models ---- */
 
 static const struct {
 	const char *owner, *name;
@@ -238,8 +238,8 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Find the model `wanted` in the server's list, or the only one if wanted is NULL. *n: number of models listed.
- * Returns 1 if found, else 0. */
+/* Find the model `wanted` in the server's list. wanted NULL: the list must have only one model, which is taken. *n:
+ * number of models in the list. Returns 1 if found, else 0. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
