@@ -11,15 +11,15 @@ enum char_class {
 	CH_WIDE, /* two columns; CH_PLAIN: one column */
 	CH_EMOJI,
 	CH_EMOJI_WIDE, /* two columns; CH_EMOJI: one column; U+200D may join emoji */
-	CH_JOINING,    /* one column; letter of a script with joiners: Arabic, Indic, ... */
-	CH_MARK,       /* no column; combines with the character before */
+	CH_JOINING,    /* one column; letter of a script that uses joiners: Arabic, Indic, ... */
+	CH_MARK,       /* no column of its own; combines with the character before it */
 	CH_JOINER,     /* U+200C, U+200D */
-	CH_VS16,       /* U+FE0F, "as an emoji" */
+	CH_VS16,       /* U+FE0F: shows the character before it as an emoji */
 	CH_SELECTOR,   /* Mongolian variation selectors */
 	CH_HIDDEN,     /* invisible */
 	CH_BIDI,       /* changes the direction of text */
 	CH_BREAK,      /* U+0085 U+2028 U+2029 */
-	CH_CONTROL,    /* C0, DEL, C1; \n \r \t too */
+	CH_CONTROL,    /* C0 (also \n \r \t), DEL, C1 */
 	CH_PRIVATE,
 	CH_UNASSIGNED,
 	CH_NONE, /* surrogates, noncharacters */

@@ -1,5 +1,5 @@
-/* ui/text/clean.c - makes untrusted text safe to show, in one pass: bytes to code points to output. Options:
- * CLEAN_LINE makes one line of it; CLEAN_SHOW shows invisible characters.
+/* ui/text/clean.c - makes untrusted text safe to show, in one pass: bytes to code points to output. Options: CLEAN_LINE
+ * makes one line of it; CLEAN_SHOW shows invisible characters.
  *
  *     Bytes that are not UTF-8, noncharacters, private use: U+FFFD, one for each maximal bad part.
  *     Unassigned code points (chars.c) and direction controls: their code, <U+202E>.
@@ -13,10 +13,10 @@
  *     Combining marks: at most four on one base; without a base on a dotted circle, U+25CC.
  *     A line over 64 KiB: broken with \n; with CLEAN_LINE cut with an ellipsis.
  *
- * Dropped and replaced characters are counted, and the program tells the user the counts.
+ * Dropped and replaced characters are counted (struct clean_found), so that the program can tell the user.
  *
- * The output does not depend on how the input was cut into parts, and cleaning twice gives the same as cleaning
- * once. Therefore a joiner is held back until the next character is known. */
+ * The output does not depend on how the input was cut into parts, so a joiner is held back until the next character is
+ * known. Cleaning the output again does not change it. */
 #include "ui/text/text.h"
 #include "ui/ui.h"
 
@@ -24,8 +24,8 @@
 
 #include <stdio.h>
 
-/* Bytes reserved at the end of a line for additions to its last character: four marks with joiners, a variation
- * selector, an ellipsis. */
+/* Bytes reserved at the end of a line for what may still be added to its last character: four marks with joiners, a
+ * variation selector, an ellipsis. */
 #define LINE_RESERVE 64
 
 enum after { AFTER_NOTHING, AFTER_TEXT, AFTER_KEYCAP, AFTER_JOINING, AFTER_EMOJI, AFTER_EMOJI_VS16 };
@@ -333,8 +333,8 @@ void clean_init(struct clean *c, unsigned flags)
 	*c = (struct clean){ .flags = flags };
 }
 
-/* Read the first byte of a UTF-8 character: how many bytes follow, and the bounds of the second byte, which
- * exclude overlong forms, surrogates and code points above U+10FFFF. */
+/* Read the first byte of a UTF-8 character. It tells how many bytes follow, and the bounds of the second byte. These
+ * bounds exclude overlong forms, surrogates and code points above U+10FFFF. */
 static void start_char(struct clean *c, unsigned char b, struct str *out)
 {
 	c->lo = 0x80;
@@ -363,7 +363,8 @@ static void start_char(struct clean *c, unsigned char b, struct str *out)
 	}
 }
 
-/* Write printable ASCII characters at once, for speed. Returns how many; 0: the caller must decode the next byte. */
+/* Write a run of printable ASCII characters at once, for speed. Returns its length; 0: the caller must decode the next
+ * byte. */
 static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *out)
 {
 	size_t room = CLEAN_LINE_MAX - LINE_RESERVE, k = 0;
@@ -378,7 +379,7 @@ static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *o
 	str_add(out, s, k - 1);
 	c->line += k - 1;
 	c->col = (unsigned)(c->col + k - 1) % CLEAN_TAB;
-	feed(c, s[k - 1], out); /* feed() writes the last character, to set the state */
+	feed(c, s[k - 1], out); /* write the last character by feed(), which sets the state of c */
 	return k;
 }
 

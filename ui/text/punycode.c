@@ -1,7 +1,7 @@
-/* ui/text/punycode.c - writes the host of a web address in ASCII (punycode, RFC 3492), because letters of other
- * scripts can look like Latin ones.
+/* ui/text/punycode.c - writes the host of a web address in ASCII (punycode, RFC 3492), because letters of other scripts
+ * can look like Latin ones.
  *
- * For display only: unlike in a browser, upper case and compatibility characters are encoded as they are. */
+ * For display only: unlike a browser, it does not convert upper case and compatibility characters first. */
 #include "ui/text/text.h"
 
 #include <string.h>

@@ -13,14 +13,14 @@
 
 /* Counts of characters that clean_text() removed or replaced; they only grow. */
 struct clean_found {
-	/* how many invisible characters: zero width, tags, fillers, misplaced variation selectors */
+	/* invisible characters: zero width, tags, fillers, misplaced variation selectors */
 	uint64_t hidden;
 	uint64_t bidi;     /* direction controls */
 	uint64_t controls; /* control characters, including escape */
-	/* how many bytes that are not UTF-8, noncharacters, private-use and unassigned characters */
+	/* bytes that are not UTF-8; noncharacters, private-use and unassigned characters */
 	uint64_t invalid;
 	uint64_t marks;  /* combining marks beyond CLEAN_MARKS_MAX */
-	uint64_t breaks; /* over-long lines broken or cut */
+	uint64_t breaks; /* lines that were too long, and were broken or cut */
 };
 
 /* State of cleaning one text that arrives in parts.  clean_init() sets it up; it owns no memory. */
@@ -34,7 +34,7 @@ struct clean {
 	unsigned char after; /* kind of the last written character */
 	unsigned char marks; /* combining marks on the last written character */
 	unsigned char swallow_lf, cut;
-	int32_t joiner; /* joiner that is held back until the next character is known; 0: none */
+	int32_t joiner; /* joiner held back until the next character is known; 0: none */
 	unsigned col;   /* column modulo CLEAN_TAB */
 	size_t line;    /* bytes of the current line */
 };
@@ -59,7 +59,7 @@ size_t text_width(const char *s, size_t n);
 
 /* ---- word wrap (wrap.c) ---- */
 
-/* State of wrapping one text that arrives in parts. Set it to zeros while the cursor is at the start of a line. */
+/* State of wrapping one text that arrives in parts. Set it to zeros when the cursor is at the start of a line. */
 struct wrap {
 	size_t col; /* columns of the line written so far */
 	/* private */
@@ -69,7 +69,8 @@ struct wrap {
 	unsigned char flows;       /* 1: write the remaining letters of this word at once */
 	unsigned char joined;      /* 1: the last character was a joiner */
 	unsigned char as_is, code; /* as_is: 1: do not wrap this line; code: 1: inside a fenced code block */
-	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head; /* what the line so far consists of */
+	/* what the line has had so far: only blanks; blanks and fence characters; other text */
+	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;
 	size_t indent;
 	int32_t fence;
 	int n_fence;

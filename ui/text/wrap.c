@@ -1,11 +1,11 @@
 /* ui/text/wrap.c - word wrap for text that arrives in parts.
  *
- * Letters are written as they come, except near the end of a line: there a word is held back until it is known to
- * fit. A word that does not fit begins a new line. Written text is never changed and the cursor is never moved, so
- * this works on any terminal.
+ * Letters are written as they come, except near the end of a line: there a word is held back until it is known to fit.
+ * A word that does not fit begins a new line. Written text is never changed and the cursor is never moved, so this
+ * works on any terminal.
  *
- * Words longer than WORD_MAX (web addresses), code and tables are not wrapped: the terminal breaks them without a
- * newline, so that text copied from the screen is the original. */
+ * Words longer than WORD_MAX (web addresses), code and tables are not wrapped. The terminal breaks them without a
+ * newline, so that text copied from the screen is the original text. */
 #include "ui/text/text.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ void wrap_free(struct wrap *w)
 	str_free(&w->word);
 }
 
-/* Write characters and count their columns. If they pass `width`, the terminal continues on its next row, so count
+/* Write characters and count their columns. If they go beyond `width`, the terminal continues on its next row: count
  * from the start of that row. */
 static void put_columns(struct wrap *w, size_t width, const char *s, size_t n, size_t cols, struct str *out)
 {
@@ -42,7 +42,7 @@ static void put_word(struct wrap *w, size_t width, struct str *out)
 	w->word_cols = 0;
 }
 
-/* Look at one of the first characters of a line, to find lines that are not wrapped: code and tables. */
+/* Look at one of the first characters of a line, to recognise code and tables, which are not wrapped. */
 static void look_at_head(struct wrap *w, int32_t cp)
 {
 	if (w->head == WRAP_INDENT && cp == ' ') {

@@ -1,7 +1,7 @@
 /* ui/transcript/code.c - splits lines of program code into coloured tokens.
  *
  * One row of a table describes the comments, strings and keywords of a language. Block comments, some strings and tags
- * continue on the next line; struct code remembers which one is open. */
+ * may continue on the next line; struct code stores which of them is open. */
 #include "ui/transcript/code.h"
 #include "engine/base/utf8.h"
 
@@ -168,7 +168,8 @@ static int is_keyword(const struct language *l, const char *s, size_t n)
 	return 0;
 }
 
-/* Return the end of a token that may span lines: after `close`, or the end of the line. */
+/* Return the end of a token that may span lines: the offset after `close`, or the end of the line. Unless `close` was
+ * found, the token stays open. */
 static size_t token_end(struct code *c, const char *line, size_t n, size_t at, const char *close)
 {
 	const char *p = memmem(line + at, n - at, close, strlen(close));

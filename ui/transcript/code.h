@@ -1,5 +1,5 @@
 /* ui/transcript/code.h (private to ui/) - colours program code: comments, strings, numbers and keywords. The colours
- * come from tables of keywords, not from grammars, so some are wrong. Time is linear in the length of a token. */
+ * come from tables of keywords, not from grammars, so some are wrong. The time for a token is linear in its length. */
 #ifndef WEIR_CODE_H
 #define WEIR_CODE_H
 
@@ -9,7 +9,7 @@
 /* State of one text, from line to line. */
 struct code {
 	uint8_t lang; /* index into the table of languages; 0 = unknown, all text is drawn in ST_CODE */
-	uint8_t in;   /* what is open from the line before: a comment, string or tag (an enum of code.c) */
+	uint8_t in;   /* what was open at the end of the previous line: a comment, string or tag (enum in of code.c) */
 	char quote;   /* the quote character that began the open string */
 };
 /* Begin a code block. name: the text after its opening fence, such as "c++ {.numberLines}"; its first word names

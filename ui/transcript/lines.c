@@ -1,7 +1,8 @@
 /* ui/transcript/lines.c - lays out text: wraps it into lines, and draws lines.
  *
- * A line consists of runs (pieces with one style), which refer to the text in struct lines. Text that grows is laid out
- * again from the last point whose layout cannot change (struct growth). In plain text that is the last newline. */
+ * A line consists of runs (pieces with one style), which refer to the text in struct lines. When a text grows, the
+ * lines up to some point stay as they are, and only later lines are laid out again (struct growth). In plain text, this
+ * point is the last newline. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -68,8 +69,8 @@ static int may_begin(int32_t cp)
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	/* best: the last offset at which the line can end; best_next: where the next line then begins. While no such
-	 * offset is found, best_next = at. */
+	/* best: the last offset at which the line can end; best_next: where the next line would then begin. best_next =
+	 * at: no such offset was found yet. */
 	size_t i = at, best = at, best_next = at, len;
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;

@@ -19,8 +19,8 @@ struct spans {
 	size_t n, cap;
 };
 
-/* Append styled text to a paragraph. source: offset of the same text in the message; NO_SOURCE for text that is
- * not in the message, such as a bullet. */
+/* Append styled text to a paragraph. source: offset of the text in the message; NO_SOURCE for text that is not in the
+ * message, such as a bullet. */
 void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, unsigned style, uint32_t source);
 
 /* Find the longest line in p[at..end), at < end, that fits `width` columns: p[at..*stop), which is *cols columns
@@ -35,7 +35,7 @@ void lines_begin(struct lines *, uint32_t source);
 /* append text that is not in the message */
 void lines_own(struct lines *, const char *text, size_t n, unsigned style);
 /* Append bytes [from, to) of l->text to the current line, in the styles of the spans (byte ranges). *at: index of the
- * first span to look at; is advanced for the next call. */
+ * first span to look at; it is advanced for the next call. */
 void lines_put(struct lines *, const struct spans *, size_t *at, size_t from, size_t to);
 /* Lay out text[from..to), a line of plain text without its newline, wrapped. */
 void lines_plain_one(struct lines *, const char *text, size_t from, size_t to, int width, unsigned style);
@@ -43,8 +43,8 @@ int lines_width(int width); /* clamp to the supported range */
 /* 1 if n more bytes of text fit: offsets have 32 bits. */
 int lines_room(const struct lines *, size_t n);
 
-/* Remove the lines that later text may change; the caller lays them out again. The first call for a struct growth
- * records where the text begins in struct lines. */
+/* Remove the lines that later text may change, so that the caller lays them out again. The first call for a struct
+ * growth records where the text begins in struct lines. */
 void growth_begin(struct lines *, struct growth *);
 /* Make the layout up to text[done] final. */
 void growth_settle(const struct lines *, struct growth *, size_t done);
@@ -59,33 +59,35 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 
 /* Return the offset of the newline that ends the line at `at`; n = no newline follows. */
 size_t line_end(const char *text, size_t n, size_t at);
-/* Find the end of the piece that begins at `from`; a piece is a part of Markdown that can be parsed separately. *whole:
+/* Find the end of the piece that begins at `from`. A piece is a part of Markdown that can be parsed separately. *whole:
  * 1 = later text cannot change the piece. *fence: 1 = a code fence begins at `from`, so there is no piece. scan: state
- * of the last call for this piece, so that growing text is read once; may be NULL. */
+ * of the last call for this piece, so that growing text is read only once; may be NULL. */
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
-/* 1 if a piece of Markdown has so many marks, columns or levels that it cannot be real text. It is not given to
- * md4c, whose time would not be linear. */
+/* 1 if a piece of Markdown has so many marks, columns or levels that it cannot be real text. md4c does not get such a
+ * piece, because its time would not be linear. */
 int piece_is_hostile(const char *p, size_t n);
-/* The copy of a piece of Markdown that md4c parses. Colons after brackets are replaced, so that md4c finds no link
- * definitions; stars in products (2*3*4), so that it finds no emphasis there. Missing dashes are added below a table's
- * headings, so that md4c finds the table. Zero bytes follow the text, because md4c 0.4.8 reads beyond its end. The
- * pointers that md4c reports are checked before use. */
+/* The copy of a piece of Markdown that md4c parses. It differs from the text: colons after brackets are replaced, so
+ * that md4c finds no link definitions. Stars in products (2*3*4) are replaced, so that md4c finds no emphasis there.
+ * Missing dashes are added below a table's headings, so that md4c finds the table. Zero bytes follow, because md4c
+ * 0.4.8 reads beyond the end. The pointers that md4c reports are checked before use. */
 struct piece {
 	char *p;
 	size_t n;
 	struct {
 		size_t at, n, sum;
 	} * more;
-	size_t n_more; /* more[]: added dashes: offset in the copy, number, sum of all numbers so far */
+	/* more[n_more]: added dashes. at: their offset in the copy; n: their number; sum: number of all dashes added so
+	 * far */
+	size_t n_more;
 };
 enum { PIECE_BEHIND = 16 };
 void piece_copy(struct piece *, const char *text, size_t n);
 void piece_free(struct piece *);
-/* Return the offset in the text of byte p of the copy, which must not be an added dash; SIZE_MAX = p is not in the
- * copy, but md4c's own text. */
+/* Return the offset in the text of byte p of the copy; p must not be an added dash. SIZE_MAX = p points into md4c's own
+ * text, not into the copy. */
 size_t piece_source(const struct piece *, const char *p);
-/* Return how many of n bytes at p of the copy, which md4c has reported, are bytes of the text. *skip: how many added
- * dashes follow them. */
+/* md4c has reported n bytes at p. Return how many of them are bytes of the text. *skip: how many bytes after these were
+ * added to the copy and must be skipped. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the bytes PATCH_COLON and PATCH_STAR by the original characters. */
 void piece_unpatch(char *p, size_t n);
@@ -106,7 +108,7 @@ struct table {
 	size_t n_cell, cap_cell; /* [n_cell] row by row */
 	unsigned cols;
 	unsigned char align[TABLE_COLUMNS];
-	/* 1: most cells were added by md4c to fill short rows, so the table is not drawn in columns */
+	/* 1: md4c added most cells to fill short rows, so the table is not drawn in columns */
 	int sparse;
 };
 enum { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };

@@ -1,8 +1,8 @@
-/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with
- * md4c, and turns md4c's events into lines.
+/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c,
+ * and turns md4c's events into lines.
  *
- * It differs from CommonMark on purpose. HTML and link definitions are shown as plain text: link definitions could
- * hide text or expand to much text. A blank line is shown exactly where the text has one. A line break after a
+ * It differs from CommonMark on purpose. HTML and link definitions are shown as plain text, because link definitions
+ * could hide text or expand to much text. A blank line is shown exactly where the text has one. A line break after a
  * short line is kept, because models mean it. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
@@ -269,8 +269,8 @@ static void code_until(struct build *b, size_t at)
 		b->l->code[b->l->n_code - 1].n = (uint32_t)(at - b->g->body);
 }
 
-/* Lay out fenced code from g->done up to its closing fence. Advance g->done past complete lines only: a last line
- * without its newline is laid out, but may still change. */
+/* Lay out fenced code from g->done up to its closing fence. Advance g->done past complete lines only. A last line
+ * without its newline is laid out, too, but may still change. */
 static void fence_body(struct build *b, size_t n)
 {
 	struct growth *g = b->g;

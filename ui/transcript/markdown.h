@@ -45,9 +45,9 @@ void lines_markdown(struct lines *, const char *text, size_t n, int width);
 /* Draw line `line` at row y. */
 void lines_draw(const struct lines *, size_t line, const struct area *, int x, int y);
 
-/* State of the layout of a text that grows, all zero at the start. Lines that later text cannot change are kept;
- * the others are laid out again. The result is the same as with all text at once. After a change of the width,
- * begin again with zeros. */
+/* State of the layout of a text that grows; all zero at the start. Lines that later text cannot change are kept; the
+ * others are laid out again. The result is the same as for the whole text at once. After a change of the width, begin
+ * again with zeros. */
 struct growth {
 	size_t done;                  /* bytes of the text whose layout is final */
 	size_t text, run, line, code; /* sizes of struct lines' arrays, for the text before `done` */

@@ -28,8 +28,8 @@ static void put_bullet(struct build *b, struct level *v)
 	v->used = 1;
 }
 
-/* Begin a line: draw the bars of open quotes and the bullets of open list items. all = 0: draw only the bars of
- * quotes that have text already. Adjacent bars share one run (text of one style). */
+/* Draw what comes before the text of a line: the bars of open quotes and the bullets of open list items. all = 0: stop
+ * at the first quote or item that has no text yet. Adjacent bars share one run (text of one style). */
 static void put_before(struct build *b, int all)
 {
 	const char *bar = b->l->ascii ? "| " : "\u2502 ";
@@ -64,8 +64,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line. source: offset of its text in the message; NO_SOURCE = the end of the text shown so far. Offsets
- * never decrease from line to line. */
+/* Begin a line. source: offset of its text in the message; NO_SOURCE = the end of the text shown so far. Line by line,
+ * these offsets never decrease. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;
@@ -90,7 +90,7 @@ static void begin_table_line(void *ud, uint32_t source)
 /* 1 if the message has an empty line between the last shown text and offset `source`. */
 static int blank_before(const struct build *b, uint32_t source)
 {
-	int fresh = 0; /* 1: the line is empty so far */
+	int fresh = 0; /* 1: the current line is empty so far */
 
 	if (!b->g->any || source == NO_SOURCE)
 		return 0;
@@ -249,8 +249,8 @@ void build_code(struct build *b)
 		size_t to = nl ? (size_t)(nl - b->l->text.p) : end;
 		uint32_t source = NO_SOURCE;
 
-		/* Blanks at the beginning may come from md4c and have no offset in the text. So take the line's
-		 * offset from its first text that has one. */
+		/* A line may begin with blanks from md4c, which have no offset in the text. So compute the line's
+		 * offset from its first bytes that have one. */
 		for (; look < b->para.n && (size_t)b->para.p[look].from + b->para.p[look].n <= from; look++)
 			;
 		for (size_t k = look; k < b->para.n && b->para.p[k].from < to; k++) {
@@ -301,8 +301,7 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Write bullets that leave no room for text beside them on a line of their own, unless a paragraph has written
- * them. */
+/* If a bullet leaves no room for text beside it, and no paragraph has written it, write it on a line of its own. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)
@@ -357,8 +356,8 @@ void build_pop(struct build *b)
 
 void build_table(struct build *b)
 {
-	/* md4c fills short rows with empty cells, so a few bytes could become a huge table. Do not draw columns
-	 * then. */
+	/* md4c fills short rows with empty cells, so a few bytes could become a huge table. Such a table is not drawn
+	 * in columns. */
 	b->table.sparse = b->table.n_cell > b->piece.n;
 	build_block(b, first_source(&b->table.spans, 0));
 	table_lay_out(b->l, &b->table, build_room(b), begin_table_line, b);

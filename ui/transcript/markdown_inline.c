@@ -35,7 +35,7 @@ unsigned build_style(const struct build *b)
 	return b->del ? style | STYLE_FAINT : style;
 }
 
-/* Begin a paragraph. Bullets that leave no room for text beside them are written as the beginning of its text. */
+/* Begin a paragraph. A bullet that leaves no room for text beside it becomes the beginning of the paragraph's text. */
 void build_paragraph(struct build *b)
 {
 	b->para_from = b->l->text.n;
@@ -58,8 +58,8 @@ void build_add_as(struct build *b, const char *p, size_t n, unsigned style, uint
 		return;
 	if (!b->in_table && !b->para.n)
 		build_paragraph(b);
-	/* If the text begins with a combining mark whose base character was not shown, put a dotted circle before it
-	 * as its base, so that it does not combine with other text. */
+	/* The text may begin with a combining mark whose base character was not shown. Put a dotted circle before it,
+	 * so that the mark does not combine with other text. */
 	utf8_decode(p, n, &cp);
 	last = s->n ? &s->p[s->n - 1] : NULL;
 	if (cp >= 0x300 && char_width(cp) == 0 && !(last && source != NO_SOURCE && last->source + last->n == source))
@@ -109,7 +109,7 @@ void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 	for (size_t i = 0; i < LEN(named); i++)
 		if (strlen(named[i].name) == n && !memcmp(named[i].name, p, n))
 			cp = named[i].cp;
-	/* An entity of a control or invisible character, such as "&#7;", is shown as written. */
+	/* An entity for a control or invisible character, such as "&#7;", is shown as written. */
 	if (cp < 0x20 || cp > 0x10ffff || char_width(cp) < 1)
 		build_add(b, p, n, style);
 	else
@@ -138,7 +138,8 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 }
 
 /* If the address at l->text[from..] has a host with non-ASCII letters, append it again with the host in ASCII
- * (Punycode): letters of other scripts may look like Latin ones. */
+ * (Punycode): letters of other scripts may look like Latin letters. before, behind: text around the appended
+ * address. */
 static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
 {
 	struct str s = { 0 };

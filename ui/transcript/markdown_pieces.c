@@ -1,10 +1,9 @@
-/* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced
- * code.
+/* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced code.
  *
- * A piece ends at a blank line before an unindented line, and where fenced code begins or ends; md4c does not see
- * the code. So only the last piece of a text that grows is parsed again. Pieces have at most PIECE_MOST bytes,
- * because parts of md4c are not linear, and a piece that is full of marks is shown as plain text. Cuts depend on
- * whole lines only, not on the sizes in which the text arrives. */
+ * A piece ends at a blank line before an unindented line, and where fenced code begins or ends; md4c does not see the
+ * code. If a text grows, only its last piece is parsed again. Pieces have at most PIECE_MOST bytes, because parts of
+ * md4c take more than linear time. For the same reason, a piece that is full of marks is shown as plain text. Cuts
+ * depend on whole lines only, not on the sizes in which the text arrives. */
 #include "ui/transcript/lines.h"
 #include "engine/base/utf8.h"
 
@@ -122,8 +121,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 		long number = -1;
 		size_t mark;
 
-		/* The last line is incomplete, so it is not known whether Markdown can be cut before it. Only a
-		 * piece that is too long is cut there. */
+		/* The last line is incomplete, so it is not known yet whether the Markdown can be cut before it. Cut
+		 * there only if the piece is too long. */
 		if (end == text + n && at > from && n - from > PIECE_MOST)
 			return at;
 		if (end == text + n)
@@ -202,7 +201,7 @@ int piece_is_hostile(const char *p, size_t n)
 	return rows * most > 2 * n;
 }
 
-/* Return the number of dashes that a cell of a table's delimiter row lacks; -1 = the text is no such cell. md4c needs
+/* Return how many dashes a cell lacks in the delimiter row of a table; -1 = it is not a cell of such a row. md4c needs
  * three characters ("---"), GitHub's Markdown only one. */
 static int cell_lacks(const char *p, const char *end)
 {
@@ -223,7 +222,7 @@ static int cell_lacks(const char *p, const char *end)
 	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-/* Return the number of dashes that all cells of the table row p[0..end) lack; 0 also if it is no delimiter row. */
+/* Return how many dashes all cells of the row p[0..end) lack; 0 also if it is not the delimiter row of a table. */
 static size_t row_lacks(const char *p, const char *end)
 {
 	size_t sum = 0;
@@ -248,7 +247,7 @@ static size_t row_lacks(const char *p, const char *end)
 
 static void copy_row(struct piece *c, const char *p, const char *end)
 {
-	int dashed = 0; /* 1 = a dash of this cell was seen */
+	int dashed = 0; /* 1 = this cell has had a dash already */
 
 	for (const char *cell = p; p < end; p++) {
 		if (*p == '|') {
@@ -322,7 +321,7 @@ static int is_within(const struct piece *c, const char *p)
 	return p >= c->p && p <= c->p + c->n + PIECE_BEHIND;
 }
 
-/* Return the index in `more` of the first added dashes at or after `at`. */
+/* Return the index in c->more of the first added dashes at or after offset `at` of the copy. */
 static size_t more_at(const struct piece *c, size_t at)
 {
 	size_t lo = 0, hi = c->n_more;
@@ -353,7 +352,7 @@ size_t piece_text(const struct piece *c, const char *p, size_t n, size_t *skip)
 
 	*skip = 0;
 	if (!is_within(c, p))
-		return n; /* md4c's own blank or newline */
+		return n; /* a blank or newline from md4c itself */
 	if (at >= c->n || n > c->n - at) {
 		size_t left = at < c->n ? c->n - at : 0;
 		*skip = n - left;

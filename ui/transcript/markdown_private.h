@@ -20,7 +20,8 @@ enum {
 
 /* An open quote or list item. */
 struct level {
-	unsigned char quote, used, flat; /* used: the bullet was drawn; flat: there is no room to indent the text */
+	/* used: 1 = the bullet or bar was drawn; flat: 1 = there is no room to indent the text */
+	unsigned char quote, used, flat;
 	unsigned char cols, n;
 	char bullet[24];
 };
@@ -48,7 +49,7 @@ struct build {
 	int in_head, in_table;
 	int heading, quotes, strong, em, del, code, link;
 	size_t link_from;
-	int line_cols; /* columns of the source line so far, for soft breaks */
+	int line_cols; /* columns of the source line so far, to decide about soft line breaks */
 
 	int in_code;
 	struct str lang;
@@ -74,8 +75,8 @@ void build_soft_break(struct build *);
 
 int build_room(const struct build *);             /* returns the columns that are left for text */
 void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
-/* Add an empty line before a block if the message has an empty line there: between the text shown last and `source`,
- * the offset of the block's text. */
+/* Add an empty line before a block if the message has an empty line there, after the text shown last. source: offset of
+ * the block's text. */
 void build_block(struct build *, uint32_t source);
 void build_shown(struct build *, size_t end); /* record that text up to `end` was shown */
 void build_flush(struct build *);             /* lay out the collected inline text */

@@ -1,8 +1,8 @@
 /* ui/transcript/markdown_table.c - lays out Markdown tables, with wrapped cells.
  *
- * A table that is too wide gets narrower columns, the widest first, each down to its longest word (at most
- * WORD_MOST columns). If that is not enough, each row is written as a list: its cells below each other, all but
- * the first indented. */
+ * A table that is too wide gets narrower columns, the widest first, each down to its longest word (at most WORD_MOST
+ * columns). If that is not enough, each row is written as a list: its cells are below each other, all but the first one
+ * indented. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -79,8 +79,7 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 	while (total > width) {
 		int widest = 0, next = 0, n = 0, less;
 
-		/* Find the columns of the greatest width, and narrow all of them together to the next smaller width in
-		 * use. */
+		/* Find the widest columns, and narrow all of them together, at most to the next smaller width. */
 		for (unsigned c = 0; c < t->cols; c++)
 			if (w[c] > least[c] && w[c] > widest)
 				widest = w[c];

@@ -1,9 +1,9 @@
-/* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors. A long message is
- * split into several entries.
+/* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors. A long message is split
+ * into several entries.
  *
- * Only visible entries are laid out. Their lines are kept until the width changes or they take too much memory.
- * For other entries the number of rows is estimated, to show percentages and "lines below". While an answer grows,
- * only its unfinished end is laid out again (struct growth). */
+ * Only visible entries are laid out. Their lines are kept until the width changes or the lines take too much memory.
+ * For other entries the number of rows is estimated, to show percentages and "lines below". While an answer grows, only
+ * its unfinished end is laid out again (struct growth). */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/text/text.h"
@@ -57,7 +57,7 @@ static void entry_release(struct entry *e)
 	free(e->source);
 }
 
-/* Entries were removed: if the first row to give out was in one of them, none waits. */
+/* After entries were removed: if the first row to give out was in one of them, all remaining rows were given out. */
 static void flow_cut(struct transcript *t)
 {
 	if (t->flow.entry >= t->n)
@@ -150,7 +150,7 @@ void entry_fold(struct transcript *t, size_t entry, int folded)
 		t->entry[++entry].folded = folded != 0;
 }
 
-/* Begin the next entry of a long text whose last entry is full. */
+/* Begin the next entry of a long text, because the last entry is full. Returns the new entry. */
 static struct entry *next_part(struct transcript *t)
 {
 	size_t was = t->n - 1;
@@ -166,7 +166,7 @@ static struct entry *next_part(struct transcript *t)
 	return e;
 }
 
-/* Update *o by the next line: a line of fenced code, or the closing fence. */
+/* Advance *o by a line p[0..end): a line of fenced code, or the closing fence. */
 static void scan_code(struct open *o, const char *p, const char *end)
 {
 	unsigned style;
@@ -192,7 +192,7 @@ static int ends_empty(const char *p, size_t n)
 	return lines > 1;
 }
 
-/* Move e->whole, where the text can be cut, to the end of the last Markdown block that later text cannot change. */
+/* Advance e->whole, up to which the text can be cut, past all Markdown blocks that later text cannot change. */
 static void scan_whole(struct entry *e)
 {
 	const char *text = e->clean.p;
@@ -241,8 +241,8 @@ static void cut_to(struct str *s, size_t n)
 	s->p[n] = 0;
 }
 
-/* Call at the end of a line. If the text can be cut here, begin another entry for the rest of the long text.
- * Returns the entry to which text is appended. */
+/* Call this at the end of a line. If the text can be cut here, begin another entry for the rest of the long text.
+ * Returns the entry that gets the text to come. */
 static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 {
 	struct str line = { 0 };
@@ -256,11 +256,11 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		mark_line(e);
 		if (e->raw.n < 2 * t->part_most)
 			return e;
-		/* here the text is cut inside a block that is too long */
+		/* the block is too long: cut the text inside it */
 		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);
 		return next_part(t);
 	}
-	/* The line begins another block: move it to the next part. */
+	/* The last line begins another block: move this line to the next part. */
 	str_add(&line, e->raw.p + e->line.raw, e->raw.n - e->line.raw);
 	cut_to(&e->raw, e->line.raw);
 	cut_to(&e->clean, e->line.clean);
@@ -296,7 +296,7 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* An entry that is full gets the rest of its last line, and further lines until the text can be cut. */
+		/* A full entry still gets the rest of its last line, and more lines until the text can be cut. */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
 			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);

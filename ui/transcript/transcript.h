@@ -25,19 +25,19 @@ void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
 /* Remove all entries, also notices, after the first n messages. Does nothing if there are fewer messages. */
 void transcript_cut(struct transcript *, size_t n);
-/* Note that only the first n messages still belong to the conversation. Later ones stay visible, without marks of
- * evicted words. */
+/* Tell that only the first n messages still belong to the conversation. Later messages stay visible, but their evicted
+ * words are not dimmed. */
 void transcript_messages_end(struct transcript *, size_t n);
-/* Dim the evicted words of a message. message: index among the messages. span: byte ranges of its original text; n
- * = 0: nothing is evicted. */
+/* Dim the evicted words of a message. message: index among the messages. span: byte ranges of the message's original
+ * text; n = 0: nothing is evicted. */
 void transcript_lens(struct transcript *, size_t message, const struct ui_span *, size_t n);
-/* Dim the evicted words of a growing file's text. The ranges begin at its byte `from`; all earlier text is
- * evicted. */
+/* Dim the evicted words of a growing file's text. span: byte ranges from byte `from` of the text on; all earlier text
+ * is evicted. */
 void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
 /* Tint the sentences of a growing file's text, from its byte `from` on, by how surprising they are to the model:
  * levels 0 to 3. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
-/* Underline words of the last answer. words: a newline behind each; "": none. Does nothing if the last message is a
+/* Underline words of the last answer. words: a newline after each; "": none. Does nothing if the last message is a
  * question. */
 void transcript_underline(struct transcript *, const char *words);
 /* Show or hide the gutter: a bar before each row, whose colour names the region of the KV cache (sinks, prefix, ring)
@@ -52,22 +52,24 @@ size_t transcript_below(const struct transcript *);
 
 /* ---- rows for the terminal's own scrollback (inline) ----
  *
- * w: columns; page: rows that a page of the transcript has; most: most rows to give out at once; live: most rows to hold
- * back, because text that is still coming may change them. */
+ * A row is given out when it is drawn and then scrolls away for good. w: columns; page: rows of a page of the transcript;
+ * most: most rows to give out at once; live: most rows to hold back, because text to come may change them. If there are
+ * more such rows, the topmost ones are given out nevertheless. */
 struct flow_size {
 	int w, page;
 	size_t most, live;
 };
-/* Return the number of rows that transcript_flow_draw() draws: those not given out yet, in order. *final: how many of
- * them may scroll away; the others may still change. *skipped: 1 = so many rows waited that only the last ones are
- * given out. */
+/* Return the number of rows that transcript_flow_draw() will draw: the rows not given out yet, in order. *final: how
+ * many of them may scroll away; the others may still change. *skipped: 1 = too many rows waited, so only the last ones
+ * are given out. */
 size_t transcript_flow(struct transcript *, const struct flow_size *, size_t *final, int *skipped);
-void transcript_flow_draw(struct transcript *, const struct area *); /* at the size of the last transcript_flow() */
-void transcript_flow_take(struct transcript *, size_t rows);         /* so many rows were given out */
+/* draw the rows that transcript_flow() has counted */
+void transcript_flow_draw(struct transcript *, const struct area *);
+void transcript_flow_take(struct transcript *, size_t rows); /* record that `rows` rows were given out */
 
 /* Move the view. The view then stops following new text, unless the move reaches the end. */
 void transcript_scroll(struct transcript *, int lines);  /* negative = up */
-void transcript_page(struct transcript *, double pages); /* scroll; 1 = the height drawn last */
+void transcript_page(struct transcript *, double pages); /* scroll; pages: 1 = the height drawn last; negative = up */
 void transcript_top(struct transcript *);
 void transcript_end_follow(struct transcript *);
 /* Return the current position, for transcript_go(); 0 = the end. Valid until transcript_clear(). */
@@ -81,30 +83,30 @@ size_t transcript_turn(const struct transcript *);
 size_t transcript_last_turn(const struct transcript *);
 /* Set *out to the sources of a turn; returns their number. */
 size_t transcript_turn_sources(const struct transcript *, size_t turn, const struct ui_source **out);
-/* Return the number, from 1, of the source at column x of screen row y ("[1] report.pdf, page 3"), else of the
- * first source in that row; 0 = none. *turn: the turn of that source. */
+/* Return the number, from 1, of the source named at column x of screen row y ("[1] report.pdf, page 3"). If none is
+ * named there, return the first source in that row; 0 = none. *turn: the turn of that source. */
 size_t transcript_source_at(struct transcript *, int x, int y, size_t *turn);
 /* Tell how screen row y continues the row above, to join wrapped lines: 0 = not at all; 1 = after a blank; 2 =
  * inside a word. */
 int transcript_row_continues(struct transcript *, int y);
 /* Stop following new text until transcript_end_follow() is called. Returns 1 if the view was following. */
 int transcript_hold(struct transcript *);
-int transcript_question(struct transcript *, int step); /* go to the previous (-1) or next (1) question: 1; 0: none */
+int transcript_question(struct transcript *, int step); /* go to the previous (-1) or next (1) question; 0 = none */
 
-/* Return the entry that copying and folding apply to: the question that the user jumped to, else the last visible
- * entry. */
+/* Return the index of the entry to copy or fold: the question that the user jumped to, else the last visible entry. */
 size_t transcript_focus(const struct transcript *);
-/* Fold or unfold the entry of transcript_focus(). If folded entries are visible, and the user has not jumped to a
- * question, unfold the last of them instead. */
+/* Fold or unfold the entry of transcript_focus(). But if the user has not jumped to a question, and folded entries are
+ * visible, unfold the last folded one. */
 void transcript_fold(struct transcript *);
 void transcript_fold_last(struct transcript *);       /* fold the last entry */
-int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at that row: 1; 0: none */
+int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at that row; 0 = none */
 void transcript_raw(struct transcript *, int raw);    /* show answers unformatted */
 int transcript_is_raw(const struct transcript *);
 
-/* Search for words and mark the matches; case matters if the pattern has capitals. pattern NULL: remove the marks.
- * step: 1 or -1 = go to the next or previous match, and continue at the other end; 0 = the user is still typing: stay at
- * the current match if it still matches. Returns the number of matches; *at: the number of the current one, from 1. */
+/* Search for words and mark the matches. Case matters if the pattern has capitals. pattern NULL: remove the marks.
+ * step: 1 or -1 = go to the next or previous match, and continue at the other end. step 0 = the user is still typing:
+ * stay at the current match if it still matches. Returns the number of matches; *at: the number of the current match,
+ * from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at);
 
 /* Append text for the clipboard: as it was received, without control characters other than newline and tab. Returns 1;

@@ -1,5 +1,5 @@
-/* ui/transcript/transcript_copy.c - copies messages for the clipboard. Control characters are removed, because
- * some programs obey them when they are pasted. */
+/* ui/transcript/transcript_copy.c - copies messages for the clipboard. Control characters are removed, because some
+ * programs obey control characters in pasted text. */
 #include "ui/transcript/transcript_private.h"
 
 static void add_copy(struct str *out, const struct str *raw)

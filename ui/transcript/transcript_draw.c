@@ -66,8 +66,8 @@ static void draw_text(const struct transcript *t, size_t i, size_t line, const s
 	}
 }
 
-/* After the first line of a folded entry, draw how many lines are hidden. The number is an estimate for an entry
- * that was not laid out yet. */
+/* Draw, after the first line of a folded entry, how many lines are hidden. The number is an estimate for an entry that
+ * was not laid out yet. */
 static void draw_fold(const struct transcript *t, size_t i, const struct area *a, int y)
 {
 	const struct entry *e = &t->entry[i];

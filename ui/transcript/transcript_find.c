@@ -1,8 +1,8 @@
 /* ui/transcript/transcript_find.c - searches the transcript.
  *
- * The text of each entry is searched once, and later text when it arrives. A blank in the pattern matches any
- * white space, also line breaks and quote bars. Markdown marks inside a match are skipped, so that words are found
- * as they look on the screen. A match may continue from one entry of a split message to the next. */
+ * The text of each entry is searched once; new text is searched when it arrives. A blank in the pattern matches any
+ * white space, also line breaks and quote bars. Markdown marks inside a match are skipped, so that words are found as
+ * they look on the screen. A match may continue from one entry of a split message to the next. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/screen/widgets.h"
@@ -42,8 +42,8 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-/* Return where a match ends, as an offset in `entry`; 0 = the match ends before this entry. A match may begin in an
- * earlier entry, because a long text is split into several. */
+/* Return where a match ends, as an offset in `entry`; 0 = the match ends before this entry. The match may begin in an
+ * earlier entry, because a long text is split into several entries. */
 static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
 	size_t end = (size_t)m->from + m->n;
@@ -61,7 +61,8 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* Take the previous match if it extends beyond `from`. Earlier ones cannot, because matches do not overlap. */
+	/* Take the match before it if that one extends beyond `from`. Earlier matches cannot, because matches do not
+	 * overlap. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -121,8 +122,8 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* Return the length of the match at byte `at`, which may continue in the next entries of a split text; 0 = no match;
- * SIZE_MAX = more text is needed, and the last entry may still grow. */
+/* Return the length of the match at byte `at`. The match may continue in the next entries of a split text. 0 = no
+ * match; SIZE_MAX = more text is needed, which the last entry may still get. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = { 0 };
@@ -148,8 +149,8 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 	return found == SIZE_MAX && entry + 1 < t->n ? 0 : found;
 }
 
-/* Search an entry from byte i on. Returns where the search continues, as an offset in this entry: its end, or a
- * later offset if a match continues in the next entry of a split text. */
+/* Search an entry from byte i on. Returns the offset at which the search continues: the entry's end, or a later offset
+ * if a match continues in the next entry of a split text. */
 static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
@@ -189,8 +190,8 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* If a position is behind its entry's end, because a long text was split, set it to the same place in the new entry.
- * Returns 1 if the position has changed. */
+/* A long text may have been split since the position was stored. If the position is now behind its entry's end, set it
+ * to the same place in the next entries. Returns 1 if the position has changed. */
 static int place_moved(const struct transcript *t, size_t *entry, size_t *from)
 {
 	size_t was = *entry;
@@ -224,7 +225,7 @@ void find_update(struct transcript *t)
 	entry = f->entry;
 	from = f->from;
 	f->n = index_at(f, entry, from);
-	f->entry = t->n; /* no incomplete match so far */
+	f->entry = t->n; /* no match has been found that needs more text */
 	for (; entry < t->n; entry++) {
 		size_t n = t->entry[entry].clean.n;
 
@@ -234,7 +235,7 @@ void find_update(struct transcript *t)
 	}
 	if (f->entry < t->n)
 		return;
-	f->entry = t->n - 1; /* continue here later, because the last entry may grow */
+	f->entry = t->n - 1; /* continue here when the last entry has grown */
 	f->from = t->entry[t->n - 1].clean.n;
 }
 
@@ -323,7 +324,8 @@ static void show_match(struct transcript *t, const struct match *m)
 	t->find.has_shown = 1;
 }
 
-/* Return the offset in the entry's text at which a line begins, to compare with matches. */
+/* Return the offset in the entry's text at which a line begins, for comparison with matches; UINT32_MAX = the line is
+ * after the text. */
 static uint32_t source_at(struct transcript *t, size_t entry, size_t line)
 {
 	struct entry *e = &t->entry[entry];
@@ -360,7 +362,7 @@ static size_t choose_match(struct transcript *t, int step)
 		i = index_at(f, entry, source_at(t, entry, line));
 		return i < f->n ? i : 0;
 	}
-	/* The last match above the bottom of the screen. */
+	/* Choose the last match above the bottom of the screen. */
 	transcript_move(t, &entry, &line, t->h);
 	i = index_at(f, entry,
 	             entry + 1 == t->n && line + 1 >= t->entry[entry].rows ? UINT32_MAX : source_at(t, entry, line));

@@ -1,8 +1,8 @@
 /* ui/transcript/transcript_flow.c - the rows that flow into the terminal's own scrollback (inline). Each row is given
- * out once, in order; `flow` is the first row that was not yet given out. */
+ * out once, in order. transcript.flow is the first row that was not given out yet. */
 #include "ui/transcript/transcript_private.h"
 
-/* With more rows than FLOW_SKIP waiting, as in a long session that is opened, only the last FLOW_KEPT are given out. */
+/* If more than FLOW_SKIP rows wait, as after a long session was opened, only the last FLOW_KEPT rows are given out. */
 enum { FLOW_SKIP = 2000, FLOW_KEPT = 500 };
 
 /* Record that all rows before `line` of the entry were given out. */
@@ -19,7 +19,7 @@ static void flow_at(struct transcript *t, size_t entry, size_t line)
 	t->flow.behind = inside ? 0 : e->folded ? SIZE_MAX / 2 : line - e->lines.n_line;
 }
 
-/* Return the first line from byte `source` on. */
+/* Return the first line whose text begins at or after byte `source`. */
 static size_t line_from(const struct lines *l, uint32_t source)
 {
 	size_t i = l->n_line;
@@ -29,8 +29,8 @@ static size_t line_from(const struct lines *l, uint32_t source)
 	return i;
 }
 
-/* Bring flow.line up to date after the entry was laid out again. A row that has changed is given out again rather than
- * lost. */
+/* Update flow.line after the entry was laid out again. If it is unclear whether a row was given out, it is given out
+ * again, so that no text is lost. */
 static void flow_settle(struct transcript *t)
 {
 	struct entry *e = &t->entry[t->flow.entry];
@@ -51,7 +51,7 @@ static void flow_settle(struct transcript *t)
 	t->flow.line = MIN(line, rows);
 }
 
-/* Return how many rows of an entry later text cannot change. */
+/* Return how many of the `rows` rows of entry i are final: later text cannot change them. */
 static size_t final_rows(const struct transcript *t, size_t i, size_t rows)
 {
 	const struct entry *e = &t->entry[i];

@@ -72,8 +72,8 @@ size_t entry_open_rows(const struct transcript *t, const struct entry *e)
 	return e->newlines + 1 + e->clean.n / (size_t)(MAX(t->w, 4)) + (e->note.n > 0);
 }
 
-/* 1 if an empty row follows the entry. Notices of one line have none between them, unless the second is an echoed
- * command. An answer without text has none. */
+/* 1 if an empty row follows the entry. No empty row is between two notices of one line, unless the second notice is an
+ * echoed command. No empty row follows an answer without text. */
 static int has_gap(const struct transcript *t, size_t i)
 {
 	const struct entry *e = &t->entry[i], *next = e + 1;

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Give an entry its part of the ranges of a longer text; `from`: offset of the entry in that text. Returns the index of
- * the first range that ends after `from`: later entries need no earlier range. */
+/* Give an entry its part of the ranges of a longer text. from: offset of the entry in that text. Returns the index of
+ * the first range that ends after `from`; later entries do not need the ranges before it. */
 static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
 {
 	size_t end = from + e->raw.n, first = 0, last;
@@ -165,7 +165,8 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 	str_free(&out);
 }
 
-/* Return the style in which to draw a run. All evicted words have the same style; partly evicted words are fainter. */
+/* Return the style in which to draw a run. Evicted words get ST_EVICTED; partly evicted words keep their style, but
+ * faint. */
 static unsigned lens_style(const struct kept *k, const struct run *r)
 {
 	unsigned style = k->heat ? ST_HEAT + (k->heat < 3 ? 3u + k->heat : 7u) : (unsigned)r->style;

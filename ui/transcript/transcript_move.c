@@ -202,7 +202,7 @@ int transcript_question(struct transcript *t, int step)
 	if (t->jumped < t->n)
 		i = t->jumped;
 	else if (t->follow)
-		i = t->n; /* begin below the end: one step up reaches the last question, visible or not */
+		i = t->n; /* start after the last entry: one step up then reaches the last question, visible or not */
 	else
 		i = t->top + (step < 0 && t->line > 0);
 	do {
@@ -316,7 +316,7 @@ void transcript_fold(struct transcript *t)
 			break;
 		}
 	entry_fold(t, i, !t->entry[i].folded);
-	t->jumped = i; /* the same key then unfolds the entry */
+	t->jumped = i; /* so that the same key undoes this */
 	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;

@@ -31,22 +31,22 @@ enum { PART_MOST = 32768 };
 
 struct entry {
 	enum ui_role role;
-	/* for long texts, which are split into entries: part: 1 = continues the entry before; more: 1 = the next
-	 * entry continues this one */
+	/* For a long text, which is split into entries. part: 1 = this entry continues the entry before it; more: 1 =
+	 * the next entry continues this one. */
 	unsigned char part, more;
 	struct str raw, clean, note; /* note: one clean line */
 	size_t at;                   /* UI_TEXT: offset of the entry in the text */
 	struct clean state;
 	unsigned char ended, folded;
 	size_t newlines; /* newlines in clean */
-	/* The fenced code that is open where this part of a long text begins. */
+	/* The fenced code that is open where this entry begins, if it is part of a long text. */
 	struct open {
 		struct fence fence;
 		struct code colours;
 	} from;
-	unsigned char gap; /* 1: an empty row before the next part */
-	/* Where a long text can be cut into entries. whole: end of the last complete Markdown block; open: the
-	 * code block that is open there; line: beginning of the last line. */
+	unsigned char gap; /* 1: an empty row follows, before the next part of the text */
+	/* Where a long text can be cut into entries. whole: end of the last complete Markdown block; open: the code
+	 * block that is open there; line: sizes and state at the beginning of the last line. */
 	size_t whole;
 	struct open open;
 	struct piece_scan scan; /* state of piece_end() for the block at `whole` */
@@ -56,19 +56,19 @@ struct entry {
 		int behind_code; /* 1 = fenced code ends right before the line */
 	} line;
 
-	/* Lines of the first laid_n bytes. The lines are out of date if `laid` differs from transcript.stamp, which
-	 * changes with the width. laid 0: there are no lines. */
+	/* Lines of the first laid_n bytes. laid: transcript.stamp when they were laid out; 0 = there are no lines. If
+	 * the stamp has changed since, for example with the width, the lines are out of date. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Number of rows, kept when the lines are freed. The number is out of date if `counted` differs from
-	 * transcript.stamp, which changes with the width. */
+	/* Number of rows, kept when the lines are freed. counted: transcript.stamp when they were counted. If the stamp
+	 * has changed since, the number is out of date. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
 	struct ui_span *lens;
-	size_t n_lens; /* lens[n_lens]: byte ranges of raw: in the cache or evicted */
+	size_t n_lens; /* lens[n_lens]: byte ranges of raw, each kept or evicted */
 	struct ui_span *heat;
 	size_t n_heat; /* heat[n_heat]: byte ranges of raw with levels of surprise */
 	struct kept *kept;
@@ -77,7 +77,7 @@ struct entry {
 	 * date */
 	int lens_fits;
 
-	struct str underlined; /* underlined words, with a newline behind each */
+	struct str underlined; /* underlined words, with a newline after each */
 	struct ui_source *source;
 	size_t n_source; /* UI_USER: sources of its answer */
 };
@@ -90,10 +90,10 @@ struct find {
 	struct str pattern; /* the words, with one blank between; in lower case if fold is 1 */
 	int fold;
 	struct match *match;
-	size_t n, cap;      /* in text order */
-	size_t entry, from; /* where to continue in new text */
+	size_t n, cap;      /* match[n]: in text order */
+	size_t entry, from; /* where the search of new text begins */
 	int has_shown;
-	struct match shown; /* the match jumped to */
+	struct match shown; /* the match that the user went to last */
 };
 
 struct transcript {
@@ -115,12 +115,12 @@ struct transcript {
 	uint32_t source;
 	int behind;
 	uint64_t pos_stamp;
-	/* `line` is valid while `stamp` is `pos_stamp` and exactly `pos_n` bytes of entry `top` are laid out */
+	/* `line` is valid only if `stamp` equals `pos_stamp`, and exactly `pos_n` bytes of entry `top` are laid out */
 	size_t pos_n;
 
-	/* Inline: the first row that was not yet given out is line `line` of entry `entry`, laid out at `stamp`. inside: 1
-	 * = `source` is where its text begins; 0 = all text was given out, up to byte `source`, and `behind` rows after
-	 * it. line SIZE_MAX: the whole entry was given out, but not the empty row after it. */
+	/* Inline: the first row that was not given out yet is line `line` of entry `entry`, as laid out at `stamp`.
+	 * inside = 1: this line begins at byte `source`. inside = 0: all text up to byte `source` was given out, and
+	 * `behind` rows after it. line = SIZE_MAX: the whole entry was given out, but not the empty row after it. */
 	struct flow {
 		size_t entry, line, behind;
 		uint64_t stamp;
@@ -128,7 +128,7 @@ struct transcript {
 		int inside;
 	} flow;
 
-	size_t jumped; /* question jumped to; SIZE_MAX = none */
+	size_t jumped; /* entry of the question that the user jumped to; SIZE_MAX = none */
 	struct find find;
 };
 
@@ -136,33 +136,36 @@ struct transcript {
 #define MARK_COLS   2 /* width of "> " before a question */
 
 /* transcript.c */
-size_t entry_first(const struct transcript *, size_t entry);    /* returns the index of the text's first entry */
-void entry_fold(struct transcript *, size_t entry, int folded); /* fold or unfold all parts of the text */
+/* returns the index of the first entry of a split text */
+size_t entry_first(const struct transcript *, size_t entry);
+void entry_fold(struct transcript *, size_t entry, int folded); /* fold or unfold all parts of a split text */
 void entry_drop_lens(struct entry *);
 void entry_drop_lines(struct entry *);
 /* transcript_layout.c */
 /* discard the layout of all entries; each is laid out again when it becomes visible */
 void transcript_anew(struct transcript *);
 void entry_lay_out(struct transcript *, struct entry *);
-/* Return the number of rows of text and note, as if unfolded. An estimate if the entry was never laid out. */
+/* Return the number of rows of text and note, as if the entry were unfolded. It is an estimate if the entry was never
+ * laid out. */
 size_t entry_open_rows(const struct transcript *, const struct entry *);
-/* Return the number of visible rows of an entry, with the empty row after it. entry_rows(): an estimate for an entry
- * that was never laid out; entry_rows_laid(): exact, lays the entry out first. */
+/* Return the number of visible rows of an entry, including the empty row after it. entry_rows(): returns an estimate if
+ * the entry was never laid out. entry_rows_laid(): lays the entry out and returns the exact number. */
 size_t entry_rows(const struct transcript *, size_t entry);
 size_t entry_rows_laid(struct transcript *, size_t entry);
 /* transcript_move.c */
 void transcript_at(struct transcript *, size_t entry, size_t line); /* make that line the first row */
-void transcript_settle(struct transcript *);                        /* bring top and line up to date */
+/* update top and line after the layout has changed */
+void transcript_settle(struct transcript *);
 void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows);
 int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
-/* Find the first position from which the last row is visible. */
+/* Find the topmost position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* transcript_draw.c */
-/* Return the part of the area that text gets, behind a gutter. */
+/* Return the part of the area for text, at the right of the gutter. */
 struct area transcript_column(const struct area *, int gutter);
-void transcript_width(struct transcript *, int w); /* lay out for this width */
-/* Draw the rows from line `line` of entry `i` on, into the column `a` of the area `all`. Returns the entry after the last
- * row. */
+void transcript_width(struct transcript *, int w); /* set the width of the layout */
+/* Draw the rows from line `line` of entry `i` on. all: the whole area; a: its part for text. Returns the entry after
+ * the last row. */
 size_t transcript_rows(struct transcript *, size_t i, size_t line, const struct area *all, const struct area *a);
 /* transcript_lens.c */
 void entry_fit_lens(const struct transcript *, struct entry *); /* map byte ranges of raw to words of clean */
@@ -178,7 +181,7 @@ void find_update(struct transcript *); /* search new text */
 /* Return the first match that ends after `from`, or NULL. */
 const struct match *find_first(const struct transcript *, size_t entry, size_t from);
 /* Set [*from, *end) to the bytes of the entry that a match covers. Returns 1; 0 = the match covers none of them, or m
- * points behind the last match. */
+ * points after the last match. */
 int find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif

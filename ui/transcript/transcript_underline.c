@@ -1,5 +1,5 @@
-/* ui/transcript/transcript_underline.c - underlines words of an answer: numbers and names that its sources do not
- * have. The words are looked up when a row is drawn, in the text of the row and a little around it. */
+/* ui/transcript/transcript_underline.c - underlines words of an answer: numbers and names that its sources do not have.
+ * When a row is drawn, the words are searched in its text, and in a little text before and after it. */
 #include "ui/transcript/transcript_private.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ void transcript_underline(struct transcript *t, const char *words)
 	} while (t->entry[i++].more);
 }
 
-/* 1 if text[at .. at + n) does not begin or end inside a word of text[0 .. all). */
+/* 1 if text[at .. at + n) is not cut out of a longer word of text[0 .. all). */
 static int is_whole(const char *text, size_t all, size_t at, size_t n)
 {
 	return (!at || !byte_is_word(text[at - 1])) && (at + n == all || !byte_is_word(text[at + n]));
