@@ -160,9 +160,9 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 	                 n);
 }
 
-/* Compute attend() with ALiBi (Press et al. 2022, "Train short, test long"): a key's score falls with its distance from
- * the query. The backend can add a number to each score only if the slots are a list. So each token gets a list of all
- * slots of the text. The numbers for its list are a part of a row of e->distance. */
+/* Do what attend() does, with ALiBi (Press et al. 2022, "Train short, test long"): a key's score falls with its
+ * distance from the query. The backend can add a number to each score only if attention reads a list of slots. So each
+ * token gets a list of all slots of the text, and a part of a row of e->distance as the numbers. */
 static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 {
 	int32_t dim = e->n_embd / e->n_head;

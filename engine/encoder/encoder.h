@@ -66,7 +66,7 @@ struct encoder {
 	struct backend *be;
 	struct vocab *vocab; /* tokenizer; NULL = the file has none */
 	struct view name;    /* general.name, in the file */
-	uint64_t hash;       /* of the file */
+	uint64_t hash;       /* hash of the file */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
 	/* trained: context length of the model in tokens; longest: maximum number of tokens of a text, the smaller of
@@ -82,12 +82,12 @@ struct encoder {
 	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
 	struct tensor rope, rope_at;
 	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch]; every row is 0, 1, 2, ... distance: f32 [n_head][2 *
-	 * longest]; column i is the number that a head adds to the score of a key that is i + 1 - longest tokens after
-	 * the query. */
+	 * longest]: column i is what a head adds to the score of a key that comes i + 1 - longest tokens after the
+	 * query. */
 	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
-	/* Buffers, f32 [batch][n_embd]; hidden [batch][n_ff] */
+	/* Buffers for a batch of up to `batch` tokens: f32 [batch][n_embd]; hidden: f32 [batch][n_ff]. */
 	int32_t batch;
 	struct tensor x, q, k, v, attn, hidden;
 	struct tensor k_plane, v_plane; /* f16 [n_head * batch][n_embd / n_head] */
@@ -104,7 +104,7 @@ void encoder_release(struct encoder *);
  * error or when *cancel becomes nonzero. */
 int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text, int32_t n, enum encoder_adapter,
                    const atomic_int *cancel, struct err *);
-/* Compute vectors as encoder_embed() does, with an adapter. */
+/* Do what encoder_embed() does, with this adapter. */
 int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t n, enum encoder_adapter, float *out,
                           const atomic_int *cancel, struct err *);
 /* Return the encoder family of a file, or NULL with the error set. */

@@ -183,8 +183,7 @@ static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int3
 		load_failed(l);
 }
 
-/* Load n values of a vector as f32. from: index of the first of these values in the file's vector; all: length of the
- * file's vector. */
+/* Load values from .. from + n - 1 of a vector as f32. all: number of values that the vector must have in the file. */
 static void load_vector_part(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t from,
                              int32_t n, int32_t all)
 {

@@ -218,7 +218,8 @@ struct pairs {
 	struct tokens id;
 	struct token_ends end; /* for each token of a passage, the offset in the passage at which the token ends */
 	struct encoder_text *text;
-	/* [pairs] first: index of the passage's first token in the pair; ends: index of this token in `end` */
+	/* [pairs] for each pair: first: index of the passage's first token in the pair; ends: index of this token in
+	 * `end` */
 	size_t *first, *ends;
 };
 
@@ -265,8 +266,8 @@ static double dot(const float *a, const float *b, int32_t n)
 	return sum;
 }
 
-/* Set out->from and out->to to the words of the passage that answer best. The passage has n tokens with the hidden
- * states x [n][n_embd]; token i ends at byte end[i] of the passage. */
+/* Set out->from and out->to to the range of the passage that is the most likely answer. The passage has n tokens; row i
+ * of x [n][n_embd] is the hidden state of token i, and end[i] the byte of the passage at which token i ends. */
 static void answer_find(const struct encoder *e, const float *x, int32_t n, const uint32_t *end,
                         struct encoder_answer *out)
 {

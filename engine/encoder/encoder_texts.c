@@ -63,7 +63,8 @@ static int32_t text_tokens(const struct encoder *e, const char *prefix, struct e
 	struct str text = { 0 };
 	int rc;
 
-	/* Tokens are rarely longer than 32 bytes, so later bytes would be cut off: do not tokenize them. */
+	/* Tokens are rarely longer than 32 bytes. So bytes from 32 * longest on would only give tokens that are cut off
+	 * below: do not tokenize them. */
 	str_adds(&text, prefix);
 	str_add(&text, t.p, MIN(t.n, (size_t)e->longest * 32));
 	if (v->add_bos)
