@@ -27,8 +27,8 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* For some buffers of struct forward: the largest number of columns that any layer needs. Each comment names the
- * buffers. */
+/* For some buffers of struct forward: the largest number of columns that any layer needs. Each comment below names the
+ * buffers with that number. */
 struct mix_columns {
 	int32_t in;    /* conv_in */
 	int32_t conv;  /* conv */
@@ -496,8 +496,8 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 /* ---- drafted tokens (speculative decoding) ----
  *
- * A VERIFY step computes several drafted tokens at once. Each result must have the bits that it has when the token is
- * decoded alone. But some backends sum in a different order when a matrix product has several rows. With these,
+ * A VERIFY step computes several drafted tokens at once. Each result must have the same bits as if the token were
+ * decoded alone. But some backends sum in a different order when a matrix product has several rows. On such backends,
  * products and norms of a VERIFY step are computed token by token. */
 
 static int one_ready(struct forward *f)
@@ -570,8 +570,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			continue;
 		}
 		layer_mix(f, l, i, n);
-		/* When the last layer's attention is computed, the KV entries of all tokens are stored. From there on,
-		 * only the tokens whose logits are wanted are computed. */
+		/* After the last layer's attention no more KV entries are stored. So compute the rest only for the
+		 * tokens whose logits are wanted. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

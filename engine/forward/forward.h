@@ -5,8 +5,8 @@
 #include "engine/cache/cache.h"
 #include "engine/model/weights.h"
 
-/* Rows of forward.route for n tokens: the router's scores, two rows of constants, at most 3 rows between, and the scores
- * of the shared expert. */
+/* Rows of forward.route for n tokens: n rows with the router's scores, two rows of constants, up to 3 unused rows, and
+ * n rows for the scores of the shared expert. */
 #define ROUTE_ROWS(n) (2 * (n) + 5)
 
 /* Buffers of one timeline's forward pass. */
@@ -33,14 +33,16 @@ struct forward {
 	 * (beta_alpha): */
 	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; f32 [batch][n_head * head_dim] */
 	struct tensor beta_alpha;   /* f32 [batch][2 * value heads] */
-	int32_t *half, halves;      /* [2 * halves], for deinterleave(): the even row numbers, then the odd ones */
+	/* [2 * halves] row numbers for deinterleave(): first the even ones, then the odd ones */
+	int32_t *half, halves;
 	/* For per-layer inputs: inputs and input_embd f32 [batch][n_layer * n_input]; input and input_gate f32
 	 * [batch][n_input]. */
 	struct tensor inputs, input_embd, input, input_gate;
 	int32_t *input_row; /* [batch] row of `inputs` for each token */
 	struct tensor ffn;  /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Layers with experts: */
-	/* f32 [ROUTE_ROWS(batch)][largest n_expert]: what a layer's experts are chosen by (forward_experts.c) */
+	/* f32 [ROUTE_ROWS(batch)][largest n_expert]: scores and constants from which the experts of a layer are chosen
+	 * (forward_experts.c) */
 	struct tensor route;
 	struct tensor expert_in, expert_out; /* f32 [batch][n_embd]: input and output of one expert, for its tokens */
 	struct tensor expert_sum;            /* f32 [batch][n_embd]: sum over the experts */
@@ -56,7 +58,7 @@ struct forward {
 	struct tensor lora_gate; /* f32 [batch][width]: the gate of a feed-forward, if a LoRA adapter changes it */
 	struct tensor head_in;   /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
-	/* number of the token (0 = the first of the last step) whose values are in row 0 of x */
+	/* number of the token whose values are in row 0 of x; 0 = the first token of the last step */
 	int32_t first;
 	double *clock;       /* if not NULL, the seconds spent in the cache are added to *clock */
 	struct forward *one; /* buffers for one token, allocated when a VERIFY step first needs them; NULL before */
@@ -68,8 +70,9 @@ int forward_init(struct forward *, const struct model *, struct cache *, int32_t
                  struct err *);
 void forward_release(struct forward *);
 
-/* Set f->expert_sum to the sum of the experts' outputs for n rows of `in`, the shared expert included. The router's
- * input is `choice`: its row i decides which experts row i of `in` gets. (In forward_experts.c, for forward.c.) */
+/* Set f->expert_sum to the sum of the experts' outputs for n rows of `in`, the shared expert included. Row i of
+ * `choice` is the router's input: it decides which experts compute row i of `in`. (In forward_experts.c, for
+ * forward.c.) */
 void forward_experts(struct forward *, const struct layer_spec *, const struct layer *, const struct tensor *in,
                      const struct tensor *choice, int32_t n);
 /* Set f->expert_sum to a dense feed-forward plus the experts, both computed from f->x. The feed-forward and the experts

@@ -55,15 +55,15 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* The input of the choice of experts for n tokens, in host memory. */
+/* In host memory: the scores and constants by which the router chooses experts for n tokens. */
 struct route {
-	float *score;              /* [n][n_expert], of the router */
+	float *score;              /* [n][n_expert] scores of the router */
 	const float *bias, *scale; /* [n_expert]: probs_bias and expert_scales of the layer; NULL = none */
-	const float *shared;       /* [n], scores of the shared expert; NULL = none */
+	const float *shared;       /* [n] scores of the shared expert; NULL = none */
 };
 
-/* Compute the scores of a layer's router and, if there is one, of the router of the shared expert. They and the
- * layer's constants are read together, because each read waits for a device. */
+/* Compute the scores of a layer's router and, if there is one, of the router of the shared expert. Scores and constants
+ * are read from the backend in one call, because each read waits for the device. */
 static struct route route_read(struct forward *f, const struct layer_spec *s, const struct layer *l,
                                const struct tensor *in, const struct tensor *choice, int32_t n)
 {
@@ -119,8 +119,8 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
 }
 
-/* Compute one expert after the other, each for all tokens that use it. So the outputs of a token's experts are added in
- * ascending order of the experts, and the result of a token does not depend on the other tokens of the step. */
+/* Compute one expert after the other, each for all tokens that use it. So a token's experts are always summed in
+ * ascending order, and its result does not depend on the other tokens of the step. */
 void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                      const struct tensor *choice, int32_t n)
 {
