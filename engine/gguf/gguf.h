@@ -93,7 +93,7 @@ unsigned gguf_type_size(enum gguf_type);    /* bytes of one value; 0 for strings
 
 /* Map and check a model file. If the model is split into several files, open all of them (gguf_split.c). */
 int gguf_open(struct gguf **out, const char *path, struct err *);
-/* Map and check one file, without its other parts. */
+/* Map and check one file, even if it is a part of a split model. */
 int gguf_open_file(struct gguf **out, const char *path, struct err *);
 /* Add `part`, another file of a split model, and its tensors to the first file. The first file owns `part` from then
  * on, even after an error. Return -1 if both have a tensor of the same name. */
@@ -104,11 +104,11 @@ int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n,
 void gguf_close(struct gguf *);
 /* Parse header, metadata and tensor directory into the other members of *g (gguf_parse.c). Called by gguf.c only. */
 int gguf_parse_all(struct gguf *, struct err *);
-/* Guess what the bytes p[0..n) of a file are that is not GGUF, for an error message: "a zip archive ...". Return NULL if
- * unknown (gguf_foreign.c). */
+/* p[0..n) are bytes of a file that is not GGUF. Return what they look like, for an error message: "a zip archive ...".
+ * Return NULL if unknown (gguf_foreign.c). */
 const char *gguf_looks_like(const uint8_t *p, uint64_t n);
 /* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the same
- * name, return the index of the second of them in tensor_sorted, which is not 0. */
+ * name, return the index of the second one in tensor_sorted, which is at least 1. */
 uint64_t gguf_sort_tensors(struct gguf *);
 
 /* Return -1 with an error if a file of the model was truncated or became unreadable while it was open. */
@@ -118,10 +118,10 @@ int gguf_check_there(const struct gguf *, struct err *);
  * valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
 /* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data, and
- * some bytes that error messages may quote. If a record is damaged, the head is taken to end there. */
+ * some bytes that error messages may quote. A damaged record counts as the end of the head. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
-/* Free the physical memory of p[0..n); the next access reads the file again. Do nothing if p[0..n) is not in a
- * mapping of `gguf`, which is a struct gguf. */
+/* Free the physical memory of p[0..n); the next access reads the file again. gguf: the struct gguf whose file is mapped
+ * at p; if p[0..n) is not in its mapping, do nothing. */
 void gguf_drop_pages(const void *p, size_t n, void *gguf);
 
 const struct gguf_value *gguf_find(const struct gguf *, const char *key);          /* NULL = no such key */
