@@ -485,7 +485,8 @@ static struct call call_rest(const struct call *c, size_t k)
 	return o;
 }
 
-/* Return the items that the filters map and select visit. A value that is false (None, False, 0, ...) has none. */
+/* Return the items over which the filters `map` and `select` iterate. A value that is false (None, False, 0, ...) has
+ * none. */
 static struct value filter_items(struct run *r, struct value v)
 {
 	return value_truth(v) ? value_sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);

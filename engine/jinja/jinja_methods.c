@@ -195,8 +195,9 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Split at white space, at most `most` times (< 0: no limit); from_right: 1 = count the splits from the end. The first
- * pass counts the words, the second adds them to the list. The first `skipped` words stay together. */
+/* Split at white space, at most `most` times (< 0: no limit). from_right: 1 = count the splits from the end, so that
+ * the first words stay together (`skipped` is their number). The first pass counts the words, the second one adds them
+ * to the list. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;

@@ -242,7 +242,7 @@ struct args {
 	const char **name;
 	struct node **named;
 	size_t n_named;
-	struct node *star, *stars; /* *list and **dict; NULL = none */
+	struct node *star, *stars; /* the arguments *list and **dict of the call; NULL = none */
 };
 /* Node of the tree. enum op says what a, b, c, kid, name and args mean for each kind of node. */
 struct node {
