@@ -35,9 +35,9 @@ struct recovered {
 /* Get the sums of watched policy i. Return -1 if there is no such policy. */
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
-/* Sums by the age of a selection, for policies that reuse one selection for several tokens. Age 0: the token that
- * selects (also the last token of a prefill). Age n: n tokens later. The last element also sums all larger ages. A
- * layer is not counted while it reads everything. */
+/* Sums by the age of a selection, for policies that reuse one selection for several tokens. The age is the number of
+ * tokens since the token that selected; the last token of a prefill selects, too. The last element also sums all larger
+ * ages. A layer is not counted while it reads everything. */
 enum { RECOVERY_AGES = 65 };
 struct recovered_ages {
 	double mass[RECOVERY_AGES]; /* sums of the probability on the entries that would be read */
@@ -46,17 +46,17 @@ struct recovered_ages {
 /* Get the sums by age of watched policy i. Return -1 if there is no such policy, or if it selects anew for each
  * token. */
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
-/* For the same policies: counts that tell how often a layer selects anew. */
+/* Counts that tell how often a layer selects anew, for policies that reuse one selection for several tokens. */
 struct recovered_layer {
 	int64_t tokens;   /* number of generated tokens for which the layer had a selection */
 	int64_t selected; /* number of generated tokens for which the layer selected anew */
 };
-/* Get the sums of a layer for watched policy i. Return -1 if there is no such policy or layer, or if the policy selects
- * anew for each token. */
+/* Get the counts of a layer for watched policy i. Return -1 if there is no such policy or layer, or if the policy
+ * selects anew for each token. */
 int timeline_recovery_layer(const struct timeline *, int i, int32_t layer, struct recovered_layer *out);
-/* Measure how similar the queries of consecutive generated tokens are in a layer. Set cosine[h], for each query head h,
- * to the sum over pairs of tokens of the cosine between their unrotated queries. Return the number of pairs; 0 = none
- * yet, or the layer has a sliding window; -1 = nothing is watched, or no such layer. */
+/* Measure how similar the queries of consecutive generated tokens are in a layer. For each query head h, set cosine[h]
+ * to a sum over pairs of tokens: the cosine between their unrotated queries. Return the number of pairs; 0 = none yet,
+ * or the layer has a sliding window; -1 = nothing is watched, or no such layer. */
 int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *cosine);
 
 /* ---- training the network of the cache policy `predict` (policies/predictor.h, predictor_train.c) ---- */
@@ -82,15 +82,15 @@ void predictor_trainer_close(struct predictor_trainer *);
 /* Take up to n examples from the rows recorded in a timeline, to train on or (held_out = 1) to test with. Return how
  * many were taken. */
 int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
-/* Results of tests in which the tenth of the blocks with the largest predicted values is selected. `best`: the share of
- * attention on the tenth of the blocks that gets most. The other members: attention on the selected blocks, as a share
- * of `best`. */
+/* Results of tests that select a tenth of the blocks: those with the largest predicted values. `best` is the share of
+ * attention on the tenth that gets most attention. The other members are the attention on the selected blocks, as a
+ * share of `best`. */
 struct predictor_found {
 	double net;   /* predicted by the network */
 	double last;  /* predicted by the previous token's row */
 	double mean;  /* predicted by the mean of all rows of the history */
 	double mixed; /* predicted by 0.3 * last + 0.7 * mean */
-	double best;  /* the token's own row */
+	double best;  /* no prediction: the blocks are ranked by the attention that they get */
 };
 struct predictor_epoch {
 	/* mean over the examples of the squared error divided by the example's mean square; 0 = before the first

@@ -49,8 +49,8 @@ struct observe_recovery {
 	float *now, *last, *sum;
 	int64_t before;      /* number of decoded tokens in `sum` */
 	struct tensor guess; /* f32 [n_kv_head][ctx]: scores of a guess */
-	/* n = 0: not computed yet. last, mean: probability, in the running layer, on the n entries that w->last (for
-	 * `mean`: w->sum) ranks highest */
+	/* Probability, in the running layer, on n entries: those that w->last (for the member `mean`: w->sum) ranks
+	 * highest. n = 0: not computed yet. */
 	struct {
 		int32_t n;
 		double last, mean;
@@ -58,7 +58,7 @@ struct observe_recovery {
 	int32_t *slots;              /* [ctx] list of slots of one head, on the host */
 	float *bias;                 /* [ctx] bias of a list's entries */
 	float *query, *query_before; /* [n_layer][n_head * head_dim] unrotated queries of this and the previous token */
-	/* [n_layer][n_head] cosine between the queries of consecutive tokens, summed over `pairs` pairs */
+	/* [n_layer][n_head] sums over `pairs` pairs of consecutive tokens: cosine between their queries */
 	double *cosine;
 	int64_t pairs;
 	struct watched *one; /* [n] watched policies */
@@ -148,8 +148,8 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* For each of two guesses, add the probability on the n entries that it ranks highest. One guess ranks entries by the
- * previous token's probabilities, the other by the mean over all tokens since the prefill. Keep both results in
+/* Guess in two ways which n entries get most attention, and add the probability on them to *to. One guess ranks entries
+ * by the previous token's probabilities, the other by the mean over all tokens since the prefill. Keep both results in
  * w->guessed, for policies that read equally many entries. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
@@ -172,8 +172,8 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-/* Add to one->call, for one layer: the probability on the entries of these parts, which the policy selects, and the
- * probabilities on the other choices of entries in struct recovered. */
+/* Add the results of one layer to one->call: the probability on the entries of these parts, which the policy selects,
+ * and on equally many entries chosen in the other ways of struct recovered. */
 static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
                           int n_part, int32_t n_slots)
 {
@@ -354,7 +354,8 @@ static void compare_queries(struct observe_recovery *w, int generated)
 	}
 }
 
-/* When a step is committed, add each layer's probability to the sum for the age of the selection that it used. */
+/* After the commit of a step: add each layer's probability to the sum for the age of the selection that the step
+ * used. */
 static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
 {
 	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
@@ -409,7 +410,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 
 		least = MIN(m, least);
 	}
-	/* A selector may have to roll back to fewer than n tokens. Then roll back all selectors to this number. */
+	/* If one selector has to roll back to fewer than n tokens, roll all of them back to that number. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;

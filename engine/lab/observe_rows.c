@@ -25,7 +25,7 @@ struct observe_rows {
 	float *p;          /* [ctx] scores of one head, on the host */
 	float *top, *mass; /* [most][heads][cols] rows */
 	int32_t n, read;   /* recorded rows; number of first rows that are from a prefill */
-	int32_t first;     /* slots that row 0 attends to; row i attends to i more */
+	int32_t first;     /* number of slots that row 0 attends to; row i attends to i more */
 	int32_t step;      /* rows that the running step adds */
 };
 

@@ -211,8 +211,8 @@ static void scale(float *x, size_t n, double by)
 }
 
 /* Divide the examples to train on by the root mean square of their targets: biases as small as attention probabilities
- * would train slowly. Weight each example by the inverse of its mean square: otherwise training would serve only heads
- * with sharp attention, whose blocks are found anyway. */
+ * would train slowly. Weight each example by about the inverse of its input's mean square: otherwise training would
+ * serve only heads with sharp attention, whose blocks are found anyway. */
 static void unit_set(struct predictor_trainer *t)
 {
 	size_t n = (size_t)t->train.n * COLS;
@@ -233,8 +233,8 @@ static void unit_set(struct predictor_trainer *t)
 	}
 }
 
-/* Convert a network trained on scaled probabilities to unscaled ones, by scaling its biases. This is exact, because
- * the network has only ReLUs: inputs and biases times c give c times the output. */
+/* Convert a network trained on scaled probabilities to unscaled ones by scaling its biases. This is exact, because the
+ * network has only ReLUs: if inputs and biases are multiplied by c, so is the output. */
 static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 {
 	scale(p->b1, PREDICTOR_INNER, t->unit);

@@ -14,7 +14,7 @@ struct rows_shape {
 	int32_t read;      /* number of first rows that are from a prefill */
 	int32_t heads;     /* KV heads of all recorded layers, in the order of the layers */
 	int32_t per_layer; /* KV heads of one layer */
-	int32_t first;     /* KV entries that row 0 attends to; row i attends to i more */
+	int32_t first;     /* number of KV entries that row 0 attends to; row i attends to i more */
 };
 void observe_rows_shape(const struct observe_rows *, struct rows_shape *);
 /* Return a row of the KV head: the largest probability in each block. */

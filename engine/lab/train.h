@@ -112,8 +112,9 @@ void train_attention_back(struct trainer *, const struct train_acts *, int32_t f
 /* Compute y = w * x / rms(x), where rms is the root mean square. inv [rows] gets 1 / rms(x). */
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
-/* From dy, add the gradient of train_norm() with respect to x to dx. train_norm_back_weights(): add the gradient with
- * respect to w, summed over n rows, to dw, for columns from .. to - 1. */
+/* Add to dx the gradient with respect to x, computed from dy, the gradient with respect to y.
+ * train_norm_back_weights(): for columns from .. to - 1, add to dw the gradient with respect to w, summed over n
+ * rows. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,

@@ -96,8 +96,8 @@ static void set_make(void *arg, int task)
 	free(r);
 }
 
-/* Turn the scores x of a token into probabilities. The token reads what is left of the last set, and the tokens since
- * the set was selected. */
+/* Turn the scores x of a token into probabilities. The token reads the entries left in the last set, and all tokens
+ * since the set was selected. */
 static void partial_row(const struct pass *p, int32_t head, int32_t row, float *x)
 {
 	const struct trainer *t = p->t;

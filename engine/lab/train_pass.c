@@ -93,8 +93,8 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* From dy, add the gradient with respect to the norm's input x to dx and, if the weights are trained, the gradient with
- * respect to the weights to w->g. */
+/* Add to dx the gradient with respect to the norm's input x, computed from dy, the gradient with respect to its output.
+ * If the weights are trained, also add the gradient with respect to them to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
