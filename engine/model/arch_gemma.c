@@ -61,7 +61,8 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 
 	s->ffn.act = ACT_GELU;
 	if (s->attn.borrows) {
-		/* files contain these two; is_redundant() in weights.c skips them */
+		/* the layer needs no keys and values of its own; if the file has them all the same, is_redundant()
+		 * (weights.c) skips them */
 		s->required &= ~(T(K) | T(K_NORM));
 		s->optional &= ~T(V);
 	}

@@ -50,8 +50,8 @@ static uint64_t matrices_of(const struct layer_spec *s)
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
 
-/* 1 if a layer can read the KV entries of the earlier layer that s->attn.borrows refers to. That layer must have its
- * own entries, and the same heads, window and RoPE. All layers after s must borrow entries, too. */
+/* 1 if the layer can read the KV entries of the earlier layer that s->attn.borrows refers to. That layer must have
+ * entries of its own, and the same heads, window and RoPE. All layers after s must borrow entries, too. */
 static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn, *b;
@@ -224,8 +224,8 @@ static void add_real(struct str *out, const char *name, float v, float plain)
 		str_addf(out, " %s %a", name, (double)v);
 }
 
-/* Append every member that differs from the plain layer's. A member that is added to the struct later then leaves the
- * text of models without it unchanged. */
+/* Append every member that differs from the plain layer's. So a member that is added to the struct later does not
+ * change the text of models that do not use it. */
 static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
 {
 	const struct attn_spec *a = &s->attn, *b = &plain->attn;

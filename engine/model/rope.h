@@ -16,7 +16,7 @@ struct rope {
 	float *host[ROPE_TABLES_MAX];         /* by hp->rope[i]: host memory of a table, for filling it */
 	/* tables for queries, shaped as table[]; only if queries are scaled (hp->temperature) */
 	struct tensor query[ROPE_TABLES_MAX];
-	/* positions that can occur, as given to rope_init(); LongRoPE chooses its frequencies by this number */
+	/* number of positions that can occur, as given to rope_init(); LongRoPE chooses its frequencies by it */
 	int32_t positions;
 };
 
@@ -26,8 +26,8 @@ uint64_t rope_bytes(const struct hparams *, int32_t rows);
  * slots of the cache. */
 int rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, int32_t positions, struct err *);
 void rope_release(struct rope *);
-/* Fill rows i < n with the angles of positions pos + i. If queries are scaled (hp->temperature), the query of row i is
- * scaled for token number rank + i of the cache. */
+/* Fill rows i < n with the angles of positions pos + i. If queries are scaled (hp->temperature), row i of the tables
+ * for queries gets the factor of position rank + i in the cache. */
 void rope_set(struct rope *, int64_t pos, int64_t rank, int32_t n);
 /* Fill rows i < n with the angles of positions pos[i], for rotating cached keys again. The factor mscale is left out,
  * because these keys already have it. */

@@ -202,8 +202,8 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	}
 	b->used[t - b->g->tensor] = 1;
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
-	    /* Matrices outside of layers may have more rows: embeddings may have more than the vocabulary has tokens.
-	     * All other tensors must have exactly this shape. */
+	    /* A matrix outside of the layers may have more rows: the embedding may have more rows than the vocabulary
+	     * has tokens. All other tensors must have exactly this shape. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
 		b->failed = gguf_err(
 			b->g, b->err,

@@ -84,16 +84,16 @@ struct model {
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;
-	uint64_t total; /* argument of fn */
+	uint64_t total; /* passed to fn */
 };
 /* Bind every tensor: find it by name, check its shape, pass it to the backend. If be is NULL, only check; the model
  * may be bound again. m->hp must be complete, and g must outlive the model. watch may be NULL. On failure release
  * everything. */
 int model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
-/* Find the matrix 'blk.LAYER.NAME' and return 1; return 0 if there is no such matrix or part. The rows of some matrices
- * are divided among several tensors of struct layer, the parts; p is the number of the part, from 0. Set *at to the
- * offset of its tensor in struct layer, and *rows and *cols to its shape. */
+/* Find the matrix 'blk.LAYER.NAME' and return 1. The rows of some matrices are divided among several tensors of struct
+ * layer, called parts; p is the number of a part, from 0. Set *at to the offset of the part's tensor in struct layer,
+ * and *rows and *cols to its shape. Return 0 if there is no such matrix or part. */
 int model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
                  int32_t *cols);
 
