@@ -116,7 +116,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          1);
 }
 
-/* Make `to` a copy of `from` in host memory, where it must have room for the same number of values. */
+/* Copy `from` to `to`, a tensor in host memory. The first call allocates `to` with `most` columns, enough for all later
+ * copies. */
 static void keep_one(const struct token_attention *t, struct tensor *to, const struct tensor *from, int32_t most)
 {
 	struct backend *be = t->kv->be;

@@ -29,7 +29,7 @@ struct token_attention {
 	/* q: the last token's queries, once for each rotation that the parts use; out: scratch; f32 [1][n_head *
 	 * head_dim] each */
 	struct tensor q[1 + RINGS_MOST], out;
-	/* of the last token_attention_take(): layer, and number of slots that the token read; each slot is a column of
+	/* layer of the last token_attention_take(), and number of slots that its token read; each slot is a column of
 	 * `mass` */
 	int32_t layer, n_col;
 	/* the first n_region columns are selected entries or, in a bounded cache, entries of the pinned prefix */
@@ -43,16 +43,16 @@ int token_attention_open(struct token_attention *, struct cache *, struct err *)
 void token_attention_close(struct token_attention *);
 /* Compute the attention of the step's last token again, and record its probabilities in t->mass. */
 void token_attention_take(struct token_attention *, const struct attention *);
-/* What token_attention_take() found, copied to host memory within the step, so that reading it after the step waits for
- * nothing. All zeros: nothing is allocated. */
+/* A copy in host memory of what token_attention_take() has found. It is made within the step, so that reading it later
+ * need not wait for the device. All zeros: nothing is allocated. */
 struct token_kept {
 	struct tensor mass, list[READ_PARTS]; /* copies of token_attention.seen and of lists of slots */
 	struct reading met;
 	int32_t layer, n_col;
 };
-/* A failure to allocate memory is reported by the backend's next sync(). */
+/* Copy what token_attention_take() has found. If memory is short, the backend's next sync() reports it. */
 void token_attention_keep(const struct token_attention *, struct token_kept *);
-/* Make token_attention_head() read what was kept, until the next token_attention_take(). */
+/* Let token_attention_head() read this copy, until the next token_attention_take(). */
 void token_attention_recall(struct token_attention *, const struct token_kept *);
 void token_kept_drop(const struct token_attention *, struct token_kept *);
 /* Read from the backend how one KV head attends, mean over its query heads, to share[0 .. n_col). with_tokens: also set
@@ -68,7 +68,8 @@ void observe_panel_close(struct observe_panel *);
  * slots > 0 (number of slots that a token reads): also measure the shares on the pinned prefix and on each ring, and
  * the attention mass of tokens. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
-/* Return from how many slots the last decoded token selected; 0: none has selected since the last prefill. */
+/* Return the number of slots from which the last decoded token selected; 0: no token has selected since the last
+ * prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
 /* Set *part to the parts (ranges or lists of slots) that the last decoded token selected in a layer. Returns their
  * number. */

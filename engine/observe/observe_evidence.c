@@ -27,13 +27,14 @@ struct observe_evidence {
 	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
-	/* Full layers from .. to - 1 are observed. turns = 2: each token observes every second one of these layers, and
-	 * the next token the layers between. */
+	/* Full layers from .. to - 1 are observed. turns = 1: for each token all of them; 2: for one token every second
+	 * one, and for the next token the others. */
 	int32_t from, to, turns;
 	struct sums sum;
 	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each of its drafted tokens */
-	/* Beside a device, of a step of one token: [to - from] the attention of the observed layers, which is added to
-	 * step[0] when the step is computed; NULL = the device is asked after each layer. */
+	/* Only with a GPU, else NULL: [to - from] copies of the attention of a single decoded token in the observed
+	 * layers. They are added to step[0] when the whole step is computed, so that the host need not wait after each
+	 * layer. */
 	struct token_kept *kept;
 	int32_t n_kept;
 };
@@ -86,8 +87,8 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((at - e->from - end) % e->turns)
 		return;
-	/* first observed layer of the step: clear the sums of the previous step, which is already committed or
-	 * dropped */
+	/* first observed layer of the step: clear the sums of the previous step, which was committed or dropped
+	 * before */
 	if (at - e->from < e->turns) {
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);

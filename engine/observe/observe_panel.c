@@ -50,7 +50,7 @@ struct observe_panel {
 	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
 	int32_t next_scan, next_attend; /* first layer that the next refresh of the view measures */
-	/* number of slots from which the token of sel[] selected; 0: no decoded token has selected */
+	/* number of slots from which the token recorded in sel[] selected; 0: no decoded token has selected */
 	int32_t at;
 	int32_t n_slots; /* number of slots from which the token of the running step selects; 0: none */
 	int32_t fresh;
@@ -434,7 +434,7 @@ void observe_panel_measure(struct observe_panel *p, int32_t slots)
 	p->next_attend = (p->next_attend + attend) % n_layer;
 }
 
-/* ---- what it saw ---- */
+/* ---- results for the cache view ---- */
 
 int32_t observe_panel_region(const struct observe_panel *p)
 {
