@@ -7,7 +7,7 @@
 
 #include "engine/cache/policy_def.h"
 
-extern const struct policy_def policy_sift, policy_refresh; /* `auto` uses their selectors */
+extern const struct policy_def policy_sift, policy_refresh; /* policies whose selectors `auto` uses */
 extern const struct policy_def *const policies[];           /* terminated by NULL; the first is the default */
 
 /* Parse a policy's text, "NAME" or "NAME:key=value,..."; NULL or "" = the default policy. Returns 0, or -1 with

@@ -115,8 +115,8 @@ static size_t heavy_size(const struct selector *s)
 	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
 }
 
-/* Copy the heavy slots to the backend if the host has changed them. This is done before they are needed, not when they
- * change: the commit of a step would wait for the copies. */
+/* Copy the heavy slots to the backend if the host has changed them. Call it just before the backend needs them: copying
+ * them when they change would make the commit of a step wait. */
 static void heavy_write(const struct selector *s)
 {
 	struct h2o *f = s->state;
@@ -206,8 +206,8 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* h2o+: store the queries of a prefill's last tokens until the step is committed. Both: make the sums of a decoded
- * token ready for the host. */
+/* After attention. In a prefill of h2o+: store the queries of the last tokens until the step is committed. For decoded
+ * tokens, also of h2o: copy the sums to where the host can read them without waiting (step_mass_show()). */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                      const struct tensor *raw, int32_t n_slots)
 {

@@ -10,8 +10,8 @@ struct step_mass {
 	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: memory of `sums` */
 	/* [n_layer] f32 [n_kv_head][columns in use]: attention mass from this step's tokens */
 	struct tensor *sums;
-	/* Beside a device: [n_layer] copies of `sums` in host memory, made within the step, so that nothing waits for them
-	 * after it. cols = 0: the layer has none. */
+	/* Only with a GPU: [n_layer] copies of `sums` in host memory, made within the step, so that the host need not
+	 * wait when it reads them. cols = 0: there is no copy of this layer's sums. */
 	struct tensor *host;
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
 	int32_t n, most;      /* n: number of selected slots per layer and KV head; most: largest n */
@@ -31,16 +31,16 @@ const struct attn_probe *step_mass_probe(struct step_mass *, const struct select
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
 /* Return the sums of a layer, with at least `cols` columns. Their values are undefined. */
 struct tensor *step_mass_sums(struct step_mass *, int32_t layer, int32_t cols);
-/* Within a step, after the sums of a layer were computed: copy them to where step_mass_head() need not wait for a
- * device. */
+/* Copy the sums of a layer to host memory, so that step_mass_head() need not wait for the GPU. Call it within the step,
+ * after the sums were computed. Do nothing on the CPU. */
 void step_mass_show(struct step_mass *, const struct selector *, int32_t layer);
 /* Copy the first n sums of one KV head to the host. The result is valid until the next call. */
 const float *step_mass_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, int32_t n);
 /* Set the first n sums of one KV head to x. */
 void step_mass_set_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, const float *x,
                         int32_t n);
-/* Choose the slots of a layer for the next step: the m->n of the first `columns` slots with the largest sums of
- * attention. Each sum is first replaced by the largest in a window of `pool` slots around it (max pooling). */
+/* Select m->n of the first `columns` slots of a layer: those with the largest sums of attention. Before, replace each
+ * sum by the largest one in a window of `pool` slots around it (max pooling). */
 void step_mass_select(struct step_mass *m, const struct selector *, int32_t layer, int32_t columns, int32_t pool);
 /* Save or load the selected slots of one layer, for a cache of n_slots slots. */
 void step_mass_archive(struct step_mass *, const struct selector *, struct serializer *, int32_t layer,

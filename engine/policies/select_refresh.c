@@ -40,7 +40,7 @@ struct refresh {
 	/* f32 [n_layer][head_dim]. Row l of mean[i]: the query, averaged over the heads, that selected the set
 	 * picks.slot[l][i]. */
 	struct tensor mean[2];
-	struct tensor turned; /* i32 [1][n_layer]: flag: 1 = the layer selects anew */
+	struct tensor turned; /* i32 [1][n_layer]: flag of each layer: 1 = it selects anew */
 	struct tensor cosine; /* f32 [1][n_layer]: cosine of the last comparison */
 	int32_t *flag;        /* [n_layer]: the host's copy of `turned` */
 	float *same;          /* [n_layer]: the host's copy of `cosine` */
@@ -49,9 +49,11 @@ struct refresh {
 	uint8_t *knows;       /* [n_layer]: 1: same[] was set in the last step */
 	/* length of the sequence after the last prefill; settings qc and stride count tokens from there */
 	int32_t start;
-	/* asked: how often a layer needed a set for a token; chose: how often it then selected a new set */
+	/* asked: number of pairs (token, layer) for which a set was needed; chose: number of those for which a new set
+	 * was selected */
 	int64_t asked, chose;
-	/* since init(): tokens: generated tokens for which sets were needed; selections: [n_layer] sets selected anew */
+	/* counts since init(). tokens: generated tokens for which sets were needed; selections: [n_layer] new sets of
+	 * each layer */
 	int64_t tokens, *selections;
 };
 

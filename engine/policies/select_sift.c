@@ -218,8 +218,8 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return a list of the k best of n_slots entries. The backend fills in the list during attention: it selects the
- * entries into c->slots by the query q. */
+/* Return a list of the k entries with the highest scores among n_slots entries. The list is not filled yet: during
+ * attention the backend scores the entries by the query q, and writes the selected ones to c->slots. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {
@@ -333,9 +333,9 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 	return n >= s->tail ? n - s->tail : 0;
 }
 
-/* Limit the tokens that attend together to those that fit the current sketch block. The keys of all these tokens are
- * added to the sketch before the first token scans it, and a key that fills a block changes the sketch of the older
- * keys in the block. */
+/* Return how many tokens can attend together: as many as fit the current block of the sketch. All their keys are added
+ * to the sketch before the first token scans it, and a key that fills a block changes the sketch of the block's older
+ * keys. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;

@@ -19,7 +19,7 @@ struct snapkv_params {
 struct snapkv {
 	struct step_mass mass;
 	int selected; /* 1: entries are selected; 0: decoded tokens read everything */
-	int32_t from; /* besides the selected slots, all slots from this one on are read */
+	int32_t from; /* first of the slots that are all read, besides the selected ones */
 };
 
 static const struct snapkv_params *par_of(const struct selector *s)
