@@ -13,9 +13,10 @@
 struct chat_template {
 	char name[32];
 	struct jinja *jinja;
-	int channels;                     /* 1 = answers have channels */
-	int in_parts[ROLE_ASSISTANT + 1]; /* by role: 1 = content is a list of parts (choose_parts()) */
-	int loses_question;               /* 1 = the rendered text does not depend on the question */
+	int channels; /* 1 = answers have channels */
+	/* [role] 1 = the template needs the content as a list of parts (choose_parts()) */
+	int in_parts[ROLE_ASSISTANT + 1];
+	int loses_question; /* 1 = the rendered text does not depend on the text of questions (choose_parts()) */
 };
 
 /* ---- names ---- */
@@ -174,7 +175,7 @@ static void add_special(struct chat_text *o, size_t n)
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
-/* Add a piece of a message to the run, or begin a new run if the piece does not continue it. The longest run of a
+/* Add a piece of a message to the run. If the piece does not continue the run, begin a new one. The longest run of a
  * message becomes its place in the text. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
@@ -295,7 +296,7 @@ static int shows_all(const struct chat_template *t, const struct chat_msg *m, si
 	return shown;
 }
 
-/* Messages with words that occur in no template. */
+/* messages whose words occur in no template */
 #define SAID(r, words)                                                                                                 \
 	{                                                                                                              \
 		.role = (r), .text = words, .len = sizeof(words) - 1                                                   \

@@ -30,8 +30,8 @@ const char *chat_name(const struct chat_template *);
 int chat_thinks_first(const struct chat_template *, unsigned flag);
 /* 1 if the flag changes the rendered text of a question. */
 int chat_flag_matters(const struct chat_template *, unsigned flag);
-/* 1 if answers have channels, which are gpt-oss's sections of an answer. The text before an answer then ends with the
- * mark of the final channel if REPLY_NO_THOUGHT is set. */
+/* 1 if answers have channels (gpt-oss's sections of an answer). With REPLY_NO_THOUGHT, the text before an answer then
+ * ends with the mark of the final channel. */
 int chat_channels(const struct chat_template *);
 /* 1 if the rendered text depends on the question, or if the template refuses a single question. */
 int chat_shows_question(const struct chat_template *);
@@ -49,10 +49,10 @@ struct chat_text {
 	size_t n_special, cap_special;
 };
 void chat_text_free(struct chat_text *);
-/* Render the conversation m[n] as text. bos and eos are the texts of these tokens, "" if there is none. flags:
- * REPLY_... If place is not NULL, set place[i] to the range of message i's text in the result. If the template splits a
- * message, the range is that of the longest part; if the template omits a message, place[i].at is SIZE_MAX. Return -1
- * with ERR_USAGE if the template refuses the conversation, and with ERR_MODEL if the template fails. */
+/* Render the conversation m[n] as text. bos, eos: texts of these tokens; "" = the model has none. flags: REPLY_... If
+ * place is not NULL, set place[i] to the range of message i's text in the result, or to that of its longest part if the
+ * template splits it; place[i].at = SIZE_MAX: the template omits it. Return -1 with ERR_USAGE if the template refuses
+ * the conversation, and with ERR_MODEL if the template fails. */
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
                unsigned flags, struct chat_text *out, struct text_place *place, struct err *);
 

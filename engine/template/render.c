@@ -68,10 +68,10 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* Fill verb[] with the answers that keep their sampled ids: those whose text the template does not change. (Encoding
- * their text again could give other ids, and the KV entries from there on would have to be recomputed.) With
- * SentencePiece a control token must follow the answer: plain text after it would be encoded like the start of a text,
- * with a space before it. */
+/* Fill verb[] with the answers that keep their sampled ids, because the template does not change their text. (Encoding
+ * the text again could give other ids; the KV entries from there on would then have to be recomputed.) With
+ * SentencePiece a control token must also follow the answer. Otherwise the text after it would be encoded like the
+ * start of a text, with a space before it. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_place *place, size_t n)
 {
@@ -129,7 +129,8 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 	return n;
 }
 
-/* Return the length of the common end of a and b, at most `most`, by the rules of common_front(). */
+/* Return the length of the common end of a and b, at most `most`. It counts as common by the rules of
+ * common_front(). */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
 {
@@ -213,14 +214,14 @@ struct place {
 	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* Return the last cut of r (a place where text can be split without changing its tokens) at or before byte `most`. It
- * must stay a cut when the text after byte `most` is replaced by that of `next`; next = NULL: by any text. */
+/* Return the last cut of r at or before byte `most`. (A cut is a place where text can be split without changing its
+ * tokens.) It is also a cut of a text that continues after byte `most` like `next`; next = NULL: like any text. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
 	const struct rendered_text *x = r->text;
 
-	/* In `next`, a sampled answer follows directly after the text of r: all of r is kept. */
+	/* If `next` has a sampled answer right behind the text of r, all of r is kept. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
 		return (struct place){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
@@ -241,9 +242,9 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Return the first cut (a place where text can be split without changing its tokens) among the last `most` bytes of
- * rendering r. It must stay a cut when the text before these bytes changes. next: the new text, whose last `most`
- * bytes are the same. */
+/* Return the first cut among the last `most` bytes of rendering r. (A cut is a place where text can be split without
+ * changing its tokens.) It is a cut whatever text precedes these bytes. next: the new text, which has the same last
+ * `most` bytes. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -384,7 +385,7 @@ static int render_tokens(struct builder *b, const struct vocab *v, const struct 
 			x->verb[x->n_verb - i].first = old->verb[old->n_verb - i].first + b->id.n - last.token;
 		add_kept(b, r, last.token, r->id.n, to - last.at);
 	}
-	/* If the template has written a BOS of its own, remove one of the two. */
+	/* the template has written a BOS of its own: remove one of the two */
 	if (x->lead && b->id.n >= 2 && b->id.id[1] == info->bos && x->t.n_special && !x->t.special[0].off) {
 		memmove(b->id.id, b->id.id + 1, --b->id.n * sizeof *b->id.id);
 		memmove(b->end.at, b->end.at + 1, --b->end.n * sizeof *b->end.at);
