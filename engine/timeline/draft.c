@@ -7,7 +7,7 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* matches are compared up to this many tokens; a match of n tokens has weight 4^n */
+	SAME_MOST = 14,   /* longest match that is looked for, in tokens; a match of n tokens has weight 4^n */
 	PLACES_MOST = 64, /* maximum number of earlier places that vote on a guess */
 	NEWEST_LEAST = 1 << 10,
 	/* after this many steps without a draft, the measured times of steps are discarded as too old */
@@ -21,7 +21,7 @@ static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
 static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* weight of a new measurement in the running means */
-/* a draft ends when the probability that all its tokens are right falls below this */
+/* no more tokens are guessed once the probability that all guesses are right is below this */
 static const double CHANCE_LEAST = 0.05;
 /* A longer draft is preferred only if its expected speed is higher by this factor, because measured times are
  * inexact. */
@@ -109,8 +109,8 @@ struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
 };
-/* The votes for the next token. A vote has the token, the number of places that vote for it, the longest match of
- * these places in tokens, and the sum of their weights. */
+/* The votes for the next token. For each token voted for: the token, the number of places that vote for it, their
+ * longest match in tokens, and the sum of their weights. */
 struct votes {
 	struct vote {
 		int32_t id, places, longest;
@@ -128,8 +128,8 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* Collect votes for the next token: at each earlier place with the same last `order` tokens, the token that followed
- * there gets a vote. */
+/* Collect votes for the next token. Each earlier place with the same last `order` tokens votes for the token that
+ * followed there. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {
@@ -182,7 +182,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* Of several guesses with equal weight take the first: it is from the newest place. */
+		/* among guesses with equal weight the first wins: it comes from the newest place */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
 		out->class[out->n] = (uint8_t)class_of(best, v.places);
@@ -199,8 +199,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* Return the time of a step of n tokens, in units of a one-token step. If no time was measured for n tokens,
- * extrapolate linearly from the nearest measured size. */
+/* Return the time of a step of n tokens, in units of a one-token step. If it was not measured, extrapolate linearly
+ * from the nearest number of tokens that was. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];

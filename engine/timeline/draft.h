@@ -40,7 +40,7 @@ void draft_index_free(struct draft_index *);
 
 struct draft {
 	int32_t n, id[DRAFT_MOST];
-	uint8_t class[DRAFT_MOST]; /* class by longest match * DRAFT_VOTES + class by votes */
+	uint8_t class[DRAFT_MOST]; /* [n] class of each guess: class by longest match * DRAFT_VOTES + class by votes */
 };
 
 /* Measurements from which the length of a draft is chosen: the length with the largest expected number of tokens per

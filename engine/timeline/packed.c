@@ -24,7 +24,8 @@ struct block {
 	uint8_t code[GROUP / 2]; /* column i in the low bits of code[i], column i + GROUP / 2 in its high bits */
 };
 
-/* Return the value of a scale. Bits 20 to 27 of an f32 differ from bits 7 to 14 of the f16 by a factor of 2^112. */
+/* Return the value of a scale. The same bits, as bits 20 to 27 of an f32, stand for a value smaller by a factor of
+ * 2^112. */
 static inline float scale_value(uint8_t scale)
 {
 	uint32_t bits = (uint32_t)scale << 20;
@@ -34,7 +35,7 @@ static inline float scale_value(uint8_t scale)
 	return x * 0x1p112f;
 }
 
-/* Return the least scale that is at least x. */
+/* Return the least scale whose value is at least x. */
 static inline uint8_t scale_above(float x)
 {
 	uint32_t bits;
@@ -57,7 +58,8 @@ static inline float level_of(int32_t code)
 	return u * (1 + CURVE * u * u);
 }
 
-/* Compute the codes of GROUP values. inverse: 1 / scale. The polynomial is the inverse of level_of(), to 0.03 codes. */
+/* Compute the codes of GROUP values. inverse: 1 / scale. The polynomial approximates the inverse of level_of(), with an
+ * error of at most 0.03 codes. */
 static NOINLINE void codes_of(const float *x, float inverse, int32_t *code)
 {
 	for (int i = 0; i < GROUP; i++) {
@@ -69,7 +71,7 @@ static NOINLINE void codes_of(const float *x, float inverse, int32_t *code)
 	}
 }
 
-/* Return the sum of the squared errors. */
+/* Return the sum of the squared errors of coded values. */
 static NOINLINE float error_of(const float *x, float scale, const int32_t *code)
 {
 	float e[GROUP];
@@ -85,7 +87,7 @@ static NOINLINE float error_of(const float *x, float scale, const int32_t *code)
 	return (e[0] + e[2]) + (e[1] + e[3]);
 }
 
-/* Return the least scale by which no value is cut off. */
+/* Return the least scale with which no value exceeds the highest level. */
 static NOINLINE uint8_t scale_of(const float *x)
 {
 	float a[GROUP];
@@ -99,7 +101,8 @@ static NOINLINE uint8_t scale_of(const float *x)
 	return scale_above(MAX(MAX(a[0], a[1]), MAX(a[2], a[3])) / LEVEL_TOP);
 }
 
-/* Code GROUP values with that scale, or one of the two below it: the one with the least squared error. */
+/* Code GROUP values with the best of three scales: the scale of scale_of() and the two below it. The best one has the
+ * least squared error. */
 static void block_pack(const float *x, struct block *out)
 {
 	int32_t code[GROUP];

@@ -28,8 +28,8 @@ enum {
 
 /* ---- identities ---- */
 
-/* Hash results of mathematical functions of the C library. KV entries depend on these functions, and another library
- * may round differently. */
+/* Hash some results of the C library's mathematical functions. KV entries depend on these functions, and another
+ * library may round differently. */
 static uint64_t math_hash(void)
 {
 	double v[5 * 64];
@@ -99,7 +99,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "byte order %s\n", low ? "little" : "big");
 	if (e->be)
 		e->be->ops->describe(e->be, text, sizeof text);
-	/* cut off the number of threads, on which results do not depend */
+	/* leave out the number of threads, on which results do not depend */
 	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
@@ -312,15 +312,15 @@ struct frame {
 	uint64_t bytes, hash; /* length and hash of the bytes behind this struct */
 };
 
-/* Save the properties in which the saving and the loading timeline must be equal; when loading, compare them. */
+/* Save the properties that the loading timeline must share with the saving one. When loading, compare them. */
 static void shape_archive(struct timeline *tl, struct serializer *a)
 {
 	const struct hparams *hp = tl->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = tl->mixed_from;
 
-	/* A timeline with entries that were computed under an earlier cache policy cannot be restored. So the only
-	 * valid value is -1 (no such entries). */
+	/* -1: all entries were computed under the present cache policy. A timeline with entries of an earlier policy
+	 * cannot be restored, so no other value is valid. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -373,7 +373,7 @@ static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *p
 	tl->logits_at = at;
 }
 
-/* Save or load the points in the sequence to which a rollback needs no prefill. */
+/* Save or load the lengths to which the sequence can be rolled back without a new prefill. */
 static void points_archive(struct timeline *tl, struct serializer *a)
 {
 	int32_t kept = tl->kept_at, end = tl->read_end;

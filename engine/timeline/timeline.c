@@ -131,7 +131,7 @@ int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, st
 	cache_commit(&tl->cache, n, tl->cache.wants_nll ? tl->nll : NULL);
 	tl->in_cache += now_seconds() - start;
 	if (timeline_backend_sync(tl, err)) {
-		/* some KV entries have already moved: drop all */
+		/* some KV entries may have moved already: drop all */
 		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
 		return -1;
 	}
@@ -192,7 +192,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	return 0;
 }
 
-/* Compute the logits out[n][n_vocab] after tokens row..row + n of the last step. */
+/* Compute the logits after tokens row .. row + n - 1 of the last step, and write them to out[n][n_vocab]. */
 static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, struct err *err)
 {
 	timeline_backend_take(tl);
@@ -200,8 +200,8 @@ static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, s
 	return timeline_backend_give(tl, err);
 }
 
-/* Return the size of the next prefill step, when `left` tokens remain. The policy observes the last cache.tail tokens
- * of a prefill, so these should all be in the last step. */
+/* Return the size of the next prefill step, when `left` tokens remain. The last step should have the last cache.tail
+ * tokens of the prefill, because the policy observes them there. */
 static int32_t chunk_of(const struct timeline *tl, int32_t left)
 {
 	const struct cache *c = &tl->cache;
@@ -211,12 +211,12 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the end of each of this many newest messages */
+enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the ends of this many messages, the newest ones */
 
-/* Return the size of the next prefill step, at most m. n: end of the prefill, as number of tokens. In models with
- * recurrent layers the step ends at the end of a recent message, if one of the m tokens ends a message: the recurrent
- * states there are kept, so that a rollback can return there. If results depend on the size of steps (steps_matter),
- * return m. */
+/* Return the size of the next prefill step, at most m. n: length of the sequence at the end of the prefill. In a model
+ * with recurrent layers, if one of the next m tokens ends a recent message, the step ends there: the recurrent states
+ * are kept at this place, so that a rollback can return to it. Exception: if results depend on the size of steps
+ * (steps_matter), the size is m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;
@@ -246,9 +246,9 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop the tokens after the first n, or more tokens if the cache cannot rewind to n. Return how many of the dropped
- * tokens, from the first dropped one on, had been generated. If the new sequence has these tokens again, they must be
- * decoded one by one, not prefilled. */
+/* Drop the tokens after the first n, or more tokens if the cache cannot roll back to n. Return how many of the dropped
+ * tokens, counted from the first one, had been generated. If the sequence gets these tokens again, decode them one by
+ * one instead of prefilling them. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;
@@ -273,7 +273,7 @@ static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, 
 	return same;
 }
 
-/* If the sequence was rolled back to the end of the last prefill, restore the logits from kept_logits. */
+/* If the sequence ends where the last prefill ended, restore the logits from kept_logits. */
 static void restore_read_logits(struct timeline *tl)
 {
 	float *logits = tl->logits;
@@ -286,7 +286,7 @@ static void restore_read_logits(struct timeline *tl)
 	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past..n of tl->tokens: decode the first `replay` of these tokens one by one, and prefill the later
+/* Compute tokens n_past .. n - 1 of tl->tokens. Decode the first `replay` of them one by one, and prefill the later
  * ones. */
 static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
@@ -321,7 +321,7 @@ int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeli
 	if (timeline_settle(tl, err) || timeline_check_ids(tl, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(tl, want, n);
-	/* If the logits after the last token are unknown, compute that token again. */
+	/* The logits after the last token of want[] may be unknown: then compute that token again. */
 	needs = n && (size_t)common == n && tl->logits_at != common && tl->kept_at != common;
 	replay = truncate_to(tl, common - needs);
 	if ((size_t)tl->n_past == n)

@@ -20,14 +20,14 @@ struct timeline {
 	struct str marks; /* [n_past] how each token was computed: enum token_mark */
 	/* first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
 	int32_t mixed_from;
-	struct str mixed; /* names of these earlier policies */
+	struct str mixed; /* names of the earlier policies under which entries were computed */
 	/* number of first tokens whose KV entries other CPU kernels computed (timeline_begun) */
 	int32_t begun_n;
-	struct str begun; /* name of these kernels */
+	struct str begun; /* name of the CPU kernels that computed them */
 	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
 	int32_t loaded;
-	/* 1 = KV entries were kept in a change of policy, and the new policy has not observed their prefill. Then
-	 * truncate_to() rewinds the cache before the next step. */
+	/* 1 = KV entries were kept when the policy changed, and the new policy has not observed their prefill.
+	 * truncate_to() must then roll back the cache before the next step. */
 	int adopted;
 	/* [chunk] -ln of the probability of each token of the last step, computed only if cache.wants_nll */
 	float *nll;
@@ -35,8 +35,8 @@ struct timeline {
 	int32_t logits_at;         /* -1 = none */
 	struct candidate *scratch; /* [n_vocab] */
 	atomic_int cancel;
-	/* A copy of the logits after the last prefill, so that a rollback to the end of the prefill needs no
-	 * computation. */
+	/* A copy of the logits after the last prefill, so that they need not be computed after a rollback to its
+	 * end. */
 	int32_t read_end;   /* length of the sequence when the last prefill ended; -1 = unknown */
 	float *kept_logits; /* [n_vocab] after the first kept_at tokens */
 	int32_t kept_at;    /* read_end, or -1 = there is no copy */
@@ -76,10 +76,10 @@ void timeline_lab_close(struct timeline *);
 /* Compute the KV entry of the pending token (the last sampled one), and the logits after it. Then n_past ==
  * tokens.n. */
 int timeline_decode_pending(struct timeline *, struct err *);
-/* Compute the pending token and the drafted tokens id[0..n) in one VERIFY step, each with the bits that decoding it
- * alone would give. Nothing is committed. Return how many drafted tokens were computed (the policy may allow fewer
- * than n), or -1. *logits becomes [returned + 1][n_vocab]: before id[0], after id[0], ...; valid until the next
- * call. */
+/* Compute the pending token (the last sampled one) and the drafted tokens id[0..n) in one VERIFY step. Each result has
+ * the same bits as if the token were decoded alone. Nothing is committed. Return how many drafted tokens were computed
+ * (the policy may allow fewer than n), or -1. *logits becomes [returned + 1][n_vocab]: the logits before id[0], after
+ * id[0], and so on; they are valid until the next call. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
 /* Commit the first n of the drafted tokens that timeline_verify() computed. Sequence, cache and logits then have the
  * same bits as if these tokens had been decoded one by one. If any other function is called instead, all drafted

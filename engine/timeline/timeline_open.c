@@ -76,9 +76,9 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once: about HEAD_FLOATS values, so that logits do not need more memory
- * than activations. The result is a multiple of the number of rows that the matrix product computes at once, and at
- * least the number of tokens in a VERIFY step. */
+/* Return how many rows of logits are computed at once. They have about HEAD_FLOATS values, so that logits need no more
+ * memory than activations. The number is a multiple of HEAD_TILE, the rows that the matrix product computes at once,
+ * and at least VERIFY_MOST, the tokens of a VERIFY step. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -125,8 +125,8 @@ static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* Implement timeline_need(). tl is scratch. The caller has the engine's lock, because the device is asked for its
- * free memory. */
+/* Implement timeline_need(). tl: scratch. The caller has the engine's lock: it is needed to ask the device for its free
+ * memory. */
 static int need_locked(struct timeline *tl, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
@@ -147,8 +147,8 @@ static int need_locked(struct timeline *tl, const struct engine *e, const struct
 	/* Memory that the cache cannot use: buffers, and weights that are not loaded yet. */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
-	/* The default context is the trained one, at most CTX_DEFAULT_MAX. If 512 tokens or more fit, it is at most
-	 * half of what fits. */
+	/* The default context is the trained one, at most CTX_DEFAULT_MAX. It is also at most half of the context that
+	 * fits, unless fewer than 512 tokens fit. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(tl, need->ctx);
@@ -180,9 +180,9 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* If the memory of the cache is limited (kv_memory), check that the limit is not too small. If a GPU's cache then keeps
- * entries in host memory, also check that the policy supports this and that the host has enough memory. Return 0, or -1
- * with an error. */
+/* If kv_memory limits the cache's memory, check that the limit is not too small. A GPU's cache may then have to keep
+ * entries in host memory: check that the policy supports this, and that the host has the memory. Return 0, or -1 with
+ * an error. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);

@@ -66,7 +66,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i], i < n, to -ln of the probability of token i of the draft. pending: 1 = token 0 is the pending token. */
+/* Set nll[i], i < n, to -ln of the probability of token i of tl->draft. pending: 1 = token 0 is the pending token, the
+ * last sampled one. */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -80,8 +81,8 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step and drop all later ones. tl->logits become the logits after the
- * last committed token. pending: 1 = the step began with the pending token. */
+/* Commit the first `keep` tokens of the VERIFY step, and drop all later ones. tl->logits become the logits after the
+ * last committed token. pending: 1 = the step began with the pending token (the last sampled one). */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -188,7 +189,7 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	return 1;
 }
 
-/* Count whether the newest token was guessed right, even if the guess was not computed. */
+/* If there was a guess for the newest token, count whether it was right, even if the guess was not computed. */
 static void guess_learn(struct timeline *tl)
 {
 	size_t at = tl->tokens.n - 1 - tl->guess_at;

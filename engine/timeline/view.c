@@ -81,7 +81,7 @@ uint8_t view_heat_byte(double x, double most)
 	if (!(x > 0) || !(most > 0))
 		return 0;
 	b = 255 + 32 * log2(x / most);
-	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* 1 also for NaN */
+	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* the last case, 1, also applies to NaN */
 }
 
 /* ---- the view ---- */
@@ -204,7 +204,7 @@ double timeline_strides(const struct timeline *tl, float *stride, int32_t n)
 	return selections ? (double)tokens / (double)selections : 0;
 }
 
-/* ---- how much of attention is read ---- */
+/* ---- the share of attention that the selected entries get ---- */
 
 /* 1 if the share of attention on the selected entries can be measured. The selector must scan keys, and select anew for
  * each token. */

@@ -18,7 +18,8 @@ static int32_t layer_of(const struct view_work *w, int32_t head)
 	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
-/* Sum n floats, of which each is `apart` floats after the previous one. Four partial sums let additions overlap. */
+/* Return the sum of n floats; each is `apart` floats after the previous one. Four partial sums let additions
+ * overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };

@@ -50,7 +50,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) { /* the slots that the next token will read, without its own slot */
+	if (window) { /* the slots that the next token will read, apart from its own slot */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
@@ -63,8 +63,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if it is known which entries the last token read. *region: on entry, the number of slots that a token could
- * select from now; on return, the number that the last token selected from. */
+/* 1 if it is known which entries the last token read. On entry, *region is the number of slots that a token could
+ * select from now. On return, it is the number that the last token did select from. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
