@@ -35,8 +35,8 @@ static int is_end(uint32_t unit)
 	return unit >> 8 & 1;
 }
 
-/* Check that `base`, the unit's base, is in the trie. If a source ends at the unit, check its replacement, too. Return
- * NULL, or what is wrong: the end of a sentence whose subject is the unit. */
+/* Check that `base`, the base of the unit, is in the trie. If a source ends at the unit, also check its replacement.
+ * Return NULL, or what is wrong, as text to follow "unit N": "points outside of the trie". */
 static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t base)
 {
 	uint32_t value;
@@ -53,10 +53,10 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Check the whole trie, depth first, and a shared subtree only once. Return NULL, or what is wrong with a unit, and set
- * *at to the index of the unit. height[m->n_unit]: scratch, zeros at the call. Its element for a base is 0 = not
- * visited; ON_PATH = on the current path, where a second visit means a cycle; otherwise 1 + the bytes from the base to
- * the end of the longest source. */
+/* Check the whole trie, depth first; a shared subtree is checked only once. Return NULL, or what is wrong with a unit,
+ * and set *at to the index of the unit. height[m->n_unit]: scratch, zeros at the call. An element for a base is 0 = not
+ * visited; ON_PATH = on the current path, where a second visit means a cycle; else 1 + the number of bytes from the
+ * base to the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -175,8 +175,8 @@ static size_t contraction_end(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* Match S+(?![^S]), or else S+, at byte i and return the end of the match: the last of several white space characters
- * before a word is left to that word. newlines: 1 = try S*[\r\n]+ first, the white space up to its last newline. stop:
+/* At byte i match S+(?![^S]), or else S+: of several white space characters before a word the last is left to that
+ * word. Return the end of the match. newlines: 1 = first try S*[\r\n]+, white space up to its last newline. stop:
  * classes of characters that count as the end of the text. */
 static size_t space_end(struct text t, size_t i, int newlines, int stop)
 {

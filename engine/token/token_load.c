@@ -184,7 +184,7 @@ static int load_scores(struct loader *l)
 			return array_err(l, a, "the score of token %d is infinite", i);
 		if (v->score)
 			v->score[i] = f;
-		f += 0.0f; /* -0 becomes 0, so that both have the same rank */
+		f += 0.0f; /* turn -0 into 0: both must get the same rank */
 		memcpy(&bits, &f, 4);
 		/* Map the bits of the score to an unsigned number: a higher score gives a higher number. Its
 		 * complement is the rank: the highest score gets the lowest rank. */
@@ -195,9 +195,9 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Return the id of the token that a merge results in; -1 if the vocabulary lacks it; -2 if memory is exhausted. merge:
- * "LEFT RIGHT", where LEFT has n_left bytes. Most vocabularies store these tokens in the order of the merges. So *guess
- * is tried before the hash table; *guess is then set to the result's id + 1 for the next call. */
+/* Return the id of the token that a merge makes; -1 if the vocabulary lacks it; -2 if memory is exhausted. merge: "LEFT
+ * RIGHT", where LEFT has n_left bytes. *guess is an id that is tried before the hash table, because most vocabularies
+ * store these tokens in the order of the merges. *guess is then set to the id after the result. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -298,8 +298,9 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* words_apart becomes 0 if merging can join two words. Skip tokens that merging cannot produce: with a
-		 * list of merges, control and unknown tokens; without one, all but normal tokens. */
+		/* words_apart becomes 0 if a token contains a place between two words, so that merging can join words.
+		 * Skip tokens that merging cannot make: control and unknown tokens if there is a list of merges, else
+		 * all but normal tokens. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))

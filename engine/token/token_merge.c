@@ -87,7 +87,7 @@ static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pa
 	a->id = a->to;
 	a->len += b->len;
 	a->next = b->next;
-	b->rank = NO_RANK; /* makes the heap's entries for b invalid */
+	b->rank = NO_RANK; /* marks the heap's entries for b as outdated */
 	if (a->next >= 0)
 		e->sym[a->next].prev = i;
 	rank_pair(e, word, i, pair);
@@ -138,7 +138,7 @@ static void heap_rise(uint64_t *h, size_t i, uint64_t x)
 
 static int merge_long(struct encoder *e, const char *word, pair_fn *pair)
 {
-	size_t n = 0, need = 2 * e->n_sym; /* a merge removes one entry and adds at most two */
+	size_t n = 0, need = 2 * e->n_sym; /* room for all entries: a merge removes one and adds at most two */
 	uint64_t *h;
 
 	if (need > e->cap_heap) {

@@ -167,12 +167,12 @@ struct encoder {
 	size_t cap_heap;
 	struct word_seen *seen; /* hash table of the words of the run; NULL = not allocated */
 	int use_seen;           /* 0 = the run is too short for that table */
-	/* the run, normalised or with space marks; for byte-level BPE one word, spelled as the vocabulary stores
-	 * it */
+	/* the run, normalised or with space marks (U+2581); byte-level BPE: one word of it, spelled as the vocabulary
+	 * stores it */
 	char *run;
 	size_t cap_run;
-	/* [cap_run] For each byte of run[]: the offset in `text`, before normalising, just after the character that
-	 * the byte came from. Filled in for Unigram and WordPiece, if `ends` is not NULL. */
+	/* [cap_run] for each byte of run[]: the end in `text` of the character that the byte came from, as offset
+	 * before normalising. Filled in for Unigram and WordPiece, if `ends` is not NULL. */
 	uint32_t *run_end;
 	struct cut *cut; /* Unigram: the best cuts of a word */
 	size_t cap_cut;
@@ -190,12 +190,13 @@ int token_byte(const char *p, size_t n);
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* If e->ends is not NULL, append to it the offset in the text at which each token from index out_at on ends. These
- * tokens encode bytes from..to of the run. from = -1: the first token begins with a space that is not in the text. */
+/* If e->ends is not NULL, append to it where in the text each token from index out_at of the output on ends. These
+ * tokens encode bytes from .. to - 1 of the run. from = -1: the first token begins with a space that is not in the
+ * text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* If e->ends is not NULL, append one offset to it for each token from index out_at on. The offset is the same for all
- * of them: the end, in the original text, of the character from which byte run_at - 1 of e->run came. */
+/* If e->ends is not NULL, append the same offset to it for each token from index out_at of the output on. The offset is
+ * the end, in the original text, of the character from which byte run_at - 1 of e->run came. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
@@ -213,7 +214,7 @@ size_t spm_next_word(const char *s, size_t n, size_t i);
 /* ---- token_trie.c ---- */
 
 int trie_build(struct vocab *, struct err *);
-/* Return the child of a node by a byte, or 0. */
+/* Return the child that a byte leads to, or 0. */
 uint32_t trie_step(const struct trie *, uint32_t node, char byte);
 
 /* ---- charsmap.c ---- */

@@ -77,9 +77,9 @@ size_t spm_next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* Return the offset in the text s that corresponds to offset `to` in the run. The run is s with a space mark for each
- * space; a mark in the run may also be a mark in s. The search begins at offset `from` of the run, which corresponds to
- * offset `at` of s. space: 1 = the first mark of the run was added and is not in s. */
+/* Return the offset in the text s that corresponds to offset `to` in the run. The run is s with a space mark (U+2581)
+ * for each space; s may contain space marks, too. The search begins at offset `from` of the run, which corresponds to
+ * offset `at` of s. space: 1 = the first mark of the run was added, and is not in s. */
 static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)

@@ -159,8 +159,8 @@ static int unigram_word(struct encoder *e, size_t at, size_t n)
 	}
 	cut = e->cut;
 	find_cuts(e->v, s, n, cut);
-	/* Reverse the chain of cuts: cut[i].from becomes the end of the token that begins at i, or 0 after the last
-	 * token. */
+	/* Reverse the chain of cuts. Before, cut[i].from is the start of the token that ends at i; then it is the end
+	 * of the token that begins at i, or 0 after the last token. */
 	for (uint32_t i = (uint32_t)n, from; i; i = from) {
 		from = cut[i].from;
 		cut[i].from = next;
