@@ -1,10 +1,10 @@
 /* app/retrieval/about_document.c - recognises questions about a document as a whole, and finds the beginning of the
  * document, which answers some of them (retrieval.h).
  *
- * A search by words cannot answer "Who wrote it?", which shares no word with a title page. A question is about the
- * whole document if the table below has all words of the question under one language, and at least one of these words
- * names a document or a property of documents. A word that the table lacks asks for a detail: "costs" in "What does it
- * say about costs?". */
+ * A search by words cannot answer "Who wrote it?", because a title page has none of these words. A question is about
+ * the whole document under two conditions. One language of the table below has all words of the question; and at least
+ * one of these words names a document or a property of documents. A word that the table lacks asks for a detail:
+ * "costs" in "What does it say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,7 +159,7 @@ enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 
 /* ---- the words of a question ---- */
 
-/* 1 if the list has the word, or a prefix of it with "*". */
+/* 1 if the list has the word, or an entry "prefix*" that matches it. */
 static int list_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -236,7 +236,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 		else
 			return WHOLE_NOT;
 	}
-	/* A number at the end names a section ("4.3.1"): the question is about a detail. */
+	/* A number at the end names a section ("4.3.1"), so the question is about a detail. */
 	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
 		return WHOLE_NOT;
 	return summary                       ? WHOLE_SUMMARY
@@ -246,8 +246,8 @@ static enum whole_question question_classify(const struct language *l, const cha
 	                                     : WHOLE_NOT;
 }
 
-/* Overwrite a document's name in the question with blanks, so that the words of the name are not classified. The
- * question may have the name without its extension. Returns 1 if it has the name, else 0. */
+/* If the question has a document's name, with or without its extension, overwrite the name with blanks and return 1;
+ * else return 0. The words of the name are then not classified. */
 static int name_blank_out(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);

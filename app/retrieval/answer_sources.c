@@ -1,8 +1,9 @@
 /* app/retrieval/answer_sources.c - makes the numbered list of an answer's sources, which is stored with the answer
  * (retrieval.h).
  *
- * The list has two kinds of passages: those that the search found for the question (sources.c), then those that the
- * answer attended to and the search did not find (evidence.c). Both show their share of the answer's attention. */
+ * The list has two kinds of passages. First come the passages that the search found for the question (sources.c), then
+ * passages that the answer attended to without the search having found them (evidence.c). Both kinds show their share
+ * of the answer's attention. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Set s->mark .. mark_end, the bytes of s->text (the quote on one line) that answer the question. answer ..
- * answer_end: the same words as bytes of the body. */
+/* Set s->mark .. mark_end: which bytes of s->text (the quote on one line) answer the question. answer .. answer_end:
+ * the bytes of the body with the same words. */
 static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
 {
 	struct str before = { 0 };
@@ -99,8 +100,8 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* if no source is good, none is sent: set `sent`, so that the list does not say so
-				    * for each */
+				   /* if no source is good enough, no source is sent: set `sent` nevertheless, so that
+				    * the list does not add a note to each */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
@@ -119,8 +120,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 
 /* 1 if the attention shares of the listed passages can be compared.
  *
- * Yes, if a whole document is in the prompt, because that has all its passages. Otherwise at least two listed passages
- * must be in the prompt: the attention may also be on passages of earlier questions, which are not listed. */
+ * They can if a whole document is in the prompt, because all its passages are then in the prompt. Otherwise at least
+ * two of the listed passages must be in the prompt: other attention may be on passages of earlier questions, which are
+ * not listed. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

@@ -1,9 +1,10 @@
 /* app/retrieval/candidates.c - scores the passages of the documents for a question and sorts them, the best first
  * (retrieval_private.h).
  *
- * The score is a sum in units of bm25: bm25 of the question's words, from the index; the similarity of meaning, if
- * there is a text encoder (meaning.c); bm25 of the words of the last turn. The best passages also get points from the
- * encoder's reader (reading.c) or, without a reader, for the query likelihood by the chat model (rerank.c). */
+ * The score is a sum in units of bm25: bm25 of the question's words, from the index; points for the similarity of
+ * meaning, if there is a text encoder (meaning.c); points for words of the last turn. The best passages also get points
+ * from the encoder's reader (reading.c). Without a reader they get points for the query likelihood, by the chat model
+ * (rerank.c). */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,28 +27,30 @@ static const double NAT = 1.8, NAT_SIMILAR = 0.2;
  * Measured on tests/measure/questions: the right passage is among the first ten for 98 of 140 questions; with a fixed
  * number of points instead, for at most 91 questions. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
-/* Points for a passage that has all words of X, for questions like "who is X". The first such passage gets INTRODUCED
- * times the points for one standard deviation of the similarity; each later one INTRODUCED_LATER times the points of
- * the one before. Measured: the right passage is first for 16 of 20 such questions; without these points for 12. */
+/* Points for a passage that has all words of X, for questions like "who is X". The first of these passages gets
+ * INTRODUCED times the points for one standard deviation of the similarity. Each later one gets INTRODUCED_LATER times
+ * the points of the one before it. Measured on 20 such questions: the right passage is first for 16; without these
+ * points for 12. */
 static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
 /* Lower limit of the standard deviation of bm25, which is 0 if no passage has a word of the question. */
 static const double SPREAD_LEAST = 0.1;
 /* Usual standard deviation of the similarity over the passages of a book. The deviation of a few passages is
- * unreliable, so it is averaged with this one, which counts like SIMILAR_FEW passages. */
+ * unreliable, so it is averaged with the usual one, as if there were SIMILAR_FEW more passages. */
 static const double SIMILAR_SPREAD = 0.075;
 enum { SIMILAR_FEW = 10 };
 /* The documents answer the question if one passage reaches one of these limits:
- * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST (covered: share of the question's words, weighted
- *   by idf; gain: in nats);
+ * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST. covered: share of the question's words, weighted
+ *   by idf; gain: in nats;
  * - without query likelihood: covered >= COVERED_LEAST;
  * - with an encoder: similarity >= SIMILAR_LEAST, if the documents have all names and numbers of the question.
- * Measured with SIMILAR_LEAST = 0.2: of 140 questions that documents answer, 2 have no such passage. */
+ * Measured with SIMILAR_LEAST = 0.2 on 140 questions that the documents answer: for 2 of them no passage reaches a
+ * limit. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.18;
 
 /* Points for one unit of the reader's log odds, in standard deviations of the passages' other points. */
 static const double READ = 0.5;
-/* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and
- * third passages of SQuAD and HotpotQA: of the right ones 0 to 3 % are weak, of the wrong ones up to 70 %
+/* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and third
+ * passages of SQuAD and HotpotQA: 0 to 3 % of the right passages are weak, and up to 70 % of the wrong passages
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
@@ -55,12 +58,12 @@ static const double WEAK_BELOW = 0.4;
  * for a question that refers to earlier messages ("he", "that"). LEAN: for other questions; it is small, so that it
  * decides only between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-/* upper limit of these points, as a share of the best passage's bm25 of the question's words */
+/* upper limit of a passage's points for words of the last turn, as a share of the best bm25 of the question's words */
 static const double LEAN_MOST = 0.75;
 
-/* A source is sure (source.sure) if the passage has at least SURE_COVERED of the question's words, and its best
- * sentence at least SURE_SENTENCE of the passage's bm25. No source is sure for "who is X", because every sentence
- * about X has all words of that question. */
+/* A source is sure (source.sure) under two conditions. The passage has at least SURE_COVERED of the question's words;
+ * and its best sentence has at least SURE_SENTENCE of the passage's bm25. For "who is X" no source is sure, because
+ * every sentence about X has all words of that question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
@@ -82,7 +85,7 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* Return the number of messages before the question, which may itself be the last message already. */
+/* Return the number of messages before the question. The question may already be the last message. */
 static size_t messages_before(const struct conversation *conv, const char *question, size_t n)
 {
 	size_t i = conv->n_msg;
@@ -138,13 +141,13 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	return MIN(utf8_forward(p, n, end), n);
 }
 
-/* The texts to index. A document is one text; a document that is still being read from a stream is several
+/* The texts to index. A document is one text; a document that is still being read from a stream is several texts
  * (text_part_end()). */
 struct parts {
 	struct indexed_text *text;
 	struct {
 		size_t doc, at;
-	} * of; /* [n] document that the text is from, and where the text begins in its body */
+	} * of; /* [n] document of each text, and the byte of its body at which the text begins */
 	size_t n;
 };
 
@@ -194,8 +197,8 @@ struct spread {
 	double mean, deviation;
 };
 
-/* Compute mean and standard deviation of one member of all candidates. member: its offset in the struct. The deviation
- * is computed as if there were `few` more values with the same mean and the deviation `usual`. */
+/* Compute mean and standard deviation of one member of all candidates. member: offset of the member in the struct. The
+ * deviation is computed as if there were `few` more values with the same mean and the deviation `usual`. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -212,7 +215,7 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* If there is an encoder, set the similarity of all passages and the points for it, and c->nat. Returns 0 or -1. */
+/* If there is an encoder, set the similarity of all passages, the points for it, and c->nat. Returns 0 or -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct asked *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
@@ -251,8 +254,8 @@ static int text_has(const char *p, size_t n, const char *word)
 	return 0;
 }
 
-/* For a question like "who is X", add points to the first passages that have all words of X, because a text introduces
- * X early. */
+/* For a question like "who is X", add points to the first passages that have all words of X: a text introduces X
+ * early. */
 static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
 {
 	double points = c->introduced;
@@ -313,7 +316,7 @@ static int candidates_lean(struct conversation *conv, const struct parts *p, con
 		c->at[i].lean = MAX(with[i].score - c->at[i].words, 0);
 		most = MAX(most, c->at[i].lean);
 	}
-	/* A passage with words of the last turn alone must rank below the best passage with words of the question.
+	/* A passage that has only words of the last turn must rank below the best passage with words of the question.
 	 * Exception: the question has only function words ("And why?"). */
 	if (own > rarest_word(conv) / 2 && worth > LEAN_MOST * own)
 		worth = LEAN_MOST * own;
@@ -362,8 +365,8 @@ static int by_total(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence; with whole =
- * 1, the whole passage. */
+/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence. whole = 1:
+ * return the whole passage. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f, int whole)
 {
 	const char *body = d->text.p + d->body;
@@ -482,7 +485,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	for (size_t k = 0; k < i; k++) /* limit the score to the scores of all better-ranked passages */
+	for (size_t k = 0; k < i; k++) /* a passage's score is at most that of each better-ranked passage */
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
 		.doc = f->text,
@@ -494,7 +497,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
-		/* A passage that was not judged has no gain: compare without gain. */
+		/* A passage that was not judged has no gain: compare the scores without gain. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
 		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
 	};

@@ -59,8 +59,8 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* Cut a document into the passages that the search indexes, and cut these at page boundaries, because evidence is shown
- * with one page number. Returns the number of passages; the caller frees *out. */
+/* Cut a document into the passages that the search indexes. Passages are also cut at page boundaries, because evidence
+ * is shown with one page number. Returns the number of passages; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
 	struct passage *whole, *part;
@@ -111,8 +111,8 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
-/* Return the passage in best[] that overlaps the quotation. If none does, set best[BEST] to a new passage with mass 0
- * and return that. */
+/* Return the passage in best[] that overlaps the quotation. If none overlaps it, return best[BEST], set to a new
+ * passage with mass 0. */
 static struct looked_at *quoted_passage(const struct document *d, const struct quoted *q, struct looked_at *best)
 {
 	for (int i = 0; i < BEST; i++)

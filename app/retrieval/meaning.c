@@ -1,11 +1,12 @@
 /* app/retrieval/meaning.c - compares passages with a question by meaning: the cosine of their vectors, which a text
  * encoder computes (engine/encoder.h).
  *
- * The vectors of a text are computed at its first search, and stored beside its index. The next search continues an
- * interrupted computation. A stored vector has one signed byte per component, scaled so that the largest is 127.
+ * The vectors of a text are computed when it is first searched, and stored beside its index. If the computation was
+ * interrupted, the next search continues it. A stored vector has one signed byte per component, scaled so that the
+ * largest is 127.
  *
- * All vectors of an encoder have a large common part, which hides their differences. So the mean of all passages is
- * subtracted from each passage, and the mean of usual questions from the question. */
+ * All vectors of an encoder have a large common part, which hides their differences. So the mean vector of all passages
+ * is subtracted from each passage's vector, and the mean vector of usual questions from the question's vector. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,15 @@
 
 enum {
 	SENTENCES_MOST = 32, /* sentences of a passage that are compared */
-	FEW = 10,            /* weight of the mean of usual[] in the mean of all passages, as a number of passages */
+	FEW = 10,            /* the mean vector of usual[] counts like so many passages in the mean of all passages */
 	/* passages encoded between two progress reports: 0.2 s on two cores with AVX-512 */
 	AT_ONCE = 16,
-	/* with more passages the search uses words alone; encoding this number takes 7 minutes, once, on two cores
+	/* if there are more passages, the search uses words alone; encoding so many takes 7 minutes, once, on two cores
 	 * with AVX-512 */
 	PASSAGES_MOST = 40000,
 	PASSAGES_MOST_C = 400, /* the same limit on a processor without SIMD kernels */
 };
-/* Bonus, added to the cosine, of the sentence that the search by words has chosen. */
+/* The sentence that the search by words has chosen gets this bonus, added to its cosine. */
 static const double PREFERRED = 0.05;
 /* Questions of all kinds. Their mean vector is the part that questions have in common. */
 static const char *const usual[] = {
@@ -102,8 +103,8 @@ static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 	}
 }
 
-/* Compute the vectors of passages found[have .. n) of one text and append them to m->stored. Returns 0 or -1;
- * 1 if this is to be done later. */
+/* Compute the vectors of passages found[have .. n) of one text and append them to m->stored. Returns 0 or -1; 1 if they
+ * are to be computed later. */
 static int vectors_add(struct conversation *conv, const struct indexed_text *text, const struct found_passage *found,
                        size_t have, size_t n, struct err *e)
 {
@@ -135,8 +136,8 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 	return rc;
 }
 
-/* Append the vectors of the passages found[0 .. n) of one text to *out. Missing ones are computed and stored. Returns
- * 0 or -1; 1 if that is to be done later. */
+/* Append the vectors of the passages found[0 .. n) of one text to *out. Missing vectors are computed and stored.
+ * Returns 0 or -1; 1 if they are to be computed later. */
 static int text_vectors(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
                         const struct found_passage *found, size_t n, struct str *out, struct err *e)
 {
@@ -191,8 +192,9 @@ static int centre_compute(struct meaning *m, struct err *e)
 	return rc;
 }
 
-/* Add the vector of a text to q[dims], minus the mean of usual questions, scaled to length 1. English questions are
- * encoded with the reader's adapter, which was trained on them and finds less in other languages. Returns 0 or -1. */
+/* Compute the vector of a text, subtract the mean of usual questions, scale the result to length 1, and add it to
+ * q[dims]. English questions are encoded with the reader's adapter, which was trained on them; in other languages it
+ * finds less. Returns 0 or -1. */
 static int question_add(struct meaning *m, const struct str *text, float *q, struct err *e)
 {
 	enum encoder_side side = question_is_english(text->p, text->n) ? ENCODER_QUERY_ADAPTED : ENCODER_QUERY;
@@ -211,7 +213,7 @@ static int question_add(struct meaning *m, const struct str *text, float *q, str
 	return rc;
 }
 
-/* Set q[dims] to the vector of what is asked, scaled to length 1. Returns 0 or -1. */
+/* Set q[dims] to the vector of the question (struct asked), scaled to length 1. Returns 0 or -1. */
 static int question_vector(struct meaning *m, const struct asked *a, float *q, struct err *e)
 {
 	size_t dims = (size_t)encoder_dims(m->encoder);
@@ -227,8 +229,8 @@ static int question_vector(struct meaning *m, const struct asked *a, float *q, s
 	return 0;
 }
 
-/* Set similar[i] to the cosine of q[dims] and (vector i of v[n][dims] - mean). Set mean[dims] to the mean of the n
- * vectors and usual_mean[dims], which counts like FEW of them. */
+/* Set mean[dims] to the mean of the vectors v[n][dims] and of usual_mean[dims], which counts like FEW vectors. Set
+ * similar[i] to the cosine of q[dims] and (vector i - mean). */
 static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, const float *usual_mean, float *mean,
                     float *similar)
 {
@@ -360,7 +362,7 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	if (!rc && kept) {
 		best = kept > 1 ? closest(m, v, kept, preferred) : 0;
 		if (best != preferred)
-			f->sentence = 0; /* 0: the quote is no longer the sentence that the search by words chose */
+			f->sentence = 0; /* the quote is no longer the sentence that the search by words chose */
 		f->quote = f->from + at[best].from;
 		f->quote_end = f->from + at[best].to;
 	}

@@ -43,8 +43,8 @@ static const struct {
 } units[] = { { "页", PLACE_PAGE }, { "頁", PLACE_PAGE }, { "ページ", PLACE_PAGE }, { "章", PLACE_ANY },
 	      { "节", PLACE_ANY },  { "節", PLACE_ANY },  { "回", PLACE_ANY } };
 
-/* Return the bytes at s that are the word, in capitals or not; 0 if s does not begin with the word. word: in small
- * letters. */
+/* Return the length in bytes of the word at the beginning of s, in capitals or not; 0 if s does not begin with the
+ * word. word: in small letters. */
 static size_t prefix_bytes(const char *s, size_t n, const char *word)
 {
 	size_t at = 0, left = strlen(word);
@@ -157,8 +157,8 @@ static size_t place_end(const struct document *d, size_t i)
 	return d->n_body;
 }
 
-/* Find the page or section with that name. If several have it, take the longest: the short ones are entries of a table
- * of contents. Returns 1 if found, else 0. */
+/* Find the page or section with the name `want`. If several have this name, take the longest: the others are entries of
+ * a table of contents. Returns 1 if found, else 0. */
 static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0, page = want->kind == PLACE_PAGE;
@@ -209,8 +209,8 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* A name does not begin inside a word or a number, except in scripts from U+3000 on: Chinese and
-		 * Japanese write no blanks between words. */
+		/* A name does not begin inside a word or a number. Exception: scripts from U+3000 on, because Chinese
+		 * and Japanese write no blanks between words. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
 		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))

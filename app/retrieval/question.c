@@ -16,8 +16,8 @@ static const char pronouns[] =
 	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
 static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
 
-/* 1 if the text has a word of the list `words`, or if its first word is in the list `first` (NULL: no such list). A
- * list has lower-case words separated by blanks. */
+/* 1 if the text has a word of the list `words`, or if its first word is in the list `first` (NULL: no such list). In a
+ * list, words are in lower case and separated by blanks. */
 static int text_has_word(const char *text, size_t n, const char *words, const char *first)
 {
 	char word[16] = " ";

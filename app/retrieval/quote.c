@@ -1,10 +1,10 @@
 /* app/retrieval/quote.c - writes a question's context: the text of the documents that is sent before the question
  * (retrieval.h).
  *
- * The context has the best passages, in document order, and then the sentence that answers best. Passages of a
- * document whose whole text is in the prompt are left out. A passage that was sent with an earlier question is not
- * sent again while its KV entries are in the cache. A model that is large enough is asked to mark its sentences with the
- * numbers of the passages; unsupported.c checks these marks. */
+ * The context has the best passages, in document order, and then the sentence that answers best. Two kinds of passages
+ * are left out: those of a document whose whole text is in the prompt; and those that were sent with an earlier
+ * question, while their KV entries are in the cache. A model that is large enough is asked to mark its sentences with
+ * the numbers of the passages; unsupported.c checks these marks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,26 +15,29 @@
 enum {
 	/* the passages take at most 1 / SHARE_OF_CTX of the context size */
 	SHARE_OF_CTX = 3,
-	/* with a KV cache that evicts nothing, they also take at most 1 / SHARE_OF_FREE of the free context */
+	/* if the KV cache evicts nothing, the passages also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
-	PASSAGES_UNKNOWN = 3, /* passages of a question to a server that does not tell its model's size */
+	PASSAGES_UNKNOWN = 3, /* most passages of a question, if a server does not tell its model's size */
 };
-/* Most passages of a question by the parameters of the model, unless --passages is given: the last row that the model
- * reaches. A model below a billion gets one, because more would distract it (tests/results.md). */
+/* Most passages of a question, unless --passages is given. The row that counts is the last one whose `params` the model
+ * reaches. A model with fewer than a billion parameters gets one passage, because more would distract it
+ * (tests/results.md). */
 static const struct {
 	uint64_t params;
 	size_t passages;
 } by_size[] = { { 0, 1 }, { 1000000000, 3 }, { 4000000000, 5 }, { 12000000000, 8 }, { 30000000000, SOURCES_MOST } };
-static const uint64_t MARKS = 1000000000; /* a model with as many parameters marks what it takes from a passage */
+/* A model with at least so many parameters is asked to mark its sentences with the numbers of passages. */
+static const uint64_t MARKS = 1000000000;
 /* A model with fewer parameters than this is forced to begin its answer with the best sentence; the answer then ends
  * at the next line break. Measured with 135 million parameters on 80 easy questions: 80 right answers; without the
  * forced beginning 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Most bytes of that forced beginning, the best sentence and its neighbours. Measured on 140 questions in people's own
+/* Most bytes of this forced beginning: the best sentence and its neighbours. Measured on 140 questions in people's own
  * words, with the right passage given: the best sentence alone has the answer for 56, the longer quotation for 101
  * (tests/results.md). */
 enum { QUOTATION = 350 };
-enum { REFERENCE = 60 }; /* most bytes quoted of a passage that an earlier question brought */
+/* most bytes quoted of a passage to which the context only refers, because an earlier question brought it */
+enum { REFERENCE = 60 };
 #define MARK_IT                                                                                                        \
 	"Put behind each sentence of the answer the number of the passage that says it, in brackets, like [1].\n\n"
 
@@ -94,7 +97,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* 1 if a text read from a stream has these bytes, and their KV entries are still in the cache. */
+/* 1 if a text read from a stream has these bytes, and if the cache still has their KV entries. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -153,8 +156,8 @@ static size_t passages_most(const struct conversation *conv)
 	return most;
 }
 
-/* Choose the passages to send with the question: the best ones that fit. Documents whose whole text is in the prompt
- * are skipped. */
+/* Choose the best passages that fit, to send them with the question. Passages of a document whose whole text is in the
+ * prompt are skipped. */
 void sources_choose(struct conversation *conv)
 {
 	const struct sources *last = sources_of(conv);
@@ -233,8 +236,8 @@ static int paragraph_ends(const char *text, size_t from, size_t to)
 	return lines > 1;
 }
 
-/* Append the best sentence on one line, with neighbours up to QUOTATION bytes: first the sentences that follow it in
- * the passage, then those that precede it in the paragraph. It is not extended across a heading. */
+/* Append the best sentence on one line, with neighbours up to QUOTATION bytes. The sentences after it in the passage
+ * are taken first, then the sentences before it in its paragraph. A heading ends the quotation on either side. */
 static void quote_widened(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -256,9 +259,10 @@ static void quote_widened(const struct conversation *conv, const struct source *
 	free(at);
 }
 
-/* Append the quotation of a source, to be put in double quotes: its best sentence; for a small model also the
- * neighbouring sentences, unless the best one alone has most words of the question. Double quotes in it become single
- * quotes. A list marker is dropped, because it distracts small models. */
+/* Append the quotation of a source, which the caller puts in double quotes. The quotation is the best sentence of the
+ * source. For a small model it also has the neighbouring sentences, unless the best sentence alone has most words of
+ * the question. Double quotes in it become single quotes. A list marker at its beginning is dropped, because it
+ * distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
@@ -276,8 +280,8 @@ static void quote_in_marks(const struct conversation *conv, const struct source 
 	str_free(&quote);
 }
 
-/* Append 'The document says: "..."' with the quotation of a source, for the context or as the forced beginning of an
- * answer. */
+/* Append 'The document says: "..."' with the quotation of a source. It is part of the context, or the forced beginning
+ * of an answer. */
 static void add_quotation(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	str_adds(out, SAYS);
@@ -285,7 +289,8 @@ static void add_quotation(const struct conversation *conv, const struct source *
 	str_adds(out, "\"");
 }
 
-/* Append the heading of a passage, 'From report.pdf, page 12, "Methods":', with its mark in front, unless it is 0. */
+/* Append the heading of a passage: 'From report.pdf, page 12, "Methods":'. If mark is not 0, "[mark] " comes before
+ * it. */
 static void passage_heading(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	if (mark)
@@ -302,8 +307,8 @@ static void passage_heading(const struct conversation *conv, const struct source
 	}
 }
 
-/* Append a chosen passage. One that the model has from an earlier question is only referred to, and that only if it
- * gets a mark. */
+/* Append a chosen passage. If the model already has the passage from an earlier question, only a reference to it is
+ * appended; without a mark, nothing is. */
 static void passage_add(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -324,7 +329,7 @@ static void passage_add(const struct conversation *conv, const struct source *s,
 	str_adds(out, "\n\n");
 }
 
-/* Return the number under which the user sees the source, from 1 on; 0: the list leaves it out. */
+/* Return the number of the source in the list that the user sees, from 1 on; 0 = the list does not have it. */
 static size_t mark_of(const struct conversation *conv, const struct answer_sources *list, const struct source *s)
 {
 	for (size_t i = 0; i < list->n; i++)

@@ -1,8 +1,8 @@
 /* app/retrieval/reading.c - scores the best passages with the encoder's reader, a network that reads question and
  * passage together. It tells whether the passage answers, and with which words (engine/encoder.h, encoder_read).
  *
- * The reader may be a reranker, whose scores only order the passages. It marks no words. No question is refused for
- * its scores, because their scale differs from model to model. */
+ * The reader may be a reranker, whose scores only order the passages. A reranker marks no words. No question is refused
+ * because of its scores, because their scale differs from model to model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +17,22 @@
  * trained on:
  * - 129 questions of tests/train/questions.jsonl that their document answers: 2 are wrongly refused;
  * - 33 questions of the same file that their document does not answer: 12 are refused;
- * - 80 questions of SQuAD: 4 are wrongly refused; 40 about other articles: 23 are refused.
+ * - 80 questions of SQuAD that the documents answer: 4 are wrongly refused;
+ * - 40 questions of SQuAD about other articles: 23 are refused.
  *
- * If the question has a name or number that no text has, the sum must be at least ODDS_UNKNOWN. So have 14 of 1,234
- * questions that SQuAD's documents answer, and 591 of 1,364 about other articles. Samples: of 8 of the former the sum is
- * below ODDS_LEAST for none, below ODDS_UNKNOWN for 2; of 41 of the latter for 29 and 39.
+ * If the question has a name or number that no text has, the sum must be at least ODDS_UNKNOWN. 14 of 1,234 questions
+ * that SQuAD's documents answer have such a name or number, and 591 of 1,364 questions about other articles. In samples
+ * of these:
+ * - 8 questions that the documents answer: the sum is below ODDS_LEAST for none, and below ODDS_UNKNOWN for 2;
+ * - 41 questions about other articles: it is below ODDS_LEAST for 29, and below ODDS_UNKNOWN for 39.
  *
  * The reader was trained on English paragraphs. Its odds are too low for questions in other languages, and for
- * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused; neither are those
- * that refer to earlier messages and have fewer than two words of their own ("And what about the keeper?").
+ * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused. Questions that
+ * refer to earlier messages and have fewer than two words of their own ("And what about the keeper?") are not refused
+ * either.
  *
- * A question with a word of its own is read alone, even if it refers to earlier messages. The previous message is
- * mostly a question, too, and with that message before it the reader would answer the previous question. */
+ * A question that has a word of its own is read without the previous message, even if it refers to this message. The
+ * previous message is mostly a question, too, and the reader would answer that one. */
 static const double ODDS_LEAST = 0.6, ODDS_UNKNOWN = 2;
 enum { PARAGRAPH = 200 };
 
@@ -39,8 +43,8 @@ int reading_open(const struct conversation *conv)
 	return e && encoder_reads(e);
 }
 
-/* Set c->answer .. answer_end, the bytes of the body that answer, in whole characters and without white space at the
- * ends. answer->from .. to: the same bytes of the passage. */
+/* Set c->answer .. answer_end to the bytes of the body that answer: in whole characters, without white space at the
+ * ends. answer->from .. to: the same bytes as offsets in the passage. */
 static void answer_place(const char *body, const struct encoder_answer *answer, struct passage_candidate *c)
 {
 	size_t from = c->found.from + answer->from, to = c->found.from + answer->to;
@@ -103,7 +107,7 @@ void answer_quote(const char *body, struct passage_candidate *c)
 		i++;
 	if (i < n && !(at[i].flags & SENTENCE_HEADING)) {
 		if (f->from + at[i].from != f->quote)
-			f->sentence = 0; /* 0: the quote is no longer the sentence that the search by words chose */
+			f->sentence = 0; /* the quote is no longer the sentence that the search by words chose */
 		f->quote = f->from + at[i].from;
 		f->quote_end = f->from + at[i].to;
 	}

@@ -19,8 +19,8 @@ enum {
 	BEST_BYTES = 500,  /* most bytes quoted of the sentence to recall */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 of the sentences that are
- * still in the KV cache. Otherwise the cached sentence more likely has the answer. */
+/* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 among sentences that are
+ * cached. Otherwise the cached sentence more likely has the answer. */
 static const double CACHED_SHARE = 0.8;
 /* Lower limits of a candidate. covered: idf of the words shared with the question / idf of all its words, 0 .. 1.
  * score: bm25. A candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in
@@ -28,11 +28,12 @@ static const double CACHED_SHARE = 0.8;
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
 /* Lower limits of covered and bm25 if the model scores no candidate, because it is too large for this machine. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-static const double BESIDE_SHARE = 0.5; /* the second and later turns need this share of the best turn's gain */
+/* turns after the best one are recalled only if their gain is at least this share of the best turn's gain */
+static const double BESIDE_SHARE = 0.5;
 
 /* ---- the cache ---- */
 
-/* Find the tokens of bytes from .. to of a message. *first: index of the first one. Returns their number; 0 if the
+/* Find the tokens of bytes from .. to of a message. *first: index of the first token. Returns their number; 0 if the
  * message is not rendered. */
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
@@ -42,7 +43,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) { /* an answer: the lengths of its sampled tokens give the place */
+	if (m->id.n) { /* an answer: find the tokens by the lengths of its sampled tokens */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)
@@ -72,7 +73,7 @@ struct candidate {
 	double gain;
 };
 
-/* Choose as candidates the best turns whose sentence to recall is evicted and shares enough words with the question.
+/* Choose the candidates: the best turns whose sentence to recall is evicted and shares enough words with the question.
  * Returns their number. */
 static size_t candidates_choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
@@ -165,7 +166,8 @@ static void text_quote(const struct str *text, size_t from, size_t to, size_t mo
 		str_adds(out, " ...");
 }
 
-/* Quote a turn: the sentence to recall, and the best sentence of the turn's other message, if that matches. */
+/* Quote a turn: the sentence to recall; then the best sentence of the turn's other message, if it shares words with the
+ * question. */
 static void quote_turn(const struct conversation *conv, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;

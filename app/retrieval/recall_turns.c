@@ -39,8 +39,8 @@ static int says_something(const struct str *text)
 	return 0;
 }
 
-/* Add the messages that are not indexed yet to the index, except the last one while it is still being read from a
- * stream. */
+/* Add the messages that are not indexed yet to the index. The last message is left out while it is still being read
+ * from a stream. */
 static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
 	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
@@ -114,8 +114,8 @@ static double saturate(double count, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* For each word of the question, count the sentences of each turn that have it, and set its weight (idf) by the number
- * of turns that have it. Bit w of asked is 1 if word w was searched for. */
+/* For each word of the question, count the sentences of each turn that have the word. Then set the word's weight (idf)
+ * from the number of turns that have it. asked: bit w is 1 if word w was searched for. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
 	size_t have[RECALL_WORDS] = { 0 };
@@ -183,8 +183,9 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Set turn->tells, the sentence to recall: the turn's best sentence. If that is a question, it tells nothing: take the
- * best sentence of its answer, or the beginning of the answer, and count the question's score half. */
+/* Set turn->tells, the sentence to recall. It is the turn's best sentence, unless that is a question, which tells
+ * nothing. Then it is the best sentence of the answer, or the beginning of the answer, and the question's score counts
+ * half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

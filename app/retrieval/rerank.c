@@ -149,7 +149,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		r->tokens = tokens_affordable(conv);
 	if (r->tokens <= 0)
 		return 0;
-	/* Without memory for the timeline nothing is scored: the passages keep their order. */
+	/* If there is no memory for the timeline, no passage is scored: the passages keep their order. */
 	if (!r->tl && timeline_open(&r->tl, conv->engine, &o, &why) < 0) {
 		r->tl = NULL;
 		return 0;
@@ -166,7 +166,8 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		rc = passage_gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
-		/* Only a stop by the user is an error. After another failure the other passages keep their order. */
+		/* Only a stop by the user is an error. After another failure the passages that were not scored keep
+		 * their order. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}
 	tokens_free(&question);

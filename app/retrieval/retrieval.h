@@ -38,8 +38,8 @@ struct source {
 	/* byte range of the document's title, which is sent with the passage; 0, 0: no title */
 	size_t title, title_end;
 	double score;
-	/* 1 if the score is far below the best source's. A weak source is sent to the model only with --passages N;
-	 * otherwise it is not shown either. */
+	/* 1 if the score is far below the best source's score. A weak source is sent to the model only with --passages
+	 * N. If it is not sent, the list for the user leaves it out. */
 	int weak;
 	/* 1 if the whole passage is sent with the question. The best sentence of the first source is always sent. */
 	int chosen;
@@ -56,20 +56,21 @@ struct sources {
  * index that was searched; it also stores the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
-/* Progress of encoding: `done` of `total` passages of a text are encoded, and 0 is reported first. Returns what to do:
- * ENCODING_LATER ends the encoding and lets the question be searched by words alone. */
+/* Report the progress of encoding: `done` of `total` passages of a text are encoded; the first call has done = 0.
+ * Returns ENCODING_ON to continue; ENCODING_STOP if the user has stopped; ENCODING_LATER to end the encoding: the
+ * question is then searched by words alone. */
 enum { ENCODING_ON, ENCODING_STOP, ENCODING_LATER };
 typedef int encoding_fn(size_t done, size_t total, void *ud);
 /* Set the functions that search the documents and report the progress of encoding. search NULL: documents are not
  * searched; encoding NULL: no progress. */
 void sources_search_by(struct conversation *, search_fn *search, encoding_fn *encoding, void *ud);
-/* Find the passages that answer a question, which may refer to earlier messages. Adds no message and leaves the
- * conversation's token sequence unchanged. *out is empty if there are no documents or no search function. Returns 0
- * or -1 (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL), after which
- * signals stop no timeline. */
+/* Find the passages that answer a question, which may refer to earlier messages. The messages and the token sequence of
+ * the conversation do not change. *out is empty if there are no documents or no search function. Returns 0 or -1
+ * (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL): signals then stop no
+ * timeline. */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
-/* Index the documents and encode their passages ahead of the first question. Returns 0 or -1 (ERR_CANCELLED: stopped by
- * the user; what was encoded is kept). */
+/* Index the documents and encode their passages ahead of the first question. Returns 0 or -1. After ERR_CANCELLED
+ * (stopped by the user) the passages encoded so far are kept. */
 int conversation_index(struct conversation *, struct err *);
 void sources_free(struct sources *);
 /* Return the sources of the last question. */
@@ -90,8 +91,8 @@ void answer_source_place(const struct answer_source *, struct str *out);
 /* Append one line for each source that the search found: '[1] report.pdf, page 12, "Methods": "Its best
  * sentence."'. */
 void answer_found_lines(const struct answer_sources *, struct str *out);
-/* Append the attention shares of the sources that the search found, "attention: [1] 62 %, [2] 30 %". Then append one
- * line for each passage that the answer attended to, but the search did not find. */
+/* Append the attention shares of the sources that the search found, as "attention: [1] 62 %, [2] 30 %". Then append a
+ * line for each other passage that the answer attended to. */
 void answer_attended_lines(const struct answer_sources *, struct str *out);
 /* Write the sources as JSON member "sources" (answer_sources_json), or parse that member's value
  * (answer_sources_read). Invalid sources, and sources beyond ANSWER_SOURCES_MOST, are skipped. */
@@ -137,8 +138,8 @@ typedef int find_sentences_fn(const char *question, size_t n, struct found_sente
                               uint64_t *words, void *ud, struct err *);
 /* Set the functions that index and search the messages; NULL: messages are not searched. */
 void recall_search_by(struct conversation *, add_message_fn *, find_sentences_fn *, void *ud);
-/* Return the turns recalled for the last question. There are none if no turn is evicted, --recall is off or no turn
- * clearly matches. */
+/* Return the turns recalled for the last question. The list is empty if no turn is evicted, if --recall is off, or if
+ * no turn clearly matches. */
 const struct recalls *recalls_of(const struct conversation *);
 
 /* ---- evidence (evidence.c): what an answer rests on ---- */
@@ -160,13 +161,15 @@ struct evidence_list {
 /* Return the evidence of the last answer; it is empty unless answer_hooks.evidence was set. */
 struct evidence_list *evidence_of(const struct conversation *);
 
-/* ---- unsupported.c: numbers and names of an answer that the model was not given ---- */
+/* ---- numbers and names of an answer that the model was not given (unsupported.c) ---- */
 
-/* Append the words of the last answer to underline, with a newline after each: numbers and names that the model was not
- * given, or not by the passages that the sentence names ("[2]"), and marks of passages that were not sent. */
+/* Append the words of the last answer to underline, with a newline after each:
+ * - numbers and names that are in no text given to the model;
+ * - numbers and names that are not in the passages that their sentence names ("[2]");
+ * - marks ("[7]") of passages that were not sent. */
 void unsupported_words(const struct conversation *, struct str *out);
-/* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. "1871 [2]": the
- * model was given 1871, but not by passage 2. */
+/* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. An entry "1871 [2]"
+ * means that the model was given 1871, but not by passage 2. */
 void unsupported_line(const struct conversation *, struct str *out);
 
 #endif

@@ -48,18 +48,18 @@ int named_place(const struct conversation *, const char *question, size_t n, str
 /* Return where to cut body[from .. to) to at most `most` bytes: after the last sentence that fits, else after the
  * last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* Set *out to the beginning of document i, and its quote to the part that best answers a question of that kind.
- * Returns 1; 0 if the document is empty (about_document.c). */
+/* Set *out to the beginning of document i, and its quote to the part that best answers a question of the given kind
+ * (WHOLE_...). Returns 1; 0 if the document is empty. In about_document.c. */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
 /* ---- candidates.c ---- */
 
 /* A passage and its scores, all in units of bm25.
- * words: bm25 of the question's words.
- * meaning: points for the similarity of the passage's vector to the question's vector.
- * lean: bm25 of the words of the last turn, for questions that refer to it.
- * gain: points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat
- * model. */
+ * words:   bm25 of the question's words;
+ * meaning: points for the similarity of the passage's vector to the question's vector;
+ * lean:    points for words of the last turn;
+ * gain:    points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat
+ *          model. */
 struct passage_candidate {
 	struct found_passage found; /* found.text: index of the document */
 	double words, meaning, lean, gain;
@@ -74,7 +74,7 @@ struct passage_candidate {
 struct candidates {
 	struct passage_candidate *at; /* passages that have points, the best first */
 	size_t n;
-	/* number of first passages that were judged: scored by the reader or the chat model */
+	/* number of judged passages (scored by the reader or the chat model), which come first */
 	int n_judged;
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
 	int by_reading;    /* 1: a reader has scored the judged passages and found the words that answer */
@@ -92,16 +92,16 @@ struct source candidate_source(const struct candidates *, size_t i);
 
 /* ---- meaning.c ---- */
 
-/* What is compared with the passages: text[0] is the question; text[1] is the user's last message and the question, if
- * the question refers to earlier messages ("he", "that"), else empty. Many questions with a pronoun can be understood
- * alone, others only after that message: the mean of the two vectors stands for both. */
+/* The texts that are compared with the passages. text[0]: the question. text[1]: if the question refers to earlier
+ * messages ("he", "that"), the user's last message and the question; else empty. Many questions with a pronoun can be
+ * understood alone, others only after that message. So the mean of both vectors is used. */
 struct asked {
 	struct str text[2];
 };
 
-/* Set similar[i], from -1 to 1, to how close the meaning of passage found[i] is to that of the question; 0 is the mean
- * of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it failed,
- * there are too many passages, or they are encoded later; -1 if the user has stopped (ERR_CANCELLED). */
+/* Set similar[i], from -1 to 1: how close the meaning of passage found[i] is to the meaning of the question; 0 is the
+ * mean of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it
+ * failed, there are too many passages, or they are encoded later; -1 if the user has stopped (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
 /* Set the quote of a passage to the sentence that is closest to the question of the last meaning_similar(). body: the
@@ -115,8 +115,8 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-/* Most passages that the reader scores for one question. READ_MOST takes about 1 s of processor time with AVX-512.
- * RANK_MOST: if the reader is a reranker, which is larger. */
+/* Most passages that are scored for one question. READ_MOST: by a reader; this takes about 1 s of processor time with
+ * AVX-512. RANK_MOST: by a reranker, which is a larger network. */
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
@@ -134,17 +134,17 @@ void answer_quote(const char *body, struct passage_candidate *);
 /* Add the evidence of the answer to its list of sources. Evidence in a listed passage adds to that passage's share;
  * other evidence becomes a new source. */
 void answer_sources_attended(const struct conversation *, struct answer_sources *);
-/* Restore the sources of the last question from those stored with its answer. Returns 1; 0 if the answer has none, or
- * a document is missing. */
+/* Restore the sources of the last question from the sources that are stored with its answer. Returns 1; 0 if the answer
+ * has no sources, or a document is missing. */
 int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* ---- unsupported.c ---- */
 
-/* Append the numbers and names of an answer that occur in no text that the model was given, one a line. */
+/* Append the numbers and names of an answer that are in no text given to the model, one a line. */
 void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
-/* For an answer that was asked to mark its sentences with the numbers of passages, append what is wrong with the marks,
- * one a line: "[7]" for a passage that was not sent; "1871 [2]" for a number or name that the model was given, but not
- * by passage 2. list: the sources of the answer. */
+/* If the answer was to mark its sentences with the numbers of passages, append what is wrong with the marks, one a
+ * line. "[7]": this passage was not sent. "1871 [2]": the model was given this number or name, but not by passage 2.
+ * list: the sources of the answer. */
 void marks_find(const struct conversation *, const struct answer_sources *list, const char *answer, size_t n,
                 struct str *out);
 
@@ -158,15 +158,15 @@ void source_quote(const struct conversation *, const struct source *, struct str
 int source_sent(const struct conversation *, const struct source *);
 /* Choose the passages that are sent with the question, and set their `chosen`. */
 void sources_choose(struct conversation *);
-/* For a question that is asked again, set `chosen` of the sources that were sent with it (in `context`) or with an
- * earlier question. */
+/* For a question that is asked again, set `chosen` of each source that was sent before: with this question (in
+ * `context`) or with an earlier question. */
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
-/* 1 if the model is so small that its answers should begin with the quoted best sentence, and its template lets an
+/* 1 if the model's answers should begin with the quoted best sentence: the model is small, and its template lets an
  * answer begin with any text. */
 int quotes_first(const struct conversation *);
-/* Append the tokens of the quoted best sentence, with which the answers of such a model begin. Larger models get none. */
+/* Append the tokens of the quoted best sentence, if quotes_first(). Otherwise append nothing. */
 void quotation_given(const struct conversation *, struct tokens *out);
 /* 1 if a question's context (the text sent before it) has a passage or a sentence that the search found. */
 int context_is_searched(const struct str *context);
@@ -216,9 +216,9 @@ struct quote {
 	const char *p;
 	size_t n;
 };
-/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored: number
- * of quotes scored, from the first; a large model scores fewer, and none if memory is short. -1 = stopped by a signal
- * (ERR_CANCELLED). */
+/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored: the first
+ * *scored quotes were scored; fewer with a large model, and none if memory is short. Returns 0, or -1 if a signal has
+ * stopped it (ERR_CANCELLED). */
 int rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain,
                  int *scored, struct err *);
 /* Free the timeline of rerank.c. Call before the model is closed. */

@@ -31,8 +31,8 @@ static void put_first(struct source first, struct sources *out)
 	out->found = 1;
 }
 
-/* Put the page or section that the question names first, unless the best source is inside it already. Returns 1 if the
- * question names one, else 0. */
+/* Put the page or section that the question names first, unless the best source is already inside it. Returns 1 if the
+ * question names a page or section, else 0. */
 static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -100,9 +100,9 @@ int conversation_index(struct conversation *conv, struct err *e)
 
 /* ---- companion ---- */
 
-/* Set the sources to the passages that answer the question. context: the context that the question was sent with, if
- * it is asked again; NULL for a new question. Returns 0; 1 if the model should not be asked, because no passage is
- * good enough, no document is read whole and no turn was recalled; -1 on error. */
+/* Set the sources to the passages that answer the question. context: the context that was sent with the question, if it
+ * is asked again; NULL for a new question. Returns 0; 1 if the model should not be asked; -1 on error. The model should
+ * not be asked if no passage is good enough, no document is read whole, and no turn was recalled. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -115,7 +115,7 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 		return -1;
 	for (size_t i = 0; i < conv->n_doc; i++)
 		whole |= conv->doc[i].whole || conv->doc[i].grows;
-	if (signals_stopped()) /* Ctrl-C during the search, which no timeline notices */
+	if (signals_stopped()) /* check for a Ctrl-C: no timeline runs during the search */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!s->last.found && !whole && !recalls_of(conv)->n)
 		return 1; /* keep the nearest passages, to show them to the user */
@@ -159,10 +159,10 @@ static void sources_instead(void *self, const struct conversation *conv, struct 
 	quotation_given(conv, out);
 }
 
-/* Report the sources of the last question again, for an answer that is regenerated or (goes_on 1) continued. If they
- * are not known any more, because a session was resumed or an answer undone, take them from the old answer, or else
- * search again. A failed search is no error: the question's context is already stored, only the list of sources is
- * missing. */
+/* Report the sources of the last question again, for an answer that is regenerated or (goes_on 1) continued. After a
+ * session was resumed or an answer undone, the sources are not known any more: take them from the old answer, or else
+ * search again. A failed search is no error, because the question's context is already stored: only the list of sources
+ * is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];
@@ -172,7 +172,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 
 	if (!s->last.found && goes_on)
 		sources_forget(conv);
-	else if (!s->last.found) /* the stored sources are those of a question that was not answered */
+	else if (!s->last.found) /* s->last has the nearest passages of a question that was not answered */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)

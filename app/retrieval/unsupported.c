@@ -1,10 +1,9 @@
-/* app/retrieval/unsupported.c - finds the numbers and names of an answer that the model was not given
- * (retrieval.h).
+/* app/retrieval/unsupported.c - finds the numbers and names of an answer that the model was not given (retrieval.h).
  *
- * The model was given: documents that are read whole, the passages that were sent with questions, the user's
- * messages, the system prompt and the names of the documents. A number or name of the answer that none of these texts
- * has may be made up. Where the model was asked to mark its sentences with the numbers of passages, each number and name
- * is also looked up in the passages of the sentence's marks. Nothing is checked if there are no documents. */
+ * The model was given: documents that are read whole, the passages that were sent with questions, the user's messages,
+ * the system prompt and the names of the documents. If none of these texts has a number or name of the answer, the
+ * model may have made it up. If the model was asked to mark its sentences with the numbers of passages, each number and
+ * name is also looked up in the passages that its sentence names. Nothing is checked if there are no documents. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,9 +15,9 @@
 #include "engine/base/utf8.h"
 
 enum {
-	LISTED_MOST = 20, /* numbers and names that are listed */
-	/* A name and a word of a given text count as the same if the shorter one has at least STEM_LEAST bytes, and the
-	 * longer one is the shorter one with at most ENDING_MOST more bytes: "German", "Germans". */
+	LISTED_MOST = 20, /* most numbers and names that are listed */
+	/* A name and a word of a given text count as the same if one begins with the other ("German", "Germans"). The
+	 * shorter one must have at least STEM_LEAST bytes, and the longer one at most ENDING_MOST bytes more. */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
 	MARK_DIGITS = 2, /* most digits of a passage's number */
@@ -38,7 +37,7 @@ static int is_point(char c)
 	return c == '.' || c == ',' || c == ':';
 }
 
-/* 1 if a word goes on from byte p[0] to byte p[1] of text p[0 .. n). */
+/* 1 if bytes p[0] and p[1] of text p[0 .. n) belong to the same word. */
 static int word_goes_on(const char *p, size_t n)
 {
 	if (n > 2 && is_point(p[1]))
@@ -293,13 +292,13 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 	given_free(&given);
 }
 
-/* ---- marks: "[1]" behind a sentence names the passage that says it ---- */
+/* ---- marks: "[1]" after a sentence names the passage that says it ---- */
 
 /* What the marks of an answer are compared with. */
 struct marked {
 	const struct answer_sources *list;
 	struct given all, said;                   /* everything the model was given; the user's messages */
-	struct given source[ANSWER_SOURCES_MOST]; /* the passages, with the places where they stand */
+	struct given source[ANSWER_SOURCES_MOST]; /* words of each passage and its place (page, heading) */
 	int english;
 };
 
@@ -309,8 +308,8 @@ static int is_source(const struct answer_sources *list, size_t number)
 	return number && number <= list->n && list->at[number - 1].found && list->at[number - 1].sent;
 }
 
-/* Read "[1]" or "[1, 3]" at text[at]. Set bit i of *sources for each mark of source i, and append the marks of other
- * sources to *bad. Returns where the marks end; 0 = there are none. */
+/* Read marks such as "[1]" or "[1, 3]" at text[at]. For a mark of source i (from 0), set bit i of *sources. Append
+ * marks that name no source to *bad. Returns where the marks end; 0 = there are none. */
 static size_t marks_read(const struct answer_sources *list, const char *text, size_t n, size_t at, uint32_t *sources,
                          struct str *bad)
 {
@@ -333,7 +332,7 @@ static size_t marks_read(const struct answer_sources *list, const char *text, si
 	return text[i] == ']' ? i + 1 : 0;
 }
 
-/* Return where the sentence begins that ends at byte `at`, but not before byte `from`. */
+/* Return where the sentence begins that ends at byte `at`; at least `from`. */
 static size_t sentence_of(const char *text, size_t from, size_t at)
 {
 	while (at > from && strchr(" .!?\"'*)", text[at - 1]))
@@ -352,7 +351,8 @@ static int given_by_marks(const struct marked *m, uint32_t sources, struct word 
 	return given;
 }
 
-/* Append the numbers and names of text[from .. at) that the passages do not have whose marks are text[at .. end). */
+/* Check the sentence of text[from .. at) that the marks text[at .. end) follow. Append its numbers and names that the
+ * marked passages do not have. */
 static void sentence_check(const struct marked *m, uint32_t sources, const char *text, size_t from, size_t at,
                            size_t end, struct str *out)
 {
@@ -429,9 +429,9 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 	marked_close(&m);
 }
 
-/* ---- the companion; its state is the list, one entry a line ---- */
+/* ---- the companion, whose state is the list of words, one a line ---- */
 
-/* 1 if the answer is guarded: the model is so small that it invents numbers and names in free text, and there is a
+/* 1 if the answer is guarded: the model is so small that it makes up numbers and names in free text, and there is a
  * sentence to quote instead. */
 static int guards(const struct conversation *conv)
 {
