@@ -73,7 +73,7 @@ const struct dtype_info *dtype_info(enum dtype);
 /* Return the type that GGUF files number ggml_id, or -1 if it is unsupported. *name = its usual name, or NULL if
  * GGUF does not define the number. */
 int dtype_from_ggml(uint32_t ggml_id, const char **name);
-/* Return the bytes of n values; n is a multiple of the block. */
+/* Return how many bytes n values take; n is a multiple of dtype_info(type)->block. */
 uint64_t dtype_bytes(enum dtype, uint64_t n);
 /* Convert n values to f32; n is a multiple of the block. Every other conversion is tested against this function. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
@@ -82,9 +82,9 @@ void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
  * scale is not optimised. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
 int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 
-/* Transform a vector of dim values, such as a key, in place (Hadamard): first as many values as the largest power of two
- * <= dim, then the remaining values in the same way. The transform spreads large values over all columns. It is
- * orthogonal and its own inverse. */
+/* Apply the Hadamard transform in place to a vector of dim values, such as a key. If dim is not a power of two, cut the
+ * vector into parts whose lengths are powers of two, the longest first, and transform each part. The transform spreads
+ * large values over all columns. It is orthogonal and its own inverse. */
 void hadamard(float *x, int32_t dim);
 
 /* 1 if the type is ternary: a value is -1, 0 or 1 times the scale of its block. dtype_ternary_to_q2_k() converts n
@@ -120,7 +120,8 @@ struct matmul {
 	const struct tensor *w;    /* any weight type [rows][cols], from load_weight() */
 	const struct tensor *bias; /* f32 [1][w->rows], or NULL */
 	int accumulate;            /* 1: add to out (the residual stream) */
-	/* 1: for Q8_0 weights, 8 bits an activation suffice. 0: they get 16 bits, which takes twice as long. */
+	/* Only for Q8_0 weights on the CPU. 1: most activations are rounded to 8 bits. 0: all are rounded to 16 bits,
+	 * which takes twice as long. */
 	int narrow;
 };
 
@@ -185,9 +186,9 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
 	 * weight in the softmax by 1 / p. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* The keys and values of this part, with `cap` slots per KV head; `slots` then refers to these slots. NULL =
-	 * the keys and values of the call. CPU only. A part with keys and values of its own needs a list of slots and
-	 * must not have a selection. */
+	/* Keys and values of this part alone, with `cap` slots per KV head; NULL = the part reads the keys and values
+	 * of the call. CPU only. Such a part needs a list of slots, which are slots of these planes, and must not have
+	 * a selection. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */
@@ -196,8 +197,8 @@ struct attn_part {
 	int32_t sample;
 	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most 16
 	 * parts, and at least one part that is not skipped. If the call also has a probe, all slots of parts with a
-	 * predicate must be among the call's first attn_probe.skip slots. Slots of skipped parts are included in this
-	 * count. */
+	 * predicate must be among the call's first attn_probe.skip slots; `skip` counts the slots of skipped parts,
+	 * too. */
 	struct predicate when;
 };
 
@@ -243,13 +244,12 @@ enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
  * the order in which attn_args.part[] lists them; column c of mass is slot number skip + c. */
 struct attn_probe {
 	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL =
-	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is one number, made by
-	 * `reduce` from the p of the query heads that share a KV head or, if whole_layer is 1, from the p of all
-	 * heads. */
+	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of several query
+	 * heads, reduced to one number: of the heads that share a KV head or, if whole_layer is 1, of all heads. */
 	struct tensor *mass;
-	/* Initial values of the sums, of the same shape as mass but another tensor. The columns of the call's own n
-	 * tokens then start at 0. mass is only written, so a failed call leaves the old sums intact. NULL = the sums
-	 * start from the values in mass. */
+	/* The old sums, to which the call adds: a tensor of the same shape as mass, but not mass itself. The columns of
+	 * the call's own n tokens start at 0. The results go to mass, so a failed call leaves the old sums intact. NULL
+	 * = mass has the old sums. */
 	const struct tensor *from;
 	int32_t mass_row;    /* first row that this call uses, in mass and in from */
 	const float *weight; /* [n], in host memory: weight of each token; a token of weight 0 is not measured */
@@ -269,8 +269,8 @@ struct attn_args {
 	/* keys and values of one layer, [n_kv_head * cap][head_dim], each of type f16, f32, bf16, q8_0 or q4_0.
 	 * Planes of q4_0 store the Hadamard transform of each key or value. */
 	const struct tensor *k, *v;
-	/* The call's own n tokens are in the last n slots of the last part. Causal mask: token i sees all slots
-	 * except those of the tokens after it. */
+	/* The call's own n tokens are in the last n slots of the last part. Causal mask: a token sees all slots except
+	 * the slots of later tokens. */
 	const struct attn_part *part; /* [n_part] */
 	int32_t n_part;               /* 1 or more */
 	int32_t n_head, n_kv_head, head_dim, cap;
@@ -290,7 +290,7 @@ struct attn_args {
 	 * result still depends neither on the other tokens of the call nor on the number of threads. */
 	int prompt;
 	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
-	 * first block and the block of its own token. Needs a single part, which has slot0 = 0, no list and no
+	 * first block and the block of its own token. The call needs a single part, with slot0 = 0 and no list, and no
 	 * window. */
 	const struct tensor *blocks;
 };
@@ -304,11 +304,11 @@ struct attn_args {
  * The result for a query depends only on this query and the keys before it. MInference (2024), SeerAttention (2024)
  * and XAttention (2025) select for many queries at once instead. */
 
-/* The estimate of a block is a sum of exp(score), where score = scale * q . k. The key farthest from the block's mean
- * is computed exactly. The sum over the n other keys is estimated as n exp(m + v / 2). Here m and v are the mean and
- * the variance of their scores, computed as if the dimensions of keys were independent and normal. If v / 2 > log n,
- * the largest scores decide the sum, and the estimate is exp(m + sqrt(2 v log n)) (Derrida's random energy model,
- * 1981). The first READ_FIRST slots of the sequence are computed exactly. */
+/* The estimate of a block is a sum of exp(score), where score = scale * q . k. The term of the key farthest from the
+ * block's mean is computed exactly. The sum over the n other keys is estimated as n exp(m + v / 2). Here m and v are
+ * the mean and the variance of their scores, computed as if the dimensions of keys were independent and normal. If v /
+ * 2 > log n, the largest scores decide the sum, and the estimate is exp(m + sqrt(2 v log n)) (Derrida's random energy
+ * model, 1981). The terms of the first READ_FIRST slots of the sequence are computed exactly. */
 struct read_blocks_args {
 	/* u8 [>= n][n_head * bytes], with the same number of bytes for each head. Bit b % 8 of byte b / 8 is 1 if
 	 * the query reads block b. */
@@ -318,7 +318,7 @@ struct read_blocks_args {
 	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	float scale; /* factor of q . k */
-	float share; /* 0 .. 1, the share of the estimates to be read */
+	float share; /* 0 .. 1: the part of the sum of all estimates that the blocks read must have */
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
@@ -332,10 +332,11 @@ struct scan_args {
 	/* the keys of a layer; or a key sketch (key_sketch()); or page bounds (page_bounds()) */
 	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	int32_t bits;       /* 2, 4 or 8: `keys` is a key sketch; 16: the keys themselves. Unused by page_scan. */
-	float scale;        /* factor of q . k, 0 or more */
-	enum reduce reduce; /* over the heads of a group: REDUCE_MAX or REDUCE_MEAN */
-	int32_t page;       /* page_scan: slots of one page */
+	int32_t bits; /* 2, 4 or 8: `keys` is a key sketch; 16: the keys themselves. Unused by page_scan. */
+	float scale;  /* factor of q . k, 0 or more */
+	/* how the p of the heads that share a KV head become one number: REDUCE_MAX or REDUCE_MEAN */
+	enum reduce reduce;
+	int32_t page; /* page_scan: slots of one page */
 	/* page_scan only. 1: out = the largest upper bound over the query heads that share a KV head, without
 	 * softmax, as in the Quest paper. */
 	int raw;
@@ -345,8 +346,8 @@ struct scan_args {
 /* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `rows` rows per KV head; a
  * row has room for one entry. Row r of KV head h is row h * rows + r of k and v.
  *
- * A wanted entry that is in the cache keeps its row. Any other wanted entry gets the next row that may be
- * overwritten, searched in a circle from the row after the last one filled (clock algorithm):
+ * A wanted entry that is in the cache keeps its row. For any other wanted entry, the rows are searched in a circle,
+ * from the row after the last one filled (clock algorithm). The entry gets the first row that may be overwritten:
  * - In a call that is not a prefetch: an empty row, or a row whose entry neither this call nor the call before wanted.
  *   (Prefetches do not count as calls.) If there is no such row, any row whose entry this call does not want.
  * - In a prefetch (`ahead`): an empty row, or a row whose entry neither this prefetch nor the last two calls wanted. If
@@ -377,13 +378,13 @@ enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
 	/* After the columns of slots, each row has 4 columns: its slot + 1, the number of the last call that used it,
-	 * and two for scratch values. */
+	 * and two columns of working memory. */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 
 enum topk_order { SLOT_ORDER, BEST_FIRST };
-/* Selects the k slots with the highest scores in each KV head. Of slots with equal scores, the one with the higher
- * score before pooling (see `pool`) wins, then the one with the higher number. NaN ranks lowest. */
+/* Selects the k slots with the highest scores in each KV head. Slots with equal scores are compared by their scores
+ * before pooling (see `pool`), then by their numbers; the higher one wins. NaN ranks lowest. */
 struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
@@ -394,10 +395,10 @@ struct topk_args {
 	int32_t first, last;   /* number of slots at the beginning and at the end that are always selected ("forced") */
 	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */
 	struct predicate when; /* if false, the outputs are unchanged */
-	/* > 0: append up to `sample` of the slots that were not selected, so that with their biases they give an
-	 * unbiased estimate of the attention of all these slots; 0 = no sample. The sample is drawn without random
-	 * numbers. Needs SLOT_ORDER, pool = 1 and no `when`. A slot is taken with a probability p, at most 1, that is
-	 * proportional to exp(score) (within 1 in 1,000).
+	/* > 0: append a sample of up to `sample` slots, taken from the slots that were not selected; 0 = no sample.
+	 * With their biases, the sampled slots give an unbiased estimate of the attention to all slots that were not
+	 * selected. A slot is taken with a probability p, at most 1, that is proportional to exp(score) (within 1 in
+	 * 1,000). The sample is drawn without random numbers. A sample needs SLOT_ORDER, pool = 1 and no `when`.
 	 *
 	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
 	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */
@@ -411,11 +412,11 @@ struct topk_args {
 struct kv_moves {
 	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. A move is three numbers: source slot (-1 = no move); target
 	 * slot; row of `shift` by which the key is rotated (-1 = not rotated). On the CPU, a move to or from a slot
-	 * that does not exist is an error. A device skips such a move, because its host code cannot read the list. */
+	 * that does not exist is an error. On a device, such a move is skipped, because the host code of the device
+	 * cannot read the list. */
 	const struct tensor *move;
 	int32_t move_row; /* the row of move for KV head 0 */
-	/* f32 [..][dims]: the rotations that `move` names, cos and sin of each pair as in rope(). NULL if values are
-	 * moved. */
+	/* f32 [..][dims]: a rotation in each row, cos and sin of each pair as in rope(). NULL if values are moved. */
 	const struct tensor *shift;
 	int32_t n, n_kv_head, head_dim, dims, cap;
 	int neox; /* how rope() pairs the dimensions */
@@ -460,8 +461,8 @@ struct backend_ops {
 	void (*close)(struct backend *);
 	/* Write one line for the user: "cpu avx512, 2 threads". */
 	void (*describe)(const struct backend *, char *out, size_t cap);
-	/* Set *available and *total to the bytes of device memory, free and in all; to 0 for a backend that computes in
-	 * host memory. */
+	/* Set *available to the free bytes of device memory, and *total to all bytes of it. A backend that computes in
+	 * host memory sets both to 0. */
 	void (*memory)(const struct backend *, uint64_t *available, uint64_t *total);
 
 	/* ---- memory ---- */
@@ -502,7 +503,7 @@ struct backend_ops {
 	 * memory; each col[i] is a column of src. */
 	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
-	/* ---- transformer: operations use the first n rows (tokens) of their operands, which may have more ---- */
+	/* ---- transformer: operations use rows 0 .. n - 1 (tokens) of their operands, which may have more rows ---- */
 
 	/* out f32 [n][cols] = rows id[i] of table. id [n] is in host memory; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
@@ -547,9 +548,9 @@ struct backend_ops {
 	               int32_t n);
 	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
-	/* Do n calls of attn() in one, each with one token, over the same keys and values. a[i] has the output, the
-	 * lists of slots and the scores of call i. The bits are those of n separate calls in this order. The CPU reads
-	 * shared slots once. */
+	/* Do n calls of attn() in one, each with one token, over the same keys and values. a[i]: the arguments of call
+	 * i, with its own output, lists of slots and scores. The bits are those of n separate calls in this order. The
+	 * CPU reads slots that several calls share only once. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
@@ -622,8 +623,9 @@ struct backend {
 	/* 1: prompt tokens (attn_args.prompt) attend with less precision than other tokens, except to f32 keys and
 	 * values */
 	int prompts_apart;
-	/* What results of a device depend on: "NVIDIA H100 80GB HBM3, sm_90, driver 13000, runtime 12080, plugin SIZE
-	 * TIME"; "" for the CPU. Of the plugin's file: size, and time of its last change. */
+	/* Everything that results of a device depend on: "NVIDIA H100 80GB HBM3, sm_90, driver 13000, runtime 12080,
+	 * plugin SIZE TIME"; "" for the CPU. SIZE is the size of the plugin's file in bytes, TIME the time of its last
+	 * change. */
 	char identity[200];
 	char err[160]; /* the first failure, one sentence */
 };
@@ -685,7 +687,7 @@ struct gemm {
  * matrices (0.5 MB per thread) cannot be allocated. */
 int backend_gemm(struct backend *, const struct gemm *g, int n_g);
 
-/* ---- what the machine can do ---- */
+/* ---- instruction sets and speed of the machine ---- */
 
 /* Return the instruction set level in use and the available ones: "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);

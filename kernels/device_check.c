@@ -2,7 +2,7 @@
  *
  * The same calls run on both backends, with the same operands (struct trial). On the CPU, quantised weights are
  * converted to f32 first, because the CPU's own products of quantised weights round activations to 8 bits. So the
- * results of both backends differ by rounding only: one wrong element among a thousand is found. */
+ * results of both backends differ by rounding only, and the check finds a single wrong element among a thousand. */
 #include "kernels/device_check.h"
 
 #include <math.h>
@@ -115,7 +115,7 @@ static void try_recurrent(struct trial *t)
 	trial_drop(t);
 }
 
-/* Products of one, three and twenty tokens: a device has another kernel for each. */
+/* Try products of one, three and twenty tokens: a device has a separate kernel for each of these numbers. */
 static void try_type(struct trial *t, enum dtype type)
 {
 	static const int32_t tokens[] = { 1, 3, 20 }, id[] = { 3, 0, 39 };
@@ -154,7 +154,7 @@ static struct tensor plane_put(struct trial *t, enum dtype type)
 	return plane;
 }
 
-/* A list of every third slot for each KV head. */
+/* Return a list of every third slot for each KV head. */
 static struct tensor list_put(struct trial *t)
 {
 	int32_t slot[KV_HEADS * (FILLED / 3)];
@@ -165,7 +165,8 @@ static struct tensor list_put(struct trial *t)
 	return trial_numbers(t, KV_HEADS, FILLED / 3, slot);
 }
 
-/* Attention of one token to a list of slots and of twenty tokens to all, with what models ask for. */
+/* Try attention of one token to a list of slots, and of twenty tokens to all slots: with bias, softcap, sinks and
+ * window, without a causal mask, and with a probe. */
 static void try_attention(struct trial *t, enum dtype type)
 {
 	const struct backend_ops *op = t->be->ops;
@@ -222,7 +223,7 @@ static void try_attention(struct trial *t, enum dtype type)
 	};
 	op->attn(t->be, &a, 1);
 	trial_result(t, "attention mass", &mass, KV_HEADS, NEAR);
-	trial_result(t, "spread of attention", &spread, 1, 1e-3); /* exact to 2 % */
+	trial_result(t, "spread of attention", &spread, 1, 1e-3); /* the operation itself is exact to 2 % only */
 	trial_drop(t);
 }
 
@@ -267,11 +268,11 @@ static void try_selection(struct trial *t, int32_t bits)
 		                   .pool = 1,
 		                   .sample = 16,
 		                   .bias = &bias };
-	op->topk(t->be, &best); /* the sample is everything that was not selected */
+	op->topk(t->be, &best); /* 16 of the 40 slots are not selected: the sample takes all of them */
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, EXACT);
 	trial_result(t, "topk with a sample", &bias, KV_HEADS, NEAR);
 	best.n = FILLED;
-	op->topk(t->be, &best); /* rounding may move a sampled slot */
+	op->topk(t->be, &best); /* rounding may put another slot into the sample */
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, 1e-3);
 	trial_drop(t);
 }
@@ -319,7 +320,7 @@ static void try_pages(struct trial *t)
 	trial_drop(t);
 }
 
-/* Moves within a plane, and entries that are fetched from host memory. */
+/* Try moves within a plane, and copies of entries from host memory to a cache. */
 static void try_moves(struct trial *t)
 {
 	enum { ROWS = 16, WANTED = 8 };
@@ -420,8 +421,8 @@ static void layer_run(struct trial *t, struct layer_weights *l, struct tokens *b
 	op->matmul(t->be, &down, 1, &b->hidden, 1);
 }
 
-/* Decode tokens one by one. A device runs the launches of the first singly, builds CUDA graphs for the second, and
- * replays them with other arguments from the third on. */
+/* Decode tokens one by one. For the first token, a device runs its launches one by one. For the second token, it builds
+ * CUDA graphs. From the third token on, it replays the graphs with other arguments. */
 static void try_model(struct trial *t)
 {
 	enum { TOKENS = 4 };

@@ -82,7 +82,9 @@ struct tensor trial_numbers(struct trial *t, int32_t rows, int32_t cols, const i
 static void block_scale(enum dtype type, uint8_t *block, float scale)
 {
 	static const struct {
-		int32_t d, min; /* offsets of the scale and of the scale of minima; -1 = none */
+		/* byte offsets in the block: of the scale; of the scale of the minima, or -1 if the type has no
+		 * minima */
+		int32_t d, min;
 	} at[DT_COUNT] = {
 		[DT_Q2_K] = { offsetof(struct block_q2_k, d), offsetof(struct block_q2_k, dmin) },
 		[DT_Q3_K] = { offsetof(struct block_q3_k, d), -1 },

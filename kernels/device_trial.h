@@ -8,16 +8,17 @@
 #include "kernels/backend.h"
 
 enum { RESULTS = 256, HELD = 48, VALUES = 1 << 18 };
-#define NEAR  1e-5 /* normalised mean square error of results that differ by rounding; f16 products have 1e-7 */
+/* limit for results that differ by rounding: normalised mean square error; products in f16 have 1e-7 */
+#define NEAR  1e-5
 #define EXACT 0.0
 
 struct result {
 	char name[48];
 	size_t at, n; /* values at .. at + n - 1 of trial.value */
-	double limit; /* largest normalised mean square error */
+	double limit; /* largest allowed normalised mean square error */
 };
 
-/* The calls of one backend. */
+/* A trial: the operands and results of one backend. */
 struct trial {
 	struct backend *be;
 	uint64_t random;
@@ -28,20 +29,23 @@ struct trial {
 	int n_results;
 	float *value; /* [VALUES] */
 	size_t n_values;
-	const struct trial *want; /* the device's: the reference; NULL = this is the reference */
-	int rc;                   /* result of device_check() so far; once it is not 0, nothing more is compared */
+	/* in the device's trial: the reference, with which results are compared; NULL = this is the reference */
+	const struct trial *want;
+	int rc; /* result of device_check() so far; once it is not 0, nothing more is compared */
 	char why[160];
 };
 
-/* Operands. The trial holds each until trial_drop(); both trials get the same values, because both draw the same random
- * numbers. */
+/* Make an operand. The trial holds it until trial_drop(). Both trials get the same values, because both draw the same
+ * random numbers. */
 struct tensor trial_tensor(struct trial *, enum dtype, int32_t rows, int32_t cols, float lo, float hi);
-struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32 from -1 to 1 */
+struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32, random values from -1 to 1 */
 struct tensor trial_zeros(struct trial *, enum dtype, int32_t rows, int32_t cols);
-struct tensor trial_numbers(struct trial *, int32_t rows, int32_t cols, const int32_t *number); /* [rows][cols] */
-/* A weight as a model file stores it; the reference converts it to f32. as_table: 1 = for the operation embed. */
+/* number: [rows][cols] */
+struct tensor trial_numbers(struct trial *, int32_t rows, int32_t cols, const int32_t *number);
+/* Make a weight as a model file stores it; the reference converts it to f32. as_table 1: for the operation embed. */
 struct tensor trial_weight(struct trial *, enum dtype, int32_t rows, int32_t cols, int as_table);
-struct tensor trial_hold(struct trial *, struct tensor made, void *bytes); /* bytes: freed with it, may be NULL */
+/* Hold a tensor until trial_drop(), which also frees `bytes` (may be NULL). */
+struct tensor trial_hold(struct trial *, struct tensor made, void *bytes);
 void trial_drop(struct trial *);
 /* Record the first n rows of a tensor, f32 or i32, as a result of the operation `name`. Compare it with the
  * reference; limit: largest normalised mean square error. */

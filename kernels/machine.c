@@ -11,7 +11,8 @@
 #include "kernels/cpu/pool.h"
 
 enum { PASSES = 7 };
-#define LEAST_PASS 4e-3 /* shortest pass in seconds: in a shorter one, starting the threads would dominate */
+/* shortest pass in seconds: a shorter pass would mainly measure how long threads take to start */
+#define LEAST_PASS 4e-3
 
 static double seconds(void)
 {
@@ -30,8 +31,8 @@ struct bandwidth_run {
 	_Atomic uint64_t sum; /* sum of all bytes read, so that the compiler does not drop the reads */
 };
 
-/* Write every page of the buffer. Otherwise all pages would map to one page of zeros, which would be read from the L1
- * cache. */
+/* Write every page of the buffer. Pages that were never written all map to the same page of zeros, which would be read
+ * from the L1 cache. */
 static void fill_task(void *arg, int task, int worker)
 {
 	struct bandwidth_run *r = arg;

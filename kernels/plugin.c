@@ -125,7 +125,7 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 	union {
 		void *sym;
 		open_fn *fn;
-		/* converts the pointer of dlsym(), because ISO C has no cast from an object pointer to a function pointer */
+		/* convert the pointer of dlsym(): ISO C has no cast from an object pointer to a function pointer */
 	} door;
 
 	*out = NULL;
