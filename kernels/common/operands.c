@@ -93,7 +93,7 @@ static int has_lists(const struct attn_args *a)
 	return any;
 }
 
-/* 1 if t is u8 [>= n][n_head * bytes], where `bytes` bytes have a bit for each block of READ_BLOCK slots. */
+/* 1 if t is u8 [>= n][n_head * bytes], with enough bytes for one bit per block of READ_BLOCK slots. */
 static int block_bits_ok(const struct tensor *t, int32_t n, int32_t n_head, int32_t n_slots)
 {
 	return t && t->data && t->type == DT_U8 && t->layout == PLAIN && t->rows >= n && t->cols % n_head == 0 &&

@@ -107,7 +107,8 @@ float f16_to_f32(uint16_t h)
 uint16_t f32_to_f16(float f)
 {
 	uint32_t u = bits_of(f), a = u & 0x7fffffff;
-	/* Below 2^-14 an f16 is a multiple of 2^-24, which is the last bit of floats from 0.5 on. */
+	/* Below 2^-14, f16 values are multiples of 2^-24. Floats from 0.5 to 1 are such multiples, too, so adding 0.5
+	 * rounds to the nearest one. */
 	uint32_t subnormal = bits_of(float_of(a) + 0.5f) - 0x3f000000;
 	/* Rounding up may carry into the exponent. For values of 65520 or more, this correctly gives infinity. */
 	uint32_t normal = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
@@ -154,9 +155,9 @@ static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4]
 
 /* Return scale i and minimum i of Q4_K and Q5_K. 8 scales and 8 minima of 6 bits are stored in 12 bytes:
  * - i < 4: the scale is the low six bits of byte i, the minimum the low six bits of byte i + 4.
- * - i >= 4: byte i + 4 has the low four bits of the scale in its low nibble and those of the minimum in its high
- *   nibble. The top two bits of the scale are the top two bits of byte i - 4; those of the minimum are the top two bits
- *   of byte i. */
+ * - i >= 4: the low nibble of byte i + 4 has the low four bits of the scale, its high nibble the low four bits of the
+ *   minimum. The top two bits of the scale are the top two bits of byte i - 4. The top two bits of the minimum are the
+ *   top two bits of byte i. */
 static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 {
 	if (i < 4) {
@@ -232,8 +233,8 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. A byte divided by 256 is a fraction; its first five
- * digits in base 3 are five values. Digit n (0 = the first) of byte i is value 32 n + i if i < 32, and value 160 + 16
+/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. A byte holds up to five values: the first five digits, in
+ * base 3, of the fraction byte / 256. Digit n (0 = the first) of byte i is value 32 n + i if i < 32, and value 160 + 16
  * n + i - 32 if 32 <= i < 48. Digit n of byte i of field qh is value 240 + 4 n + i. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
@@ -249,14 +250,14 @@ static int tq1_digit(const struct block_tq1_0 *b, int j)
 	return (uint8_t)(byte * power[n]) * 3 >> 8;
 }
 
-/* Unpack block i, which has 32 two-bit values. Four blocks share 32 bytes: byte j has value j of each. */
+/* Unpack block i, which has 32 two-bit values. Four blocks share 32 bytes: byte j has value j of each of the four. */
 static void unpack_twos(int8_t q[32], const uint8_t *qs, int i, int offset)
 {
 	for (int j = 0; j < 32; j++)
 		q[j] = (int8_t)((qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - offset);
 }
 
-/* Unpack block i, which has 32 four-bit values. Two blocks share 32 bytes: byte j has value j of both. */
+/* Unpack block i, which has 32 four-bit values. Two blocks share 32 bytes: byte j has value j of both blocks. */
 static void unpack_fours(int8_t q[32], const uint8_t *qs, int i)
 {
 	for (int j = 0; j < 32; j++)

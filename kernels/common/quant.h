@@ -91,7 +91,7 @@ float bf16_to_f32(uint16_t h);
 /* The value of each nibble 0 .. 15: iq4_values for the IQ4 types, mxfp4_values for MXFP4 (OCP MX 1.0). mxfp4_values are
  * twice the values of the format, so that they are integers. In return, mxfp4_scale() is half the scale. */
 extern const int8_t iq4_values[16], mxfp4_values[16];
-/* Return the table of a type whose nibbles are indices. */
+/* Return the table of values for a type whose nibbles are indices into a table. */
 static inline const int8_t *nibble_values(enum dtype t)
 {
 	return t == DT_MXFP4 ? mxfp4_values : iq4_values;
