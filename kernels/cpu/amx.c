@@ -12,9 +12,9 @@
  * sums are exact. They are scaled and added by the float operations of simd_matmul.h, in the same order. So results
  * have the bits of the level avx512.
  *
- * Only this file and amx_attn.c are compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is static, so the
- * linker cannot use AMX code for the baseline program. The instructions are written in assembly, because the intrinsics
- * of some compilers do not say that a load of a tile register reads memory. */
+ * Only this file and amx_attn.c are compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is
+ * static, so the linker cannot use AMX code for the baseline program. The instructions are written in assembly, because
+ * the intrinsics of some compilers do not say that a load of a tile register reads memory. */
 #include "kernels/cpu/amx.h"
 
 #if defined(WEIR_AMX) && !defined(WEIR_NO_SIMD)
@@ -43,16 +43,16 @@ enum {
 /* Unpacked blocks of a panel (12 KB), and the sums of the last steps (4 KB). */
 struct slab {
 	int8_t q[SLAB][8][64]; /* rows of register B */
-	/* for each half of a block; [0] for the whole block if it has one scale */
+	/* [b][h]: for half h of block b; only [b][0] is used if a block has one scale */
 	float scale[SLAB][2][PANEL], min[SLAB][2][PANEL];
 	int32_t sum[RING][WIDE][PANEL];
 } __attribute__((aligned(64)));
 
 /* ---- tile registers ---- */
 
-/* Set the shapes of this thread's tile registers, for blocks with `halves` scales. tmm0, tmm1: wide C. tmm2, tmm3: wide A.
- * tmm4, tmm5: B. tmm6: narrow A. tmm7: narrow C. Of two registers of a kind, even steps use the first and odd steps the
- * second. */
+/* Set the shapes of this thread's tile registers, for blocks with `halves` scales. tmm0, tmm1: wide C. tmm2, tmm3: wide
+ * A. tmm4, tmm5: B. tmm6: narrow A. tmm7: narrow C. Of two registers of a kind, even steps use the first and odd steps
+ * the second. */
 static void shapes_begin(int halves)
 {
 	const uint8_t k = (uint8_t)(32 / halves);
@@ -80,7 +80,7 @@ static void shapes_begin(int halves)
 
 /* Set sum[c][r] to the sum of products of row r of the weight with column c, for WIDE or NARROW columns. x: the
  * columns, 32 bytes apart. If there are fewer columns, the bytes after the last one are read, too, and give sums that
- * are not used. w: rows of register B. odd: the number of the step is odd. */
+ * are not used. w: rows of register B. odd: 1 if the number of the step is odd. */
 INLINE void sums_start(int wide, int odd, const int8_t *x, const int8_t *w, int32_t (*sum)[PANEL])
 {
 	if (wide && odd)
@@ -172,8 +172,8 @@ INLINE void step_start(struct pack_format f, int width, int odd, struct slab *s,
 	sums_start(width > NARROW, odd, (const int8_t *)cols + 16 * h, s->q[b][4 * h], s->sum[i % RING]);
 }
 
-/* Add the scaled sums of step i to acc[c], for `width` columns. The operations are those of block_times() in
- * simd_matmul.h. */
+/* Add the scaled sums of step i to acc[c], for `width` columns. The float operations are the same as in block_times()
+ * (simd_matmul.h). */
 INLINE void step_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b, const uint8_t *cols,
                      panel_vec *acc)
 {
@@ -191,8 +191,8 @@ INLINE void step_add(struct pack_format f, int width, const struct slab *s, int3
 	}
 }
 
-/* Add the product of n blocks with column c of a tile (cols.h) to out[PANEL * c ..], for each c. If first is 1, the
- * blocks are the first ones, and `out` is set instead. cols: the tile's columns in these blocks. */
+/* Add the product of n blocks with column c of a tile (cols.h) to out[PANEL * c ..], for each c. If first is 1, these
+ * are the first blocks of the panel, and `out` is set instead. cols: the tile's columns in these blocks. */
 INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t n, const uint8_t *cols, int first,
                        float *out)
 {
@@ -215,7 +215,8 @@ INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t 
 	UNROLL for (int c = 0; c < width; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* Add the scaled sums of step i, whose columns are residuals, to lo[PANEL * u->col[c] ..] for each column c. */
+/* Add the scaled sums of step i, a step of unit u, to lo[PANEL * u->col[c] ..] for each column c. A unit has residuals
+ * of some columns in one block (cols.h). */
 INLINE void unit_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b,
                      const struct cols_unit *u, float *lo)
 {
@@ -238,7 +239,8 @@ INLINE void unit_start(struct pack_format f, struct slab *s, int32_t i, int32_t 
 		step_start(f, NARROW, 0, s, i, b, u->p);
 }
 
-/* Multiply the n_units units u of residuals, which are in the blocks of a slab that begins with block `first`. */
+/* Multiply the units of residuals u[0 .. n_units - 1] with the blocks of a slab, and add the products to lo. first:
+ * number of the slab's first block. */
 INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, const struct cols_unit *u, int32_t n_units,
                         float *lo)
 {
@@ -262,7 +264,7 @@ INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, con
 }
 
 /* Add the product of the n blocks of a slab, which begins with block `first`, to the results. *unit: number of units
- * that have been multiplied. */
+ * multiplied so far, which the call increases. */
 INLINE void slab_times(struct pack_format f, struct slab *s, int32_t first, int32_t n, const struct cols *k,
                        int32_t *unit, float *result)
 {
@@ -380,7 +382,7 @@ static int amx_right(void)
 /* ---- the table ---- */
 
 static struct cpu_fns table;
-static const char *reason; /* NULL: the table can be used */
+static const char *reason; /* why the table cannot be used; NULL = it can be used */
 
 static void table_init(void)
 {

@@ -6,13 +6,13 @@
 #include "kernels/cpu/fns.h"
 
 /* Return the table of leaf functions of the level amx: that of avx512, except that products of many columns and the
- * attention of prompts are computed by AMX, with the same bits. Return NULL if this processor, the system or this build does not offer AMX, or
- * if AMX gave wrong sums in a check. Then *why is the reason, as the rest of a sentence after "because". The first call
- * asks the system for permission to use AMX. */
+ * attention of prompts are computed by AMX, with the same bits. Return NULL if this processor, the system or this build
+ * does not offer AMX, or if AMX gave wrong sums in a check. Then *why is the reason, as the rest of a sentence after
+ * "because". The first call asks the system for permission to use AMX. */
 const struct cpu_fns *cpu_fns_amx(const char **why);
 
 /* Attention of prompts by AMX (amx_attn.c). scratch, attn: the leaf functions attn_prompt_scratch and attn_prompt.
- * right: multiplies pseudo-random integers and returns 1 if the sums equal those of plain C. */
+ * right: multiplies pseudo-random integers; returns 1 if the sums equal sums computed in plain C. */
 struct amx_attn {
 	size_t (*scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn)(const struct attn_tile *);

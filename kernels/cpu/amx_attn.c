@@ -7,8 +7,8 @@
 #define PLANES 1
 #include "kernels/cpu/simd_attn_prompt.h"
 
-/* Return the floats of scratch. AMX reads N_RUN rows of queries at a time, also where fewer are left; the sums of the
- * other rows are not used. */
+/* Return the size of the scratch in floats. It has N_RUN spare rows, because AMX reads N_RUN rows of queries at a time,
+ * even if fewer are left. The sums of spare rows are not used. */
 static size_t planes_scratch(int32_t head_dim, int32_t n_q)
 {
 	return attn_prompt_scratch(head_dim, n_q) + N_RUN * prompt_dim(head_dim) / 2;
@@ -16,7 +16,8 @@ static size_t planes_scratch(int32_t head_dim, int32_t n_q)
 
 static void planes_attn(const struct attn_tile *t)
 {
-	/* A register has 2 * PLANE_PAIRS dimensions of N_RUN queries. */
+	/* Tile registers take 2 * PLANE_PAIRS dimensions of N_RUN queries. Compute fewer queries and other head_dims
+	 * without AMX. */
 	if (t->n_q < N_RUN || t->head_dim % (2 * PLANE_PAIRS)) {
 		cpu_fns_avx512.attn_prompt(t);
 		return;

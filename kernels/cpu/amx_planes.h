@@ -1,17 +1,19 @@
-/* kernels/cpu/amx_planes.h (private to simd_attn_prompt.h) - products of 16-bit integers by AMX, which multiplies bytes.
+/* kernels/cpu/amx_planes.h (private to simd_attn_prompt.h) - products of 16-bit integers by AMX, which multiplies
+ * bytes.
  *
  * The pairs of 16-bit integers of simd_attn_prompt.h are split into two planes: the low bytes, which are unsigned, and
  * the high bytes, which are signed. Lane i of the low plane has the four low bytes of pairs i and i + LANES, lane i of
  * the high plane their four high bytes. The planes are stored in place of these pairs. Four instructions multiply both
  * planes of N_RUN rows (queries, or their weights) with both planes of 16 columns (keys, or dimensions of values):
- * sum = low low + 2^8 (low high + high low) + 2^16 high high. The sum is exact modulo 2^32, as that of pairs_fma() is. */
+ *     sum = low low + 2^8 (low high + high low) + 2^16 high high
+ * The sum is exact modulo 2^32, like the sum of pairs_fma(). */
 #ifndef WEIR_CPU_AMX_PLANES_H
 #define WEIR_CPU_AMX_PLANES_H
 
 #ifdef PLANES
 #include "kernels/cpu/amx_tiles.h"
 
-enum { PLANE_PAIRS = 2 * LANES }; /* pairs of a row that are split together */
+enum { PLANE_PAIRS = 2 * LANES }; /* number of pairs of a row that planes_split() splits at a time */
 
 /* Set the shapes of this thread's tile registers. tmm0: sums low low; tmm1: low high + high low; tmm2: high high. tmm3,
  * tmm4: low and high plane of rows. tmm5, tmm6: low and high plane of columns. */
@@ -26,7 +28,7 @@ static void planes_begin(void)
 	tiles_begin(&t);
 }
 
-/* Split the pairs at a and b: their low bytes go to a, their high bytes to b. */
+/* Split two vectors of pairs, at a and at b, into planes: all low bytes go to a, all high bytes to b. */
 INLINE void planes_split(float *a, float *b)
 {
 	const x86_int low = _mm512_set1_epi16(0xff), x = (x86_int)vec_load(a), y = (x86_int)vec_load(b);
@@ -78,8 +80,9 @@ INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *
 	                 : "memory");
 }
 
-/* Multiply: sum[r][c] = sum over j < n of the products of pair a[r][j] and vector c of row j of b [n][ld], for nr rows
- * and nc vectors. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their sums are not used. */
+/* Set sum[r][c] to the sum over j < n of the products of pair a[r][j] with the pairs in vector c of row j of b [n][ld],
+ * for nr rows and nc vectors. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their sums are
+ * not used. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The operand of ldtilecfg. */
+/* The operand of the instruction ldtilecfg: the shapes of the tile registers. */
 struct tile_config {
 	uint8_t palette, start_row, zero[14]; /* palette: 1 */
 	uint16_t bytes[16];                   /* bytes of a row of each register */

@@ -17,7 +17,9 @@ enum {
 struct attn_mem {
 	const float **q;
 	float **score;
-	float *transformed; /* [n_q][head_dim]: the queries, transformed as the rows of keys are; NULL = keys are not */
+	/* [n_q][head_dim]: Hadamard transforms of the queries, if keys are stored transformed (kv_transformed()); else
+	 * NULL */
+	float *transformed;
 	int32_t *limit, *from;
 	uint8_t *blocks;
 	struct attn_state *run, *add;
@@ -59,7 +61,7 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Return the number of slots in a span. In a list of slots, spans are half as long: a call with lists usually has one
+/* Return the number of slots in a span. Spans of a list are half as long, because a call with lists usually has one
  * token, and longer spans would give too few tasks. */
 static int32_t span_slots(const struct attn_part *p)
 {
@@ -99,8 +101,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 				m->q[n_q] = transformed_row(m->transformed + (size_t)n_q * dim, m->q[n_q], dim);
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* The query's window also contains the `behind` slots of later parts, except those of tokens
-			 * after the query's token. */
+			/* A window ends at the slot of the query's token, and counts backwards. So it has the `behind`
+			 * slots of later parts, without those of later tokens, before it has slots of this part. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -129,7 +131,7 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Set t->blocks, a bit set of the blocks of the span that each of t's queries reads. The queries of t are the last
+/* Set t->blocks[r] to the blocks of the span that query r of t reads, one bit each. The queries of t are the last
  * t->n_q of the tile's n_q queries. If a probe needs the scores, set the scores of keys that a query does not read to
  * -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
@@ -146,9 +148,9 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 				t->score[r][k - t->k0] = -INFINITY;
 }
 
-/* Compute one span (ATTN_SPAN slots or fewer) for those queries of the tile that see any of its slots. Return the first
- * such query. All later queries see the span, too, because queries are ordered by their limit, the number of keys that
- * they see. */
+/* Compute one span (ATTN_SPAN slots or fewer) for the queries of the tile that see any of its slots. Return the index
+ * of the first such query. All later queries see the span, too, because queries are ordered by their limit, the number
+ * of keys that they see. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -282,8 +284,8 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* Return the part to which span *span of the call belongs (a part is cut into spans of slots); *span becomes its
- * index within the part. */
+/* Find the part to which a span of the call belongs (each part is cut into spans of slots), and return its index.
+ * *span: in, the number of the span in the call; out, its number in the part. */
 static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 {
 	int32_t part = 0;
@@ -557,8 +559,8 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		probe_run(&j);
 }
 
-/* 1 if the one-token call `a` can be computed together with the call `first`. *selection = the selection of slots
- * in a, or NULL. */
+/* 1 if the one-token call `a` can be computed together with the call `first`. *selection = the selection of slots in
+ * `a`, or NULL. */
 static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
 {
 	int32_t selections = 0;

@@ -33,7 +33,7 @@ struct attn_job {
 	int32_t t0, t1, tokens, tiles;
 	int32_t n_q;       /* maximum number of queries in a tile */
 	size_t part_bytes; /* bytes of scratch of one thread */
-	/* If each span is a task: */
+	/* The next three arrays are for calls in which each span is a task. */
 	struct attn_state *st; /* [tile][head][span][n_q] */
 	float *acc;            /* [tile][head][span][n_q][head_dim] */
 	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
@@ -48,7 +48,7 @@ struct attn_job {
 
 enum { ATTN_MET_PARTS = 16 }; /* maximum number of parts of a call with predicates */
 struct attn_met {
-	struct attn_args a; /* its pointers point into this struct */
+	struct attn_args a; /* the copied arguments; their pointers point to the members below */
 	struct attn_part part[ATTN_MET_PARTS];
 	struct attn_probe probe; /* set only if the call has a probe */
 };

@@ -193,7 +193,7 @@ static void c_reduce(float *out, const float *s, size_t ld, const float *mult, c
 	}
 }
 
-/* ---- the k best ---- */
+/* ---- the k highest scores ---- */
 
 static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
 {
@@ -278,8 +278,9 @@ static void c_block_query(const struct block_query *b)
 		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
 		all += w[c];
 	}
-	/* Lower the threshold step by step (block_level()) until the blocks above it have the wanted share of the
-	 * weight. level = BLOCK_LEVELS: no threshold suffices, or a sum is NaN; then all blocks are read. */
+	/* Go to lower thresholds, level by level (block_level()), until the blocks above the threshold have the wanted
+	 * share of the weight. level = BLOCK_LEVELS: no threshold suffices, or a sum is NaN; then all blocks are
+	 * read. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

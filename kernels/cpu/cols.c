@@ -93,7 +93,7 @@ static void column_words(uint8_t *p, int width, int i, const struct act *x, int3
 	}
 }
 
-/* Arrange all columns as words. */
+/* Arrange all columns as tiles of 16-bit words (cols.h). */
 static void words_prepare(struct cols *k, const uint8_t *widths, const struct act *x, int32_t c0, uint8_t *p)
 {
 	for (int32_t c = 0, width; c < k->n; c += width) {
@@ -137,9 +137,9 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Arrange residuals as units (cols.h). In each block, the residuals of all columns whose block is wide (struct act) are
- * written side by side; a unit takes the residuals of as many columns as fit a tile. p has room for COLS_SET columns of
- * each block and their padding. Return the number of units. */
+/* Arrange residuals as units (cols.h). For each block, find the columns whose block is wide (struct act), and write the
+ * residuals of these columns side by side. A unit takes as many columns as fit a tile. p has room for COLS_SET columns
+ * of each block and their padding. Return the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {

@@ -28,7 +28,7 @@
 enum {
 	COLS_SET = 48,                    /* columns prepared at a time, residual columns not counted */
 	COLS_WIDEST = 16,                 /* maximum number of columns of a tile, at any level */
-	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual columns, padding */
+	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: of columns, of residual columns, of padding */
 };
 
 struct cols_unit {
@@ -42,10 +42,10 @@ struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* A product of the set gives the results of the n columns, then from index lo_at on those of the n residual
-	 * columns, then one result for the padding of units. */
+	/* Index of the first result of a residual column. A product with the set gives n results for the columns and,
+	 * from lo_at on, n results for the residual columns and one for the padding of units. */
 	int32_t lo_at;
-	int32_t lo_tiled; /* 1 = residuals are columns of the tiles, 0 = units */
+	int32_t lo_tiled; /* 1 = the tiles contain the residual columns; 0 = residuals are in units */
 	int32_t n_tiles, n_units;
 	struct {
 		const uint8_t *p;

@@ -87,12 +87,12 @@ static inline size_t row_bytes(const struct tensor *t)
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
 void cpu_mem_free(struct cpu *c, void *p);
 
-/* Return the data of an f32 operand that has at least n rows, and `cols` columns unless cols is 0. Otherwise set
- * the error and return NULL. */
+/* Return the data of an f32 operand with at least n rows and exactly `cols` columns (cols 0: any number). For any other
+ * operand, set the error, which names the operation `op`, and return NULL. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Return the leaf functions for work in host memory: those of the backend if it is a CPU backend, else those of the
- * best instruction set. */
+/* Return the leaf functions for work in host memory: the functions of the backend if it is a CPU backend, else the
+ * functions of the best instruction set. */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
 /* 1 if the predicate holds, or has no flag. */

@@ -1,5 +1,5 @@
 /* kernels/cpu/fetch.c - fetch_rows and fetch_slots: copy KV entries from host memory to a smaller cache. On the CPU all
- * memory is host memory, so the copy gains nothing there. It is the reference with which device kernels are compared
+ * memory is host memory, so the copy gains nothing. This code is the reference, with which device kernels are compared
  * bit by bit. All work runs on the calling thread; a prefetch is complete when the call returns. */
 #include <string.h>
 

@@ -54,14 +54,16 @@ enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
  * k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0, acc = 0). The state of a query
  * depends only on this query and its limit. */
 struct attn_tile {
-	const float *const *q; /* [n_q] pointers to head_dim values, unscaled; transformed if rows of k are */
+	/* [n_q] pointers to queries of head_dim values; not multiplied by `scale`; Hadamard transforms if
+	 * kv_transformed(k_type) */
+	const float *const *q;
 	const int32_t *limit;  /* [n_q] */
 	struct attn_state *st; /* [n_q] */
 	int32_t n_q, head_dim, k0, k1;
 	enum dtype k_type, v_type; /* F16, F32, BF16, Q8_0 or Q4_0 */
 	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
 	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
-	float scale, softcap;      /* softcap 0: none */
+	float scale, softcap;      /* softcap 0 = no cap */
 	const float *bias;         /* bias[k] is added to the score of key k; NULL = none */
 	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
 	/* [n_q]: bit i is 1 if the query reads the i-th block of ATTN_BLOCK keys from k0 on. NULL = all queries read
@@ -106,9 +108,9 @@ struct delta_tile {
 	float *state; /* [key_dim][stride]: the first `cols` of each row are updated */
 	size_t stride;
 	int32_t key_dim, cols;
-	const float *q, *k, *v; /* q, k [key_dim], q is scaled; v [cols] */
+	const float *q, *k, *v; /* q, k: [key_dim], q already scaled; v: [cols] */
 	float decay, beta;      /* decay: factor of the state; beta: factor of the value that is added */
-	int corrects;           /* 1 (delta rule): add v minus the state's value at k; 0: add v */
+	int corrects;           /* 1 (delta rule): add the difference of v and the state's value at k; 0: add v */
 	float *out;             /* [cols] */
 };
 
@@ -118,8 +120,8 @@ struct packed_fns {
 	 * take at a time, in ascending order, then 0. */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
-	/* Compute out[c * ldo + r], the dot product of row r of the weight with column c of the input, for all
-	 * columns and all rows of n packed panels, which are contiguous. */
+	/* For all columns c and all rows r of n packed panels, set out[c * ldo + r] to the dot product of row r of the
+	 * weight with column c of the input. The panels are contiguous. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
 };
 
@@ -142,8 +144,8 @@ struct cpu_fns {
 	void (*quantize)(const struct act *a, int32_t row);
 
 	struct packed_fns packed;
-	/* Functions for products of many_columns columns or more, with the same results; NULL = use `packed` for all
-	 * products. */
+	/* Functions for products of at least many_columns columns, with the same results as `packed`; NULL = `packed`
+	 * is for all products. */
 	const struct packed_fns *many;
 	int32_t many_columns;
 	/* Compute out[c * ldo + r] for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of
@@ -163,11 +165,12 @@ struct cpu_fns {
 	float score_unit;
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* attn() with less precision, for tokens of a prompt; not for f32 keys or values. NULL = use attn(). The
-	 * states may differ from those of attn(). The state of a query depends only on this query and its limit. */
+	/* Attention of a prompt's tokens, with less precision than attn(); not for f32 keys or values. NULL = use
+	 * attn(). The states may differ from those of attn(). The state of a query depends only on this query and its
+	 * limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
-	/* a = the softmax over the union of the keys of a and b. */
+	/* Merge state b into state a: a becomes the running softmax over the keys of both. */
 	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
 	void (*probe_mass)(const struct probe_tile *);
 	/* out[i] = softmax probability of score[i], from maximum m and sum l. out may be score. */
@@ -202,7 +205,7 @@ enum { CPU_LEVELS = 4 };
 #endif
 extern const char *const cpu_level_name[CPU_LEVELS];
 extern const char cpu_level_names[];
-/* Return the best table that this processor can run and the environment variable WEIR_CPU does not hide. */
+/* Return the best of the tables that this processor can run and that WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 
 /* backend_open() for "cpu" (cpu.c). */

@@ -1,9 +1,9 @@
 /* kernels/cpu/fused_select_attn.c - selects slots (scan, topk) and computes attention over them in one run of the
  * thread pool: for one token, or for several tokens that read the same planes, each with its own lists of slots.
  *
- * The thread that finishes the scan of a KV head selects its slots, while other threads scan the next head or already
- * compute attention. In separate runs, the threads would wait for the slowest task at the end of each run; with few
- * heads, they would wait half as long as they work.
+ * The thread that finishes the scan of a KV head selects its slots. Meanwhile other threads scan the next head or
+ * already compute attention. With a run for each operation, all threads would wait for the slowest task at the end of
+ * each run; with few heads, they would wait half as long as they work.
  *
  * With several tokens, scans of the same head follow each other, so all scans except the first find the key sketch in
  * the processor's caches. Parts without a list of slots are computed for all tokens together. */
@@ -11,7 +11,7 @@
 #include "kernels/cpu/select.h"
 
 /* SMALL_SELECTION: up to this many multiply-adds, one thread is faster than two. WHOLE_KEYS: up to this many keys, each
- * KV head is scanned by one thread; threads that have no head left to scan attend meanwhile. */
+ * KV head is scanned by one thread. A thread that finds no head to scan computes attention meanwhile. */
 enum { SMALL_SELECTION = 128 << 10, WHOLE_KEYS = 8 << 10 };
 
 /* A task. SCAN: scores of a chunk of keys. SPAN: attention of one token over one span of slots. SPANS: attention of
@@ -55,8 +55,8 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if n > 1 and all jobs have the same parts, except that lists may have other slots, and that the last part, if it is
- * a range, may be longer in later jobs. Parts that are ranges can then be computed for all jobs together. */
+/* 1 if parts that are ranges can be computed for all jobs together: n > 1, and all jobs have the same parts. But lists
+ * may contain other slots and, if the last part is a range, it may be longer in later jobs. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -96,9 +96,9 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Add the tasks for the spans (ATTN_SPAN slots) of a part and KV head. A task computes one span for several tokens, at
- * most as many as have TILE_QUERIES queries. Later tokens have more slots, so the last spans may exist for these tokens
- * only. */
+/* Add the tasks for the spans (ATTN_SPAN slots) of a part and KV head. A task computes one span for several tokens,
+ * which have up to TILE_QUERIES queries together. Later tokens have more slots, so only later tokens may have the last
+ * spans. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
@@ -153,8 +153,8 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 			return -1;
 		if (j->scan[t].n <= WHOLE_KEYS && j->heads >= c->base.threads)
 			j->scan[t].whole = j->heads;
-		/* Each token's scan needs a buffer of its own: exchange c->scan for another buffer before the next
-		 * token. */
+		/* Each token's scan needs a buffer of its own: leave this token's buffer in c->scans, and take another
+		 * one from there for the next token. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];

@@ -36,8 +36,8 @@ static float sum_of(float4 x)
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-/* Compute the codes for the scale 1 / inv, and then the scale with the least squared error for these codes. Return by
- * how much the codes reduce the sum of squares. */
+/* Compute the codes for the scale 1 / inv. Then compute the scale with the least squared error for these codes. Return
+ * how much lower this error is than the error of zeros. */
 static float codes_fit(struct block4 *b, float inv)
 {
 	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
@@ -68,7 +68,8 @@ static void codes_store(struct block_q4_0 *out, const struct block4 *b)
 /* Write the 32 finite values x with the scale, out of a few, that has the least squared error. */
 static void block_q4_0(struct block_q4_0 *out, const float *x)
 {
-	/* the code of the value with the largest magnitude, before it is limited to -8 */
+	/* Trial scales: with the scale top / largest[i], the value of largest magnitude gets the code largest[i],
+	 * before codes are limited to -8 .. 7. */
 	static const float largest[] = { -7.2f, -7.8f, -8.4f, -9.0f };
 	struct block4 b, best;
 	float top = 0, most = 0;
@@ -77,7 +78,7 @@ static void block_q4_0(struct block_q4_0 *out, const float *x)
 		top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
 	memset(out, 0x88, sizeof *out);
 	out->d = 0;
-	/* The least scale in f16 is 6e-8; smaller values become zeros. */
+	/* The smallest scale in f16 is 6e-8, so a block of values up to 1e-7 becomes zeros. */
 	if (!(fabsf(top) > 1e-7f))
 		return;
 	memcpy(b.x, x, sizeof b.x);

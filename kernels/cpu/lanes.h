@@ -31,7 +31,7 @@ enum { LINE = 64 }; /* bytes of a cache line */
 
 #ifdef LANES
 #ifndef __AVX512F__
-/* ---- what AVX-512 has instructions for (lanes_x86.h) ---- */
+/* ---- operations for which AVX-512 has instructions (lanes_x86.h) ---- */
 
 /* Return 2^n, for -126 <= n <= 127. */
 INLINE vec power(vec_int n)
@@ -78,8 +78,9 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 }
 
 /* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. The hardware prefetcher
- * cannot follow nr rows that are shorter than LONG_ROW bytes. In such rows, prefetch the next nr rows, in the order of
- * memory, which makes the product 1.5 times as fast. In longer rows, prefetch the same rows, LONG_ROW bytes ahead. */
+ * cannot follow nr rows that are shorter than LONG_ROW bytes. For such rows, prefetch the nr rows after them, in the
+ * order of memory; this makes the product 1.5 times as fast. For longer rows, prefetch the same rows, LONG_ROW bytes
+ * ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };

@@ -1,8 +1,9 @@
 /* kernels/cpu/lanes_q4.h (private to the SIMD code) - dot products of a query with keys of q4_0, in integers; on x86.
  *
- * A query is rounded to signed bytes with one factor, which loses little beside the four bits of a key: the query was
- * transformed like the keys, so none of its values is far above the others. A dot product is exact within a block of 32
- * values, and blocks are added in floats in ascending order. So the bits of a score depend on its query and key alone. */
+ * A query is rounded to signed bytes with one factor. The query is transformed like the keys (Hadamard), so none of its
+ * values is far above the others, and the rounding error is small beside that of a key's four bits. A dot product is
+ * exact within a block of 32 values, and blocks are added in floats in ascending order. So the bits of a score depend
+ * on its query and key alone. */
 #ifndef WEIR_CPU_LANES_Q4_H
 #define WEIR_CPU_LANES_Q4_H
 
@@ -11,8 +12,9 @@
 #if defined(LANES) && defined(__AVX2__)
 #define Q4_DOTS 1
 
-/* A coded query has for each two blocks (64 values) the bytes of values 0 .. 15 of both blocks, those of values 16 .. 31
- * of both blocks, and eight 32-bit integers, the first sums of q4_dot(); and at its end the factor of the bytes. */
+/* Layout of a coded query. For every two blocks (64 values): 32 bytes with values 0 .. 15 of both blocks; 32 bytes with
+ * values 16 .. 31 of both blocks; eight 32-bit integers with which the sums of q4_dot() begin. At the end: the factor
+ * of the bytes, a float. */
 enum { Q4_PAIR = 96 };
 INLINE size_t q4_query_bytes(int32_t dim)
 {
@@ -28,8 +30,8 @@ INLINE float q4_unit(const uint8_t *query, int32_t dim)
 	return unit;
 }
 
-/* Return the codes, 0 .. 15, of a block of q4_0 and of the next one, which exists if two = 1. code[0]: values 0 .. 15 of
- * both blocks; code[1]: values 16 .. 31. */
+/* Unpack a block of q4_0 and, if two = 1, the block after it, to codes of 0 .. 15. code[0]: values 0 .. 15 of both
+ * blocks; code[1]: values 16 .. 31. */
 INLINE void q4_codes(const uint8_t *block, int two, bytes32 code[2])
 {
 	const __m256i low = _mm256_set1_epi8(15);
@@ -41,7 +43,7 @@ INLINE void q4_codes(const uint8_t *block, int two, bytes32 code[2])
 	code[1] = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
 }
 
-/* Return the scale of the first block in four lanes, that of the second one in the other four. */
+/* Return the scale of the block in lanes 0 .. 3, and the scale of the block after it, or 0, in lanes 4 .. 7. */
 INLINE vec8 q4_scales(const uint8_t *block, int two)
 {
 	uint16_t d[2] = { 0 };
@@ -52,7 +54,8 @@ INLINE vec8 q4_scales(const uint8_t *block, int two)
 	return _mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_set1_epi16((short)d[0]), _mm_set1_epi16((short)d[1])));
 }
 
-/* Add the products of codes and the query's bytes q[64] to the lanes of sum: lanes 0 .. 3 belong to the first block. */
+/* Add the products of codes and the query's bytes q[64] to the lanes of sum. Lanes 0 .. 3 are for the first block,
+ * lanes 4 .. 7 for the second. */
 INLINE __m256i q4_dot(__m256i sum, const bytes32 code[2], const void *q)
 {
 	const __m256i *b = q;
@@ -97,13 +100,14 @@ static void q4_query(uint8_t *out, const float *x, int32_t dim)
 		_mm_storeu_si128((void *)to, _mm256_castsi256_si128(q));
 		_mm_storeu_si128((void *)(to + 32), _mm256_extracti128_si256(q, 1));
 	}
-	/* A value of a key is its code - 8: begin with -8 times the sums of the bytes. */
+	/* A key's value is its code - 8, so the sums begin with -8 times the sums of the query's bytes. */
 	for (uint8_t *pair = out; pair + Q4_PAIR <= out + q4_query_bytes(dim) - sizeof unit; pair += Q4_PAIR)
 		_mm256_storeu_si256((void *)(pair + 64), _mm256_sub_epi32(_mm256_setzero_si256(),
 		                                                          q4_dot(_mm256_setzero_si256(), eight, pair)));
 }
 
-/* Compute eight partial sums of one key's products with each of nr coded queries, which are `stride` bytes apart. */
+/* Compute eight partial sums of the dot product of one key with each of nr coded queries. stride: bytes from one query
+ * to the next. */
 INLINE void q4_chains(int nr, int32_t dim, const uint8_t *row, const uint8_t *query, size_t stride, vec8 *s)
 {
 	int32_t j = 0;
@@ -129,7 +133,7 @@ INLINE void q4_chains(int nr, int32_t dim, const uint8_t *row, const uint8_t *qu
 		;
 }
 
-/* q4_chains() of four keys; chains are added across lanes as in four_scores64(). */
+/* Do what q4_chains() does for four keys, and add the partial sums across lanes in the order of four_scores64(). */
 INLINE void q4_four(int nr, int32_t dim, const uint8_t *const rows[4], const uint8_t *query, size_t stride, vec8 *s)
 {
 	vec8 a[4], b[4];
@@ -142,7 +146,7 @@ INLINE void q4_four(int nr, int32_t dim, const uint8_t *const rows[4], const uin
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
 }
 #elif defined(LANES)
-/* Other processors multiply the keys as floats. */
+/* Other processors multiply q4_0 keys as floats. */
 #define Q4_DOTS 0
 INLINE size_t q4_query_bytes(int32_t dim)
 {

@@ -299,7 +299,7 @@ INLINE double squares_sum(const struct squares *s)
 	return _mm512_reduce_add_pd(s->lo + s->hi);
 }
 
-/* Split the floats of t0 and t1: those at even positions to *first, those at odd positions to *second. */
+/* Split the floats of t0 and t1: floats at even positions go to *first, floats at odd positions to *second. */
 INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 {
 	const vec_int even = LANE_NUMBERS * 2;
@@ -356,9 +356,8 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* For each lane selected by m, append its number (in `at`) to row[] and its value (in `v`) to value[]. Return how many
- * lanes are selected. The lanes are compressed in a register first, because a compressing store is slow on some
- * processors. */
+/* Append the lanes of `at` that m selects to row[], and the same lanes of `v` to value[]. Return how many lanes are
+ * selected. The lanes are compressed in a register first, because a compressing store is slow on some processors. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
@@ -385,7 +384,7 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 }
 
 #else
-/* ---- AVX2: the same ---- */
+/* ---- AVX2: the operations that are above for AVX-512 ---- */
 
 #define vec_round(x)           _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define vec_select(m, yes, no) _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(m))
@@ -514,8 +513,8 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #undef LANE
 };
 
-/* For each lane selected by m, append its number (in `at`) to row[] and its value (in `v`) to value[]. Return how many
- * lanes are selected. There are no branches, because the processor could not predict them. */
+/* Append the lanes of `at` that m selects to row[], and the same lanes of `v` to value[]. Return how many lanes are
+ * selected. There are no branches, because the processor could not predict them. */
 #define PICKS           1
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {

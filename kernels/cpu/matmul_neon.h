@@ -103,7 +103,8 @@ INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_
 	return vreinterpretq_s8_u8(x);
 }
 
-/* Return s plus, for each row, the sum of its four bytes of w times bytes 4 lane .. 4 lane + 3 of x. */
+/* Add to each row's lane of s the dot product of the row's four bytes of w with bytes 4 lane .. 4 lane + 3 of x. Return
+ * the sums. */
 INLINE vec_int dot4_lane(vec_int s, byte_vec w, int8x16_t x, int lane)
 {
 	return dot4(s, w, (int8x16_t)vdupq_n_s32(((int32x4_t)x)[lane]));

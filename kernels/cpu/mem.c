@@ -17,8 +17,9 @@
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
 #define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
-/* Bytes packed by one task. After this many bytes, the plain ones are dropped from memory, so that few weights are in
- * memory twice. Each drop interrupts the other threads, so small weights are dropped as a whole. */
+/* Maximum bytes that one task packs. Of a larger weight, each task drops the plain bytes that it has packed from
+ * memory, so that few weights are in memory twice. Each drop interrupts the other threads, so smaller weights are
+ * dropped as a whole. */
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 enum { COMMIT_PAGES = 4 };
@@ -68,7 +69,7 @@ struct commit_job {
 	_Atomic int failed;
 };
 
-/* Commit one huge page, or what the job has of it. */
+/* Commit one huge page of the job; the job's last one may be shorter. */
 static void commit_task(void *arg, int task, int worker)
 {
 	struct commit_job *j = arg;
@@ -89,8 +90,8 @@ static void commit_task(void *arg, int task, int worker)
 }
 
 /* Make the system allocate these zero pages now, so that a later access neither fails nor stalls in the middle of an
- * answer. Most of the time goes into clearing pages, which all threads do. p begins a page. Return 0, or -1 if memory
- * is short. */
+ * answer. Clearing the pages takes most of the time, so all threads do it. p is the beginning of a page. Return 0, or
+ * -1 if memory is short. */
 static int commit_pages(struct cpu *c, char *p, size_t size)
 {
 	struct commit_job j = { .p = p, .size = size };
@@ -136,8 +137,8 @@ static void *mem_get(struct cpu *c, size_t size, int fresh)
 	return base + 64;
 }
 
-/* Commit the first `end` bytes of a chunk. Commit up to COMMIT_PAGES huge pages at a time, one for each thread. Return
- * 0, or -1 if memory is short. */
+/* Commit at least the first `end` bytes of a chunk. Commit a huge page per thread at a time (at most COMMIT_PAGES), or
+ * more if `end` is further on, so that all threads have work. Return 0, or -1 if memory is short. */
 static int chunk_commit(struct cpu *c, struct cpu_chunk *k, size_t end)
 {
 	size_t from = k->committed, to = MAX(end, from + (size_t)MIN(c->base.threads, COMMIT_PAGES) * HUGE_PAGE);

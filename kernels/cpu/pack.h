@@ -35,8 +35,8 @@ struct pack_format {
 	/* 1: the scales in the head of a group are bf16, not f16: for MXFP4, whose scales are powers of two that may
 	 * exceed the range of f16 */
 	uint8_t bf16;
-	/* 1: products use 16-bit columns (cols.h), which combine both bytes of a value of struct act; on AVX2, for
-	 * weights that are stored as bytes */
+	/* 1: products use columns of 16-bit words (cols.h), in which q and lo of struct act are one integer; on AVX2,
+	 * for weights that are stored as bytes */
 	uint8_t words;
 };
 

@@ -103,8 +103,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* The probabilities between the two thresholds differ by less than a step, so each counts as the mean of them.
-	 * 1e-3 absorbs the rounding of the sums. */
+	/* The probabilities between the two thresholds differ by less than a step, so each counts as their mean. 1e-3
+	 * absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);

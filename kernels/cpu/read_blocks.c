@@ -17,8 +17,8 @@ struct blocks_job {
 	const struct read_blocks_args *a;
 	int32_t n, group, chunks; /* n: tokens; group: query heads per KV head; chunks: tasks per KV head */
 	int32_t blocks;           /* number of blocks before the block of the last token */
-	size_t ld, bytes;         /* ld: columns; bytes: bytes of a query's bit set */
-	float *moments, *logs;    /* [n_kv_head][3 * head_dim][ld], [ld] (struct block_query) */
+	size_t ld, bytes;         /* ld: columns of moments and logs; bytes: bytes of a query's bit set */
+	float *moments, *logs;    /* moments: [n_kv_head][3 * head_dim][ld]; logs: [ld]; both for struct block_query */
 	size_t part;              /* floats of a thread's scratch */
 };
 

@@ -1,13 +1,14 @@
 /* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
  *
- * A scan reads every key, or its code in the key sketch, once per KV head, for all query heads that share this KV
- * head. A task computes the scores of some ranges of SCAN_RANGE keys and, for each range and query head, the maximum
- * and the sum of exponentials. The thread that finishes a KV head's last range merges maxima and sums in ascending
- * order and writes the head's row of the output. So the result does not depend on the threads.
+ * A scan reads every key, or its code in the key sketch, once per KV head, for all query heads that share this KV head.
+ * A task computes the scores of some ranges of SCAN_RANGE keys and, for each range and query head, the maximum and the
+ * sum of exponentials. The thread that finishes a KV head's last range merges maxima and sums in ascending order and
+ * writes the head's row of the output. So the result does not depend on the threads.
  *
- * As many KV heads as can be shared out evenly among the threads are one task each, whose scores stay in memory that
- * only its thread writes and reads. Only the remaining heads are cut into chunks. Cache lines that move between
- * processors without a shared cache would take more time than the scan itself. */
+ * If possible, a task is a whole KV head, whose scores only one thread writes and reads. Heads that cannot be divided
+ * evenly among the threads, fewer than there are threads, are cut into chunks instead. If all heads were cut into
+ * chunks, cache lines would move between processors; without a shared cache, this would take more time than the scan
+ * itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* up to this many multiply-adds, one thread is faster than two */
 
-/* Return the largest |q[i] * scale| as the bits of a float. fours 1: return instead the largest sum of four such
- * magnitudes that are multiplied with one byte of a two-bit key sketch. NaN and infinity give at least the bits of
- * infinity. */
+/* Return the largest |q[i] * scale| as the bits of a float. fours 1: add up four such magnitudes, those that are
+ * multiplied with the same byte of a two-bit key sketch, and return the largest sum. NaN and infinity give at least the
+ * bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -80,9 +81,9 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 	}
 }
 
-/* Write the lookup tables of a group of 64 query values (scan_tile.table). Each table belongs to one half of a byte of
- * a key, which has two codes. Its 16 entries are the sums of two products for all values of the two codes. No entry is
- * above 126. */
+/* Write the lookup tables of a group of 64 query values (scan_tile.table). A byte of a key has two halves with two
+ * codes each, and each half has a table. Its 16 entries are the sums of two products, for all values of the two codes.
+ * No entry is above 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
@@ -129,7 +130,8 @@ int scan_part(const struct scan_job *j, int32_t head, int32_t chunk, int worker)
 	struct scan_tile t = j->tile;
 
 	t.keys = j->keys + (size_t)head * j->head_bytes;
-	/* There are at least as many whole heads as threads. */
+	/* The scores of a whole head are in the rows of head number `worker`, so the thread's next whole head reuses
+	 * them. Head `worker` is a whole head, too: there are at least as many whole heads as threads. */
 	t.score = j->score + (size_t)(whole ? worker : head) * (size_t)j->group * t.ld;
 	t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
 	if (t.hi) {
@@ -185,7 +187,7 @@ static void scan_task(void *arg, int task, int worker)
 		scan_part(j, j->whole + rest / j->chunks, rest % j->chunks, worker);
 }
 
-/* The memory of a scan, from which arrays are cut. base NULL: only the sizes of the arrays are added up. */
+/* The memory of a scan, which is divided into arrays. base NULL: only the sizes of the arrays are added up. */
 struct scratch {
 	char *base;
 	size_t at;

@@ -20,13 +20,13 @@
 #include "kernels/common/key_sketch.h"
 #include "kernels/cpu/cpu.h"
 
-/* Number of slots in a block when slots are sampled. Probabilities are summed block by block; only in blocks from which
- * a slot may be taken are single slots examined. */
+/* Number of slots in a block when slots are sampled. Probabilities are summed block by block. Single slots are examined
+ * only in blocks from which a slot may be taken. */
 enum { SAMPLE_BLOCK = 16 };
 enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
-/* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A unit of the sketch has four bytes per
- * key, a byte has two halves of four bits, and a half has two codes. For each half, the table has the 16 products
- * that its two codes can give. */
+/* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A byte of a key has four codes, two in
+ * each half of the byte. Each half has a table of 16 products, one for each value of its two codes. A key has four
+ * bytes for every 16 values. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
 /* Arguments of a scan: it computes the scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share
@@ -69,7 +69,7 @@ struct block_query {
 	 * which are single keys */
 	const float *logs;
 	size_t ld;        /* a multiple of 16 */
-	int32_t dim, own; /* own: the block of the query's token, at least 3 */
+	int32_t dim, own; /* dim: head_dim; own: number of the block of the query's token, at least 3 */
 	float scale, share;
 	float *weight, *variance, *key; /* scratch, [ld] each */
 	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
@@ -108,19 +108,19 @@ struct select_fns {
 	/* out[b] = sum of the SAMPLE_BLOCK floats of x that begin at SAMPLE_BLOCK * b */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
 	/* For each i < n, reduce the log probabilities x[r] = s[r * ld + i] * mult[r] - lse[r] of heads r < n_q to one
-	 * number: out[i] = the maximum of x[r], or the log of the mean of exp(x[r]). The call may read n values of each
-	 * row of s, rounded up to 16. */
+	 * number: out[i] = the maximum of x[r], or the log of the mean of exp(x[r]). In each row of s, values may be
+	 * read up to the next multiple of 16. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q,
 	               int32_t n, enum reduce);
 
 	void (*block_query)(const struct block_query *);
 
-	/* ---- the k best ---- */
+	/* ---- the k highest scores ---- */
 	/* Max pooling: out[i] = max of x over i - half .. i + half, within 0 .. n - 1. NaN counts as -inf. tmp: n
 	 * + 2 half + 16 floats. */
 	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
-	/* List in slot[] the indices i of i0 .. i1 - 1 with x[i] >= least, in ascending order, and in value[] their
-	 * x[i]. Return the number of indices; *top = the largest value. NaN counts as -inf. Both lists need room for 16
+	/* List the indices i of i0 .. i1 - 1 with x[i] >= least: i in slot[], in ascending order, and x[i] in value[].
+	 * Return the number of indices; *top = the largest value. NaN counts as -inf. Both lists need room for 16
 	 * elements more than there are indices. */
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
 	/* Return the number of values >= t. */
@@ -195,12 +195,12 @@ struct scan_job {
 	enum reduce reduce;
 	int raw;
 	/* group: query heads per KV head; n: keys; ranges: ranges of SCAN_RANGE keys; whole: KV heads 0 .. whole - 1
-	 * are a task each; per_task: ranges in a task of the other heads; chunks: tasks of each of these; tasks: tasks
-	 * of all KV heads */
+	 * are one task each; per_task: ranges in a task of any other head; chunks: tasks of any other head; tasks:
+	 * tasks of all KV heads */
 	int32_t group, n, ranges, whole, per_task, chunks, tasks;
 	/* Arrays in the scan buffer (struct cpu). mult: factor from a stored score to scale * q . k; lse: log of the
 	 * sum of exponentials. */
-	float *score;          /* [n_head][tile.ld]; the rows of a whole head are those with the number of its thread */
+	float *score; /* [n_head][tile.ld]; a whole head uses the rows of the KV head that has its thread's number */
 	float *max, *sum;      /* [n_kv_head][ranges][group] */
 	float *mult, *lse;     /* [n_head] */
 	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */

@@ -26,8 +26,7 @@ enum {
 	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries that are computed together over keys in place */
 	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
 	HELD = REGISTERS > 16 ? 3 : 0,
-	/* for up to this many queries, keys are always read in place; for more queries, converting a block first saves
-	 * time */
+	/* Up to this many queries always read keys in place. For more queries, converting a block first saves time. */
 	FEWEST = 28,
 };
 
@@ -46,8 +45,8 @@ struct span {
 /* One block of a span: its keys kb .. kb + n - 1, for a run of queries (queries that are computed together). */
 struct block {
 	const struct span *sp;
-	/* [2 * KEYS + 8]: byte offsets of the rows of the block's keys and values; those past the end of the span serve
-	 * only for prefetching */
+	/* [2 * KEYS + 8]: byte offsets of the rows of the block's keys and values; offsets past the end of the span are
+	 * only prefetched */
 	const size_t *k_off, *v_off;
 	const uint8_t *coded; /* coded queries of the run */
 	float *const *score;  /* kept scores of the run's queries, or NULL */
@@ -81,7 +80,8 @@ INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 
 /* ---- many queries: keys transposed, values as floats ---- */
 
-/* Load dimensions j .. j + LANES - 1 of LANES keys and transpose them. n dimensions are left from j on. */
+/* Load dimensions j .. j + LANES - 1 of LANES keys and transpose them. n: number of dimensions that a key has from j
+ * on; lanes after these are zero. */
 INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const rows[LANES], int32_t j, int32_t n)
 {
 	vec x[LANES], d[LANES];
@@ -91,8 +91,8 @@ INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const row
 	UNROLL for (int i = 0; i < LANES; i++) vec_store(out + (size_t)(j + i) * KEYS, d[i]);
 }
 
-/* Load and transpose the block's keys into sp->keys [dim][64]; prefetch the block's values. Missing keys of the
- * block are copies of its last key, whose scores are masked later. */
+/* Load and transpose the block's keys into sp->keys [dim][64]; prefetch the block's values. In place of missing keys,
+ * the last key is copied; the scores of the copies are masked later. */
 INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t dim)
 {
 	float *out = b->sp->keys;
@@ -215,8 +215,8 @@ INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *con
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
-/* Compute the scores of a few queries; keys are read in place. Also prefetch the keys of the next block or, if keys have
- * few bytes, the values of this block. */
+/* Compute the scores of a few queries; keys are read in place. Also prefetch the keys of the next block or, if keys
+ * have few bytes, the values of this block. */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
@@ -228,7 +228,7 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 
 	UNROLL for (int r = 0; Q4_DOTS && type == DT_Q4_0 && r < nr; r++) unit[r] =
 		q4_unit(b->coded + (size_t)r * b->sp->coded_bytes, dim);
-	/* Missing keys of the block are copies of its last key; their scores are masked later. */
+	/* In place of missing keys, use copies of the block's last key; their scores are masked later. */
 	if (b->n % 8) {
 		for (int32_t i = 0; i < KEYS; i++)
 			clamped[i] = b->k_off[i < b->n ? i : b->n - 1];
@@ -387,15 +387,15 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		s[i] = score_exp(s[i] - m);
 		vec_store(p + LANES * i, s[i]);
 	}
-	/* If the maximum has not changed, as in most late blocks, no exponential is needed. */
+	/* Usually the maximum has not changed, and no exponential is needed. */
 	fix = max == old ? 1 : old > -INFINITY ? exp1(old - max) : 0;
 	st->m = max;
 	st->l = st->l * fix + vec_sum(block_sum(s));
 	return fix;
 }
 
-/* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. off: offsets of the rows of
- * v. b: the block; rows 64 keys after its rows may be prefetched. */
+/* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. off: byte offsets of the
+ * rows of v. b: the block of keys. The rows that are 64 keys further on may be prefetched. */
 struct value_run {
 	const struct block *b;
 	const uint8_t *v;
@@ -406,8 +406,8 @@ struct value_run {
 	int32_t n;
 };
 
-/* Prefetch n dimensions from j on of the value that is 64 keys after key k; if values have few bytes, prefetch the whole
- * key there instead. */
+/* Prefetch dimensions j .. j + n - 1 of the value that is 64 keys after key k. If values have few bytes, prefetch the
+ * whole key that is 64 keys after key k instead. */
 INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
 {
 	const struct block *b = u->b;
@@ -419,7 +419,8 @@ INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, in
 		row_fetch(type, b->sp->k + b->k_off[KEYS + k], b->sp->k_bytes);
 }
 
-/* Add the keys' values to the sums, for nv vectors of dimensions from j on. Only n of these dimensions exist. */
+/* Add the keys' values to the sums, for nv vectors of dimensions from j on. n: number of dimensions that a value has
+ * from j on. */
 INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
 {
 	vec acc[RUN][4];
@@ -469,8 +470,8 @@ INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int
 		vec8_store(u->st[r].acc + j + 8 * i, acc[r][i]);
 }
 
-/* Add the keys' values to the sums as run_values() does, for values of q4_0 and nb blocks of 32 dimensions from j on. The
- * scale of a block is multiplied with the weight, not with each of its values. */
+/* Add the keys' values to the sums as run_values() does, for values of q4_0 and nb blocks of 32 dimensions from j on.
+ * The scale of a block is multiplied with the weight, not with each of its values. */
 INLINE void run_codes(int nr, int nb, const struct value_run *u, int32_t j)
 {
 	enum { PER = 32 / LANES };
@@ -533,7 +534,7 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 		run_values(nr, 1, ahead, type, u, j, dim - j);
 }
 
-/* ---- instances: 1 to FEW queries with rows in place, for each type; RUN queries with converted blocks ---- */
+/* ---- instances: 1 to FEW queries over rows in place, for each type; RUN queries over converted blocks ---- */
 
 INLINE void run_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                        float p[RUN][KEYS])
@@ -666,8 +667,8 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 	}
 }
 
-/* Write the byte offsets of the rows of keys k0 .. k1 - 1 and, for prefetching, of KEYS + 8 rows after them. If the slots
- * are a list, the rows after them are unknown: their offsets repeat the last one. */
+/* Write the byte offsets of the rows of keys k0 .. k1 - 1 and, for prefetching, of KEYS + 8 rows after these. If the
+ * slots are a list, the rows after key k1 - 1 are unknown: repeat the last offset. */
 static void row_offsets(const struct attn_tile *t, size_t bytes, size_t *off)
 {
 	int32_t n = t->k1 - t->k0;

@@ -1,6 +1,6 @@
 /* kernels/cpu/simd_attn_prompt.h (private to the SIMD code) - attention of a prompt's tokens over one KV head, in
- * 16-bit integers; for KV caches of f16, bf16, q8_0 and q4_0. Compiled for AVX2 and AVX-512, which multiply pairs of 16-bit
- * integers (lanes_pairs.h).
+ * 16-bit integers; for KV caches of f16, bf16, q8_0 and q4_0. Compiled for AVX2 and AVX-512, which multiply pairs of
+ * 16-bit integers (lanes_pairs.h).
  *
  * Every query, key and value vector is rounded to integers, with a factor of its own. Softmax weights are rounded to
  * integers, too, for each block of 64 keys. Sums of products are exact in 32 bits; blocks are added in floats. So a
@@ -28,15 +28,15 @@ enum {
 	KEY_BITS = 13,               /* bits of an integer of a key vector, without its sign */
 	VALUE_BITS = 12,             /* bits of an integer of a value vector, without its sign */
 	WEIGHT_MOST = (1 << 13) - 1, /* largest weight: 64 products of weights and values fit 32 bits */
-	/* limits of a row's exponent: a row with an exponent below LEAST_EXPONENT loses digits; values with an exponent
-	 * above MOST_EXPONENT count as infinite */
+	/* limits of the exponent of a row (key or value): a row with an exponent below LEAST_EXPONENT loses digits;
+	 * values with an exponent above MOST_EXPONENT count as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
 	N_RUN = REGISTERS > 16 ? 8 : 6,    /* maximum number of queries in a run */
 	N_SUMS = REGISTERS > 16 ? 24 : 12, /* vectors of a run's sums that stay in registers */
 };
 
-/* PLANES 1: the file is compiled for AMX (amx_attn.c), which has pairs split into planes of bytes. */
+/* PLANES 1: the file is compiled for AMX (amx_attn.c), and pairs are split into planes of bytes (amx_planes.h). */
 #ifdef PLANES
 #include "kernels/cpu/amx_planes.h"
 #else
@@ -52,11 +52,12 @@ struct prompt {
 	/* Pairs of 16-bit integers, stored as floats. keys [dim / 2][64]: a pair is dimensions j and j + LANES of one
 	 * key. values [32][dim]: a pair is one dimension of keys k and k + LANES. */
 	float *keys, *values;
-	float *key_unit; /* [64]: factor of each key */
-	/* [64]. value_power: exponent of the power of two that is a value row's unit; value_inverse: 2^-exponent */
+	float *key_unit; /* [64]: factor from a key's integers to its values */
+	/* [64]. The integers of a value row are in units of 2^(value_power - VALUE_BITS). value_inverse:
+	 * 2^-value_power */
 	float *value_power, *value_inverse;
-	int32_t *q;    /* [n_q][dim / 2] */
-	float *q_unit; /* [n_q] */
+	int32_t *q;    /* [n_q][dim / 2]: the queries, as pairs of integers */
+	float *q_unit; /* [n_q]: factor from integer products to scores */
 };
 
 /* Queries that read the same block. */
@@ -71,14 +72,15 @@ struct gathered {
 /* A run: queries r0 .. r0 + nr - 1 in a block. A key's weight includes the power of two of its value row
  * (prompt.value_power), so that all values of the block have the same unit. */
 struct prompt_run {
-	/* exponents of the weights: score + exponent of the value */
+	/* log2 of the weights: score + prompt.value_power */
 	float s[N_RUN][KEYS] __attribute__((aligned(64)));
-	int32_t w[N_RUN][KEYS / 2] __attribute__((aligned(64))); /* weights in pairs */
-	float most[LANES];                                       /* largest exponent of each query */
-	float sum[LANES];             /* sum of the weights without the values' powers of two */
-	float old[LANES], add[LANES]; /* factors of the earlier sums and of the block's sums */
+	int32_t w[N_RUN][KEYS / 2] __attribute__((aligned(64))); /* the weights, as pairs of integers */
+	float most[LANES];                                       /* largest of each query's s[] */
+	float sum[LANES]; /* sum of each query's weights, without prompt.value_power */
+	/* old: factor of a query's sums over earlier blocks; add: factor of its sums over this block */
+	float old[LANES], add[LANES];
 	int32_t r0, nr;
-	int32_t low[N_RUN], seen[N_RUN]; /* keys low .. seen - 1 are seen */
+	int32_t low[N_RUN], seen[N_RUN]; /* query r sees keys low[r] .. seen[r] - 1 of the block */
 	int32_t keys;                    /* largest of seen[], rounded up to a multiple of 2 * LANES */
 	/* 1: every query sees the whole block, and there is no softcap, bias or output of scores */
 	int plain;
@@ -232,7 +234,7 @@ static void prompt_values_of(const struct prompt *u, const size_t off[KEYS])
 }
 
 /* Convert the block's keys to integers and prefetch its values; then convert the values and prefetch the next block's
- * keys. Missing keys of the block are copies of its last key; their scores are masked later. */
+ * keys. In place of missing keys, the last key is converted; the scores of these copies are masked later. */
 static void prompt_block(const struct prompt *u, const size_t *k_off, const size_t *v_off, int32_t n)
 {
 	const uint8_t *k = u->t->k, *v = u->t->v;
@@ -287,7 +289,8 @@ static void prompt_query(const struct prompt *u, int32_t r)
 /* ---- products: a run's scores, and its weighted values ---- */
 
 #if !PLANES
-/* Multiply: sum[r][c] = sum over j < n of pair a[r][j] times vector c of row j of b [n][ld]. */
+/* Set sum[r][c] to the sum over j < n of the products of pair a[r][j] with the pairs in vector c of row j of b [n][ld],
+ * for nr rows and nc vectors. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {
@@ -461,7 +464,7 @@ INLINE vec weight_exp2(vec x)
 	return (vec)((vec_int)p + ((vec_int)t << 23));
 }
 
-/* Compute the weights of query r from its exponents. */
+/* Compute the weights of query r from its exponents (prompt_run.s). */
 INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prompt_run *run)
 {
 	const vec most = vec_splat(run->most[r]), magic = (vec)magic_bits(vec_int_splat(0)),
@@ -594,7 +597,7 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->t.score = u->t->score ? (float *const *)g->score : NULL;
 }
 
-/* Of the queries from `first` on, copy those that read the block of key k, side by side. Return their number. */
+/* Copy the queries that read the block of key k, from query `first` on, side by side. Return their number. */
 static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
 {
 	const struct attn_tile *t = u->t;

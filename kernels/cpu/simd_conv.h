@@ -1,7 +1,7 @@
 /* kernels/cpu/simd_conv.h (private to the SIMD code) - 3 x 3 convolutions over images in host memory, and their
  * gradients; compiled once for each instruction set. A lane is an output channel. A tile keeps its sums in registers.
- * Tiles differ in how many pixels they compute with each load of weights or, for gradients, how many input channels.
- * All tiles add in the same order. */
+ * Tiles have several sizes: a size is the number of pixels or, for gradients, of input channels that are computed with
+ * each load of weights. All tiles add in the same order. */
 #ifndef WEIR_CPU_SIMD_CONV_H
 #define WEIR_CPU_SIMD_CONV_H
 

@@ -63,8 +63,8 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	panel_vec dw[2], mw[2];
 	panel_int sum[TILE];
 
-	/* Prefetch one cache line more than a block has, because the scales of a group lie between its blocks and those
-	 * of the group before. */
+	/* Prefetch one cache line more than a block has, because the scales of a group lie between its blocks and the
+	 * blocks of the group before. */
 	if (ahead && !f.words)
 		UNROLL for (int i = 0; i < pack_block_units(f) * UNIT + LINE; i += LINE)
 			line_fetch(quants + FETCH_AHEAD + i);

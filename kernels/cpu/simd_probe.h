@@ -17,8 +17,8 @@ INLINE vec head_scores(const struct probe_tile *t, int32_t h, int32_t c, int32_t
 	return vec_load_part(t->score + (size_t)h * t->stride + c, n);
 }
 
-/* Compute each key's mass as its largest probability among the heads. One exponential per key is enough, because the head
- * with the largest probability p = exp(s - m) / l is also the head with the largest s - (m + log l). */
+/* Compute each key's mass as its largest probability among the heads. One exponential per key is enough, because the
+ * head with the largest probability p = exp(s - m) / l is also the head with the largest s - (m + log l). */
 static void mass_max(const struct probe_tile *t)
 {
 	float least[PROBE_HEADS];

@@ -156,8 +156,8 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Compute the scores of LANES keys in each of np panels (16 keys side by side). The keys are vector `part` of each
- * panel; k is the first of them in the first panel. */
+/* Compute the scores of LANES keys in each of np panels (16 keys side by side): the keys of vector `part` of each
+ * panel. k: number of the first of these keys in the first panel. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -365,8 +365,8 @@ static void scan_sketch(const struct scan_tile *t)
 
 /* ---- rows of a plane ---- */
 
-/* Add to s[r][i] the products of values j .. j + LANES - 1 of query r and row i, for nr queries and ROWS rows. n values
- * are left from j on. */
+/* Add to s[r][i] the products of values j .. j + LANES - 1 of query r and row i, for nr queries and ROWS rows. n:
+ * number of values that a row has from j on. */
 INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j,
                       int32_t n, vec s[ROW_HEADS][ROWS])
 {

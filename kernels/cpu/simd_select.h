@@ -99,7 +99,7 @@ static void reduce(float *out, const float *s, size_t ld, const float *mult, con
 	}
 }
 
-/* ---- the k best ---- */
+/* ---- the k highest scores ---- */
 
 static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
 {
@@ -174,8 +174,8 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* Compute scores of nc vectors of columns from c on, in units of ln 2. key: score of a block's farthest key, or of a
- * single key. weight: mean score of the block's other keys; variance: half the variance of their scores. */
+/* Compute scores of nc vectors of columns from c on, as exponents of 2. b->key: score of a block's farthest key, or of
+ * a single key; b->weight: mean score of the block's other keys; b->variance: half the variance of their scores. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 {
 	const size_t plane = (size_t)b->dim * b->ld;
@@ -256,7 +256,7 @@ static void block_query(const struct block_query *b)
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Invariant: the blocks of levels 0 .. high together have enough weight, those of levels 0 .. low have too
+	/* Invariant: the blocks of levels 0 .. high together have enough weight; the blocks of levels 0 .. low have too
 	 * little. If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;

@@ -1,6 +1,6 @@
 /* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting.
  *
- * From a sample of the scores, a bound is computed that almost surely more than k scores reach. One pass collects the
+ * First a sample of the scores gives a bound, which almost surely more than k scores reach. One pass collects the
  * scores that reach the bound as candidates. Then an interval of floats is narrowed until exactly k candidates reach
  * the float in its middle. If no float is left between the interval's ends, several scores are equal to the k-th
  * highest. Of equal scores the one with the higher score before pooling wins, then the later slot. */
@@ -85,9 +85,9 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Return t such that at least `want` and at most `want + slack` of the n values are >= t, and set *ties to 0. All
- * values are within least .. top, and none is NaN. If equal values make such a t impossible, return a t that more
- * values reach, and set *ties to the number of values equal to t that are wanted. */
+/* Return a value t that at least `want` and at most `want + slack` of the n values reach (>= t), and set *ties to 0. If
+ * equal values make this impossible, return a t that more values reach, and set *ties to the number of values equal to
+ * t that are wanted. All values are within least .. top, and none is NaN. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -124,7 +124,7 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 	return of_rank((int32_t)lo);
 }
 
-/* Return a bound that is almost surely reached by more than `want` of the values x[i0 .. i1). */
+/* Return a bound that more than `want` of the values x[i0 .. i1) almost surely reach. */
 static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
@@ -133,8 +133,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 
 	if (n < SAMPLE_FROM)
 		return -INFINITY;
-	/* Take a rank that is 3.5 standard deviations lower than the expected rank in the sample, so that almost surely
-	 * enough scores reach the bound. */
+	/* In the sample, SAMPLE * share scores are expected among the `want` highest of all. Allow for 3.5 standard
+	 * deviations more, so that almost surely enough scores reach the bound. */
 	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
 	if (place >= SAMPLE / 2)
 		return -INFINITY;
@@ -180,7 +180,8 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 			m->value[m->tie[i]] = NAN;
 		else
 			less += m->tie_score[i] == bound;
-	/* Keep the last `tied` of the `less` candidates at the bound. */
+	/* If tied is not 0, too many candidates are equal to the bound: keep the last `tied` of these `less`
+	 * candidates. */
 	for (int32_t i = 0; tied && less > tied; i++)
 		if (m->tie_score[i] == bound) {
 			m->value[m->tie[i]] = NAN;
@@ -270,8 +271,8 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Append a sample of the slots that are not selected. slot[0 .. k), the selected ones, are in ascending order. Each
- * slot has a probability of being taken. These probabilities are added up slot by slot; a slot is taken if its
+/* Append a sample of the slots that are not selected. slot[0 .. k), the selected slots, are in ascending order. Each
+ * slot has a probability of being taken. The probabilities are added up slot by slot, and a slot is taken if adding its
  * probability increases the rounded sum. So the sample is spread over the sequence, and a repeated call takes the same
  * slots. */
 static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
