@@ -55,8 +55,8 @@ static inline struct cuda *cuda_of(struct backend *be)
 {
 	return (struct cuda *)be;
 }
-/* Check that an operand is f32 with at least n rows and, unless cols is 0, exactly cols columns. Return its data, or
- * NULL with the error set. op: the operation's name, for the error. */
+/* Return the data of an f32 operand with at least n rows and exactly `cols` columns (cols 0: any number). For any other
+ * operand, set the error, which names the operation `op`, and return NULL. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
 /* Grow a buffer to at least n bytes. Its contents are lost. Growing waits for the device. Return 0, or -1 with the
  * error set. */
@@ -105,7 +105,7 @@ static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigne
 	gpu_enqueue_beside(c->gpu, &l, &args, sizeof args, writes, n_writes);
 }
 
-/* Return how many blocks of `per` elements n elements take. */
+/* Return the number of blocks of `per` elements that n elements take: n / per, rounded up. */
 static inline unsigned cuda_blocks(int64_t n, int64_t per)
 {
 	return (unsigned)((n + per - 1) / per);

@@ -54,7 +54,8 @@ struct attn_launch {
 	int32_t queries, n;                   /* queries: queries of a KV head; n: tokens */
 	int32_t tiles;                        /* number of tiles of queries times number of chunks of head_dim */
 	int32_t dims;                         /* dimensions of a chunk */
-	int32_t col0, cols;  /* first column and number of columns of this launch (columns as numbered for spans) */
+	/* col0: number of this launch's first column, counted as for spans (see above); cols: number of its columns */
+	int32_t col0, cols;
 	int32_t span, spans; /* span: columns of a span, a multiple of `step`; spans: number of spans */
 	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
 	 * tile, over all launches of the call */
@@ -62,8 +63,8 @@ struct attn_launch {
 	int32_t step; /* attn_shape.least_rows */
 	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens; the causal mask applies to them */
 	int32_t n_part, last;
-	/* 1: some parts may be skipped (attn_part.when). Blocks then read the flags, and divide the columns of the
-	 * parts that are not skipped among themselves. */
+	/* 1: some parts may be skipped (attn_part.when). Each block then reads the flags, and only the columns of parts
+	 * that are not skipped are divided among the blocks. */
 	int32_t maybe;
 	float scale, softcap; /* softcap > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
 	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */

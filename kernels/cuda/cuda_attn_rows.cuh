@@ -70,9 +70,9 @@ struct blocks_q8_0 {
 	{
 		return make_uint2(load2(row, d), load2(row, d + 2));
 	}
-	/* Convert two of the four codes in a word to f16; `pick` (of __byte_perm()) selects them. The f16 with the upper
-	 * byte 0x64 and the lower byte code + 128 has the value 1152 + code. Subtracting 1152 is exact; multiplying by
-	 * the scale rounds once. */
+	/* Convert two of the four codes in a word to f16; `pick` (of __byte_perm()) selects them. The f16 with the
+	 * upper byte 0x64 and the lower byte code + 128 has the value 1152 + code. Subtracting 1152 is exact;
+	 * multiplying by the scale rounds once. */
 	static __device__ inline uint32_t two(uint32_t codes, uint32_t pick, __half2 scale)
 	{
 		uint32_t w = __byte_perm(codes ^ 0x80808080u, 0x64646464u, pick);
@@ -122,7 +122,7 @@ template <int DIM> struct v_part {
 };
 
 /* The values of one row of V that one lane holds, two per word. Eight lanes share a row. A lane has 8 of every 64
- * dimensions. Of dimensions that are left over, it has 4 of 32 and 2 of 16. */
+ * dimensions. If 32 more dimensions are left over, it has 4 of them; if 16 are left over, 2 of them. */
 template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];

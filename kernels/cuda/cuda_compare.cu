@@ -11,7 +11,8 @@
 
 enum { BOUNDS_THREADS = 128 };
 
-/* Pages first .. first + pages - 1 get new bounds. all_pages: pages of a KV head; slot1: the slot after the last key. */
+/* Arguments of page_bounds(). Pages first .. first + pages - 1 get new bounds. all_pages: pages of a KV head; slot1:
+ * the slot after the last key. */
 struct page_bounds_args {
 	float *bounds;
 	const uint8_t *plane;

@@ -143,8 +143,8 @@ __global__ void acts_quantise(struct acts_args a)
 	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Put n blocks of 32 values of every token, from `block` on, into shared memory, quantised. A single token is
- * quantised here; acts_quantise() has quantised several tokens before. */
+/* Put n blocks of 32 values of every token, from `block` on, into shared memory, as quantised values. A single token is
+ * quantised here. Several tokens were quantised by acts_quantise() before. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;
@@ -154,7 +154,7 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		int plane = i / n; /* index of the array, counted over all tokens */
+		int plane = i / n; /* number of one of the five arrays of a token, counted over all tokens */
 
 		((uint4 *)out)[i] =
 			__ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));
@@ -175,7 +175,8 @@ struct chunk {
 	uint2 e;
 };
 
-/* Return the index of the block of 32 weights that chunk i is in or, if a chunk has two blocks, begins with. */
+/* Return the index of the block of 32 weights to which chunk i belongs. If a chunk has two blocks, return the index of
+ * the first. */
 template <int T> static __device__ __forceinline__ int chunk_block(int i)
 {
 	return quant_main_bits(T) == 8 ? i >> 1 : quant_main_bits(T) == 4 ? i : 2 * i;

@@ -80,9 +80,9 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
-/* A thread block codes those of the keys slot0 .. slot1 - 1 that are in one block of SKETCH_BLOCK keys: subtract the
- * mean, transform, round. A full block uses the mean of its own keys. A block that is not full uses the mean of the
- * block before it, or 0 if it is the first block. */
+/* A thread block works on one block of SKETCH_BLOCK keys. It codes the keys of this block that are in slots slot0 ..
+ * slot1 - 1: it subtracts the mean, transforms and rounds. A full block uses the mean of its own keys. A block that is
+ * not full uses the mean of the block before it, or 0 if it is the first block. */
 static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x); /* [keys][ld] */

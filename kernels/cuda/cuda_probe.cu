@@ -24,7 +24,7 @@ enum {
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
-	const float *from; /* initial values of the sums; NULL = from `out` */
+	const float *from; /* the sums before this launch; NULL = `out` has them */
 	float *out;
 	/* own: first column of the call's own tokens; with `from`, the sums of these columns start at 0 */
 	int64_t stride, ld, own;
@@ -130,7 +130,7 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 
 struct spread_args {
 	const float *score, *max, *sum;
-	unsigned long long *total; /* sum of the column counts of all (token, head); 0 between calls */
+	unsigned long long *total; /* sum over all (token, head) of the number of columns; 0 between calls */
 	uint32_t *left;            /* finished blocks; 0 between calls */
 	float *out;
 	int64_t stride;

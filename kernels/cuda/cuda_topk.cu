@@ -446,8 +446,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	return 0;
 }
 
-/* Launch the selection. s: results of a scan's first launch, from which the selection's kernels compute the scores; NULL
- * = the scores are in memory. */
+/* Launch the selection. s: results of a scan's first launch, from which the selection's kernels compute the scores;
+ * NULL = the scores are in memory. */
 static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
 {
 	struct topk_small_args args = {};

@@ -217,9 +217,9 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte: of the
- * candidates that agree with it in all bytes found so far, the values of the next byte are counted. each(f) calls
- * f(order value, slot) for each candidate of this thread. */
+/* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte, the
+ * highest byte first. For each byte, count its values among the candidates that agree with the threshold in all higher
+ * bytes. each(f) calls f(order value, slot) for each candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {
@@ -292,7 +292,7 @@ static __device__ inline struct least select_least(EACH each, const float *score
 	return t;
 }
 
-/* Write the forced slots. */
+/* Write the forced slots, which are always selected. */
 static __device__ inline void write_forced(const struct topk_launch &a, int32_t *slots)
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < a.first + a.n - a.i1; i += (int32_t)blockDim.x)

@@ -39,7 +39,7 @@ static __device__ inline double block_before(double *sum, double x, double *all)
 	return t ? sum[t - 1] : 0;
 }
 
-/* Return the index of the first of k ascending slots that is not below `slot`. */
+/* Return the index of the first of k ascending slots that is `slot` or higher. */
 static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32_t slot)
 {
 	int32_t lo = 0, hi = k;
@@ -55,8 +55,8 @@ static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32
 	return lo;
 }
 
-/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next: index of the first selected slot that is not
- * below slot i. If slot i is selected, *next is increased. */
+/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next: index of the first selected slot that is i or
+ * higher; if slot i itself is selected, *next is increased. */
 static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots,
                                                float top, int32_t i, int32_t *next)
 {

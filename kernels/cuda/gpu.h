@@ -35,7 +35,7 @@ void *gpu_alloc(struct gpu *, size_t n);
 /* Allocate n zeroed bytes of host memory that kernels and copies can access by the same address. NULL = out of
  * memory. The bytes do not count as device memory. */
 void *gpu_alloc_host(struct gpu *, size_t n);
-/* free memory of either kind, after waiting until no queued call uses the memory */
+/* Wait until no queued call uses the memory, then free it. p is from gpu_alloc() or gpu_alloc_host(). */
 void gpu_free(struct gpu *, void *p);
 uint64_t gpu_memory_free(struct gpu *);
 

@@ -30,18 +30,19 @@ struct gpu {
 	cublasHandle_t blas;                 /* handle of cuBLAS; NULL until the first product */
 	void *workspace;                     /* workspace of cuBLAS; NULL until the first product */
 	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
-	/* n_stage: bytes of the staging region that are filled; sent: bytes of these whose copy was submitted */
+	/* n_stage: number of bytes in the staging region; sent: number of these bytes whose copy was submitted */
 	size_t n_stage, sent;
 	unsigned char *pinned[2];   /* buffers for large transfers */
 	cudaEvent_t pinned_done[2]; /* events: the last transfer of each buffer has ended */
 	/* queue: launches of the first stream; queue_beside: launches of the second stream, submitted at the same
 	 * time */
 	struct gpu_step queue, queue_beside;
-	struct pinned *pinned_memory; /* list of gpu_alloc_host() */
+	struct pinned *pinned_memory; /* list of the allocations of gpu_alloc_host() */
 	struct gpu_graphs graphs;
 	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
 	int busy;   /* 1: the first stream may have work */
-	/* [n_kernels] bytes of dynamic shared memory that each kernel has been allowed (cudaFuncSetAttribute()) */
+	/* [n_kernels]: kernels, and the bytes of dynamic shared memory that each was allowed
+	 * (cudaFuncSetAttribute()) */
 	struct {
 		const void *fn;
 		unsigned shared;

@@ -39,15 +39,15 @@ struct gpu_step {
 
 /* Return the maximum number of launches in part i of a step. */
 int gpu_part_most(int i);
-/* Append a launch. Return 0, or -1 without memory. */
+/* Append a launch. Return 0, or -1 if memory is short. */
 int gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
 /* Do what gpu_last() does, with the last launch of this step. */
 void *gpu_step_last(struct gpu_step *, const void *fn, size_t n, unsigned **grid_x);
-/* Copy the launches and their arguments. Return 0, or -1 without memory. */
+/* Copy the launches and their arguments. Return 0, or -1 if memory is short. */
 int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from);
 void gpu_step_clear(struct gpu_step *);
 void gpu_step_free(struct gpu_step *);
-uint64_t gpu_step_hash(const struct gpu_step *); /* of the topology */
+uint64_t gpu_step_hash(const struct gpu_step *); /* Return a hash of the step's topology. */
 /* 1 if both steps have the same topology and the same part number. */
 int gpu_step_same(const struct gpu_step *, const struct gpu_step *);
 /* 1 if node i has different arguments in the two steps, which have the same topology */
