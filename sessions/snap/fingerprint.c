@@ -75,7 +75,7 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 	             "AND ctime = ?",
 	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
 	             ns(st->st_ctim));
-	/* Verify the checksum: with a flipped bit in the hash, every snapshot would seem to be of another model. */
+	/* Verify the checksum. If a bit of the hash were flipped, every snapshot would seem to be of another model. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
 		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);
@@ -198,7 +198,7 @@ static const char *shorten(char out[64], const char *value, size_t n)
 	return out;
 }
 
-/* Append the stored text of the fingerprint saved[] to *out. Without such a text, *out stays unchanged. */
+/* Append the stored text of the fingerprint saved[] to *out; nothing if no text is stored. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
 	sqlite3_stmt *q =
@@ -260,9 +260,9 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* Set *o to the kernels (CPU or GPU code) that computed a snapshot's KV entries. name: kernels of its newest
- * entries. ours: 1 if these are this program's kernels. begun: value of the line "begun by" in the snapshot's
- * fingerprint text; "" = no such line. Returns 1, or 0 if begun is malformed. */
+/* Set *o to the kernels (CPU or GPU code) that computed a snapshot's KV entries. name: kernels of the newest entries.
+ * begun: value of line "begun by" in the snapshot's fingerprint text; "" = no such line. ours: 1 = `name` are this
+ * program's kernels. Returns 1, or 0 if begun is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];
@@ -279,8 +279,8 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	return 1;
 }
 
-/* If `begun`, the value of line "begun by" in a fingerprint's text, says that only near copies precede the own entries,
- * set *out. name: the kernels (CPU or GPU code) of the entries. */
+/* Set *out if the first entries of a timeline were restored from near copies, and nothing else is in `begun`; otherwise
+ * set out->tokens to 0. name, begun: values of the lines "kernels" and "begun by" in the fingerprint's text. */
 static void near_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      struct near_begun *out)
 {
@@ -304,7 +304,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 
 	out->fp = *mine;
 	out->near.tokens = 0;
-	/* Without the text of this program's fingerprint, only an equal fingerprint is usable. */
+	/* Without the text of this program's fingerprint, a snapshot is usable only if its fingerprint is equal. */
 	if (!known || n_saved != HASH_BYTES)
 		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
 	if (!own)
@@ -358,8 +358,8 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 
 /* ---- why not ---- */
 
-/* 1 if the line `name` differs between the two texts. Then out is `sentence`, with "%1" and "%2" replaced by the
- * two values. */
+/* 1 if the line `name` differs between the texts `was` and `is`. Then copy `sentence` to out, with "%1" and "%2"
+ * replaced by the values of the two lines. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
                    char *out, size_t cap)
 {
@@ -388,8 +388,8 @@ static int differs(const struct str *was, const struct str *is, const char *name
 void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap)
 {
-	/* Only the first line that differs is reported. So this list begins with lines that make every snapshot
-	 * unusable; lines about the user's settings follow. */
+	/* Only the first difference is reported. So this list begins with lines that make every snapshot unusable.
+	 * Lines about the user's settings follow. */
 	static const char *const known[][2] = {
 		{ "snapshots", "the snapshot is of another version of weir" },
 		{ "format", "the snapshot is of another version of weir" },

@@ -16,27 +16,27 @@ struct engine;
 
 struct snaps;
 struct snaps_options {
-	/* size limit of kv.db in bytes; 0: 8 GiB, or a tenth of the free disk space if that is less */
+	/* size limit of kv.db in bytes. 0 = 8 GiB, or a tenth of the free disk space if that is smaller */
 	uint64_t budget;
 	const char *vfs;
 };
-/* Open kv.db in the store's directory; read only if the store is. If the file is damaged or not weir's, it is renamed,
- * a new one is created, and *notice (may be NULL) says so. A read-only struct snaps keeps reading the old file after
- * another process has replaced kv.db, so open a new one for each list. */
+/* Open kv.db in the store's directory; read only if the store is read only. A file that is damaged or not weir's is
+ * renamed, a new one is created, and *notice (may be NULL) says so. If another process replaces kv.db, a read-only
+ * struct snaps still reads the old file: open a new struct snaps for each list. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
-/* A hash of what KV entries were computed with. all: for any entry of the timeline. entries: for entries of
- * prefilled tokens, which do not depend on the cache policy. Hashing the weights takes seconds, so
- * snaps_fingerprint() stores their hash. */
+/* Hashes of everything that KV entries depend on, such as the weights and settings. all: for any entry of the timeline.
+ * entries: for entries of prefilled tokens, which do not depend on the cache policy. Hashing the weights takes seconds,
+ * so snaps_fingerprint() stores their hash. */
 struct fingerprint {
 	uint8_t all[32], entries[32];
 };
 int snaps_fingerprint(struct snaps *, const struct engine *, const struct timeline *, struct fingerprint *out,
                       struct err *);
 
-/* Append the SHA-256 of the engine's model file, as 64 hexadecimal digits. Hashing takes seconds the first time; kv.db
- * keeps the hash as long as the file stays as it is. */
+/* Append the SHA-256 of the engine's model file, as 64 hexadecimal digits. Hashing takes seconds the first time. Then
+ * kv.db stores the hash until the file changes. */
 int snaps_weights(struct snaps *, const struct engine *, struct str *out, struct err *);
 
 struct snap_saved {
@@ -44,11 +44,11 @@ struct snap_saved {
 	int32_t tokens;
 	double seconds;
 };
-/* Save the timeline as a snapshot of `message`, the last message that the session shows. extra: bytes of the
- * caller, which snap_load() returns. ERR_FIT: no room; the session's older snapshot is kept. */
+/* Save the timeline as a snapshot of `message`, the last message that the session shows. extra: bytes of the caller;
+ * snap_load() returns them. On ERR_FIT (no room) the session's older snapshot is kept. */
 int snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *, struct err *);
-/* Save the KV entries that a long prefill has computed so far. After an interruption, snap_load_prefix() finds
+/* Save the KV entries that a long prefill has computed so far. If the prefill is interrupted, snap_load_prefix() finds
  * them by their tokens. */
 int snap_save_entries(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
@@ -59,15 +59,15 @@ struct snap_loaded {
 	char why[200];
 	/* names of other kernels (CPU or GPU code) that computed the KV entries; "" = this program's kernels */
 	char by[64];
-	int32_t near; /* how many of the tokens were restored from near copies, or depend on such tokens */
+	int32_t near; /* number of tokens that were restored from near copies, or that depend on such tokens */
 };
-/* Restore the timeline as it was at `message`, from bytes with right checksums. Returns 1 and appends the caller's
- * bytes to *extra; 0 with the reason in out->why if no snapshot can be restored ("" = the message has none); or -1. A
- * snapshot of this program's kernels (CPU or GPU code) is preferred to others. */
+/* Restore the timeline as it was at `message`. Only bytes with right checksums are used. Snapshots of this program's
+ * kernels (CPU or GPU code) are preferred. Returns 1 and appends the caller's bytes to *extra. Returns 0 if no snapshot
+ * can be restored, with the reason in out->why ("" = the message has none). Returns -1 on error. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
-/* Load saved KV entries for the tokens want[n], from the first token on as far as they are stored and were
- * computed by this program's kernels (CPU or GPU code). Does nothing if the timeline already begins with these
+/* Load saved KV entries for the tokens want[n], from the first token on, as far as they are stored. Only entries of
+ * this program's kernels (CPU or GPU code) are loaded. Nothing is loaded if the timeline already begins with these
  * tokens. Returns the number of tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
@@ -75,39 +75,41 @@ int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerp
  * the session shows. */
 struct snap_state {
 	int64_t session, message;
-	/* result: size of all snapshots of the session, including KV entries that it shares with other sessions; near:
-	 * how many of these bytes are near copies, which are not bit-equal to the entries they were made of */
+	/* results. bytes: size of all snapshots of the session, including KV entries that it shares with other
+	 * sessions. near: how many of these bytes are near copies, which take 4 bits a value and are not bit-equal to
+	 * the exact entries */
 	uint64_t bytes, near;
 	/* 1: the message has a snapshot; it can be loaded unless model or cache settings have changed */
 	int ready;
 };
 int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
-/* Set *bytes to the size of all that is stored in kv.db, *near to the part of it that is near copies. */
+/* Set *bytes to the size of everything that is stored in kv.db, and *near to the size of the near copies in it. */
 int snaps_bytes(struct snaps *, uint64_t *bytes, uint64_t *near, struct err *);
 struct snap_info {
 	int64_t message;
 	int32_t tokens;
 	int64_t used;   /* seconds since 1970 */
 	uint64_t bytes; /* bytes of head, tail and chunks together */
-	/* own: bytes of head and tail (KV entries after the last whole chunk of 256 tokens). shared: bytes of its
-	 * chunks that other sessions need, too. */
+	/* own: bytes of head and tail (KV entries after the last whole chunk of 256 tokens). shared: bytes of the
+	 * snapshot's chunks that other sessions also need */
 	uint64_t own, shared;
 	int head; /* 1 = head and tail are complete and undamaged */
-	/* chunks: how many chunks of KV entries the snapshot needs; bad: how many of them are missing or damaged */
+	/* chunks: number of chunks of KV entries that the snapshot needs; bad: number of these that are missing or
+	 * damaged */
 	int32_t chunks, bad;
-	int32_t near; /* how many of the chunks are near copies: in 4 bits a value, not bit-equal */
+	int32_t near; /* number of the chunks that are near copies: 4 bits a value, not bit-equal */
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
-/* List the snapshots of a session, newest first. Every byte of a snapshot is verified before the callback gets the
- * snapshot. The list ends early when the callback returns nonzero. */
+/* List the snapshots of a session, newest first. Every byte of a snapshot is verified before its callback. The list
+ * ends early when the callback returns nonzero. */
 int snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 /* Delete all snapshots of a session, and overwrite their bytes on disk. */
 int snap_drop(struct snaps *, int64_t session, struct err *);
-/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs and that were saved more
- * than a day ago. If kv.db still exceeds its budget, also delete snapshots, the least valuable first (snap_budget.c).
- * *freed: bytes returned to the file system. */
+/* Free space in kv.db: delete unfinished snapshots of processes that died. Delete KV entries that no snapshot needs and
+ * that were saved more than a day ago. If kv.db still exceeds its budget, pack chunks and delete snapshots, the least
+ * valuable first (snap_budget.c). *freed: bytes returned to the file system. */
 int snaps_gc(struct snaps *, uint64_t *freed, struct err *);
-/* Verify all snapshots and saved KV entries. Report and result are as in store_check(). */
+/* Verify all snapshots and saved KV entries. report and the result are as for store_check(). */
 int snaps_check(struct snaps *, struct str *report, struct err *);
 
 #endif

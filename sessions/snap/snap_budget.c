@@ -1,14 +1,16 @@
-/* sessions/snap/snap_budget.c - keeps kv.db within its budget, packs, deletes and overwrites snapshots.
+/* sessions/snap/snap_budget.c - keeps kv.db within its budget; packs, deletes and overwrites snapshots.
  *
  * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room is
- * short, chunks that no head needs are deleted first, the oldest before others. Then chunks become near copies, those
- * used longest ago first; the newest snapshot, and all of the session that is being saved, stay exact. Then heads are
- * deleted, those of the lowest value first. The value is the number of tokens that would need a prefill without the
- * head, divided by the time since its last use.
+ * short, three steps follow until there is enough:
+ *     1. Delete chunks that no head needs, the oldest first.
+ *     2. Pack chunks into near copies (4 bits a value, snap_chunks.c), the least recently used first. The newest
+ *        snapshot stays exact, and so does the session that is being saved.
+ *     3. Delete heads, those of the lowest value first. The value is the number of tokens that would need a prefill
+ *        without the head, divided by the time since its last use.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
- * Instead, pages are freed, and then filled with zeros as rows of table `zero`: pages that were free when a
- * transaction began are not journaled. A row of table `about` makes the next start finish an interrupted erasure. */
+ * Instead, pages are freed, and then filled with zeros as rows of table `zero`: pages that were free when a transaction
+ * began are not journaled. A row of table `about` makes the next start finish an interrupted erasure. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 
 
 #define DAY_MS      86400000
-/* One call packs at most twice the bytes that are needed, and this many. */
+/* One call packs chunks of at most WORK_LEAST bytes, plus twice the bytes that are needed. */
 #define WORK_LEAST  (256u << 20)
 /* In ms. An unfinished save (row of table head with done = 0) that is older than this belongs to a process that
  * died. */
@@ -72,7 +74,7 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 }
 
 /* Delete chunks of KV entries that no snapshot needs, until kv.db can grow by `more` bytes within its budget. Returns 1
- * if kv.db can grow so; 0 if no unneeded chunk remains; -1 on error. */
+ * if it can; 0 if it cannot and no such chunk remains; -1 on error. */
 static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
@@ -99,8 +101,8 @@ static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *
 
 /* ---- near copies ----
  *
- * Packing needs the head dimension of the KV entries, which a chunk does not tell. So a save stores it in table `about`
- * under the name "shape FINGERPRINT", with a checksum in the bits above the dimension. */
+ * Packing needs the head dimension of the KV entries, which is not stored in a chunk. So a save stores it in table
+ * `about` under the name "shape FINGERPRINT". The bits above the dimension hold a checksum. */
 
 enum { DIM_BITS = 16 };
 
@@ -128,8 +130,9 @@ struct candidate {
 };
 enum { CANDIDATES = 16 };
 
-/* Find exact chunks, those used longest ago first. Left out are chunks that snapshot `keep`, a snapshot of session
- * keep_session or the newest snapshot of all needs. Returns their number, or -1. */
+/* Find exact chunks that may be packed, the least recently used first. A chunk stays exact if one of these needs it:
+ * snapshot `keep`, a snapshot of session keep_session, the newest snapshot of all, or an unfinished snapshot. Returns
+ * the number of chunks in out[], or -1. */
 static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, struct candidate out[CANDIDATES],
                            struct err *e)
 {
@@ -160,7 +163,8 @@ static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, 
 	return rc < 0 ? -1 : n;
 }
 
-/* Replace an exact chunk by its near copy. Returns 1; 0 if it cannot be packed; -1 on error. */
+/* Replace an exact chunk by its near copy, or delete a damaged one. Returns 1; 0 if it cannot be packed; -1 on
+ * error. */
 static int step_down(struct snaps *s, const struct candidate *c, struct err *e)
 {
 	struct entries_packing how = near_packing(c->dim, c->depth);
@@ -278,8 +282,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Delete stored bytes whose owner (a row of table chunk or head) is missing because of damage. Delete the texts of
- * fingerprints that no snapshot has any more, except the text of the current fingerprint. */
+/* Delete stored bytes without an owner (a row of table chunk or head), which only damage leaves behind. Delete the
+ * texts of fingerprints that no snapshot has any more, except the text of the current fingerprint. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
@@ -298,8 +302,8 @@ static int sweep_parts(struct snaps *s, struct err *e)
 
 /* ---- overwriting ---- */
 
-/* Fill free pages of the file with zeros, in one transaction of at most SNAPS_TX_BYTES. *left: number of free
- * pages that are not filled yet. */
+/* Fill free pages of the file with zeros, in one transaction of at most SNAPS_TX_BYTES. *left: number of free pages
+ * that are still to be filled. */
 static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 {
 	uint64_t written = 0;
@@ -328,8 +332,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* As long as row 'scrub' exists in table `about`, the next start repeats the erasure. Delete the row in a
-	 * transaction that finds no free page, because another process may free pages between two transactions. */
+	/* The row 'scrub' in table `about` makes the next start repeat the erasure. Delete it in a transaction that
+	 * finds no free page, because another process may free pages between two transactions. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);
@@ -377,7 +381,7 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* Any chunk of KV entries that no snapshot needs may belong to this session: delete them all, even new
+	/* A chunk of KV entries that no snapshot needs may belong to this session. So delete all such chunks, even new
 	 * ones. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
@@ -417,7 +421,7 @@ int snap_drop(struct snaps *s, int64_t session, struct err *e)
 	if (snaps_writable(s, e))
 		return -1;
 	rc = s->ruined ? -1 : drop_and_scrub(s, session, e);
-	/* A damaged file cannot be edited: replace all of it. */
+	/* A damaged file cannot be edited: replace the whole file. */
 	if (rc && (s->ruined || db_damaged(&s->db)))
 		rc = snaps_renew(s, e);
 	remove_aside(s);

@@ -31,8 +31,8 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	memcpy(text, before, KEY_BYTES);
 	for (int32_t i = 0; marks && i < n; i++)
 		read &= !marks[i];
-	/* KV entries of prefilled tokens do not depend on the cache policy. For a chunk with only such tokens, use
-	 * the fingerprint without the policy. */
+	/* KV entries of prefilled tokens do not depend on the cache policy. A chunk that contains only such entries is
+	 * stored under the fingerprint without the policy. */
 	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);
@@ -41,8 +41,8 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	else
 		memset(text + at, 0, (size_t)n);
 	at += (size_t)n;
-	/* This fails only if memory is short. Abort then: under a wrong key, the entries would later be loaded for
-	 * other tokens. */
+	/* This fails only if memory is short. Abort, because entries under a wrong key would later be loaded for other
+	 * tokens. */
 	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
 		abort();
 }
@@ -84,8 +84,8 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* Handle a failed read. If a B-tree is damaged, return 0, as for a missing row, and mark the file so that nothing
- * more is written to it. Otherwise return rc. */
+/* Handle a failed read. If a B-tree is damaged, mark the file, so that nothing more is written to it, and return 0, as
+ * for a missing row. Otherwise return rc. */
 static int damage_or_error(struct snaps *s, int rc)
 {
 	if (rc >= 0 || !db_damaged(&s->db))
@@ -150,8 +150,8 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
  * A near copy of a chunk takes 4 bits a value and is not bit-equal to it (engine/timeline/packed.c). Its key is the
  * chunk's key and one more byte. So a near copy and the exact chunk never replace each other. */
 
-/* NEAR changes with the form of packed entries. EXACT_FIRST: much attention falls on the first tokens of a sequence, so
- * these stay exact. */
+/* NEAR: last byte of a near copy's key. Change it when the form of packed entries changes. EXACT_FIRST: the first
+ * tokens of a sequence receive much attention, so this many stay exact. */
 enum { NEAR = 3, EXACT_FIRST = 16 };
 
 struct entries_packing near_packing(int32_t dim, int64_t depth)
@@ -180,7 +180,7 @@ int near_stage(struct snaps *s, uint64_t n, struct err *e)
 
 /* ---- chunks ---- */
 
-/* Find the row with this key and one of two sizes: a row of another size is damaged. */
+/* Find the row with this key and one of the two sizes. A row of another size is damaged. */
 static int find_row(struct snaps *s, const void *key, size_t n_key, uint64_t all, uint64_t full,
                     struct found_chunk *out, struct err *e)
 {
@@ -280,8 +280,8 @@ int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes
 		return rc;
 	s->db.code = 0;
 	if (!snaps_begin(s, NULL)) {
-		/* Read the KV entries again before deleting them as damaged: another process may have replaced
-		 * them during the first read. */
+		/* Before deleting damaged KV entries, read them again: another process may have replaced them during
+		 * the first read. */
 		found->number = 0;
 		rc = find_and_read(s, key, bytes, found, out, e);
 		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))

@@ -1,5 +1,4 @@
-/* sessions/snap/snap_head.c - writes and parses the first 64 bytes of a head (the record of a timeline at one
- * message). */
+/* sessions/snap/snap_head.c - writes and parses the first 64 bytes of a head (record of a timeline at one message). */
 #include "sessions/snap/snap_private.h"
 
 #include <string.h>

@@ -48,7 +48,7 @@ static int by_message(const void *a, const void *b)
 	return (x->message > y->message) - (x->message < y->message);
 }
 
-/* Return the index of the first list entry that is not less than key; n if all are less. The list is sorted. */
+/* Return the index of the first entry of the sorted list that is not less than key; n if all are less. */
 static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
                        int (*compare)(const void *, const void *))
 {
@@ -67,7 +67,8 @@ static size_t first_of(struct snap_state **list, size_t n, const struct snap_sta
 	return from;
 }
 
-/* Run a query whose rows are (session, bytes, bytes of near copies), and add them to the session's entry in the list. */
+/* Run a query whose rows are (session, bytes, bytes of near copies). Add the bytes to the session's entry in the
+ * list. */
 static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list, size_t n, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, sql, "");
@@ -222,7 +223,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 		whole = c->near || (rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES);
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
-		/* Release the statement, and with it SQLite's read lock, because reading the KV entries is slow. */
+		/* Reading the KV entries is slow: first release the statement, which holds SQLite's read lock. */
 		db_put(&s->db, st);
 		if (rc >= 0)
 			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;

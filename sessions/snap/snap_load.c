@@ -1,9 +1,11 @@
 /* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache) bit for bit.
  *
  * snap_load() restores the state that a head (record of a timeline at one message) describes. snap_load_prefix()
- * restores as many leading tokens as there are stored chunks (KV entries of 256 tokens). Every byte is verified
- * before it enters the timeline. If the timeline has tokens, all chunks are verified before it is emptied, and
- * then read a second time. Damage is not an error: out->why names it, and the caller prefills the text again. */
+ * restores as many leading tokens as there are stored chunks (KV entries of 256 tokens).
+ *
+ * Every byte is verified before it enters the timeline. If the timeline already has tokens, all chunks are first read
+ * and verified. Only then is the timeline emptied, and the chunks are read again. Damage is not an error: out->why
+ * names it, and the caller prefills the text again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>
@@ -21,8 +23,7 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *tl;
-	/* kernels (CPU or GPU code) that computed the KV entries, and the fingerprint under which the entries are
-	 * stored */
+	/* kernels (CPU or GPU code) that computed the KV entries, and the fingerprint under which these are stored */
 	struct origin origin;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
@@ -66,8 +67,8 @@ static void loading_key(struct loading *l, int32_t i)
 	          l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
-/* Read KV entries into s->staging: chunk i of 256 tokens, or if i = chunks the entries after the last whole chunk.
- * Returns 1 and sets *found; 0 if the bytes are missing or damaged; -1 on error. */
+/* Read KV entries into s->staging. i: number of a chunk of 256 tokens, or `chunks` for the entries after the last whole
+ * chunk. Returns 1 and sets *found; 0 if the bytes are missing or damaged; -1 on error. */
 static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
 	l->chunk_bytes.depth = i;
@@ -120,8 +121,8 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* If other kernels (CPU or GPU code) computed the first KV entries, or these were restored from near copies, tell the
- * timeline, so that its fingerprint names them in later saves. */
+/* Tell the timeline if other kernels (CPU or GPU code) computed its first KV entries, or if these were restored from
+ * near copies. Its fingerprint then contains their names in later saves. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -139,7 +140,7 @@ static void note_origin(struct loading *l)
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
 
-/* Give the timeline the tokens whose KV entries were loaded: all of them, or the first ones if the load failed. */
+/* Give the timeline the tokens whose KV entries were loaded. After a failed load these are only the first tokens. */
 static void keep_beginning(struct loading *l)
 {
 	int32_t kept;
@@ -184,7 +185,7 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the best snapshot of a message: the one with the largest `fits`; of several, the newest. Returns 1; 0 = the
+/* Find the snapshot of a message with the largest `fits`; of several such snapshots, the newest. Returns 1; 0 = the
  * message has no snapshot; -1 on error. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
@@ -362,9 +363,9 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 
 /* ---- loading by tokens, without a snapshot of the session ----
  *
- * KV entries of other kernels (CPU or GPU code) are not used, although they are equal up to rounding. Otherwise the
- * session's later entries would be stored under a fingerprint that names the other kernels, and other sessions could
- * not share these entries. */
+ * KV entries of other kernels (CPU or GPU code) are not used, although they are equal up to rounding. With them, the
+ * session's later entries would be stored under a fingerprint that names the other kernels. Other sessions could not
+ * share these entries. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {
@@ -400,7 +401,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	}
 	if (rc < 0)
 		return -1;
-	l->chunks = whole; /* end with the last chunk that has the entries of sliding-window layers */
+	l->chunks = whole; /* end with the last chunk that contains entries of sliding-window layers */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
 	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)

@@ -4,11 +4,12 @@
  * record of a timeline at one message: tokens, state, and the tail (KV entries after the last whole chunk). Table
  * `part` stores the bytes of both, at most PART_BYTES a row.
  *
- *     snaps.c: opens kv.db, creates its schema; if the file is damaged or of another version, renames it and starts a
- *     new one; snap_chunks.c: keys of chunks, checksums; snap_head.c: byte layout of a head; snap_save.c: saves a
- *     timeline; snap_load.c: loads a timeline; snap_budget.c: keeps kv.db within its size limit, packs and deletes
- *     snapshots, overwrites their bytes; snap_check.c: verifies the file; snap_info.c: lists snapshots; fingerprint.c: identifies models and
- *     settings.
+ *     snaps.c: opens kv.db, creates its schema; renames a file that is damaged or of another version, and starts a
+ *     new one; snap_chunks.c: keys of chunks, checksums; snap_head.c: byte layout of a head;
+ *     snap_save.c: saves a timeline; snap_load.c: loads a timeline;
+ *     snap_budget.c: keeps kv.db within its size limit, packs and deletes snapshots, overwrites their bytes;
+ *     snap_check.c: verifies the file; snap_info.c: lists snapshots;
+ *     fingerprint.c: identifies models and settings.
  *
  * A save first inserts its head as unfinished (done = 0), which protects its chunks from deletion. The last
  * transaction of the save sets done = 1. So a finished head never needs a chunk that was not saved.
@@ -74,8 +75,8 @@ struct snaps {
 
 int64_t snaps_now(void); /* milliseconds since 1970 */
 int snaps_writable(const struct snaps *, struct err *);
-/* Call after a database error, outside a transaction. If the disk is full, says so in *e. If the file is damaged,
- * renames it, starts a new one, and says so in *e. Returns -1. */
+/* Call after a database error, outside a transaction. If the disk is full, *e says so. If the file is damaged, it is
+ * renamed and a new file is started; *e says so. Returns -1. */
 int snaps_failed(struct snaps *, struct err *);
 /* Rename a damaged file and start a new one. If another process has already started a new one, use that file. */
 int snaps_renew(struct snaps *, struct err *);
@@ -84,7 +85,7 @@ void snaps_start(struct snaps *);
 /* Begin a transaction and read s->serial; end the transaction with db_end(). Fails if another process has replaced
  * kv.db. */
 int snaps_begin(struct snaps *, struct err *);
-/* Set s->serial above every number in the file. */
+/* Set s->serial to a number above all row numbers in the file. */
 int snaps_read_serial(struct snaps *, struct err *);
 #define SERIAL_MOST ((int64_t)1 << 40) /* a larger row number means that the file is damaged */
 /* Make s->staging at least n bytes large. */
@@ -98,9 +99,9 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
 /* The two possible sizes, in bytes, of the KV entries of 256 tokens (a chunk). all: with the entries of all layers.
- * full: without those of sliding-window layers, which may have been overwritten before the save. Without sliding
- * windows the two are equal. near_dim: head dimension of the entries, if a near copy will do where the exact chunk is
- * missing; 0: exact chunks only. depth: number of the chunk in its sequence, from 0. */
+ * full: without the entries of sliding-window layers, which may have been overwritten before the save. Without sliding
+ * windows the two sizes are equal. near_dim: 0 = only an exact chunk is wanted; else a near copy may replace a missing
+ * exact chunk, and near_dim is the head dimension. depth: number of the chunk in its sequence, from 0. */
 struct chunk_bytes {
 	uint64_t all, full;
 	int32_t near_dim, depth;
@@ -116,18 +117,19 @@ struct found_chunk {
  * missing. Returns 1; 0 if missing; -1 on error. */
 int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
 /* Find stored KV entries (a chunk) by their key, read and verify them; unpack a near copy. Returns 1; 0 if they are
- * missing or damaged; -1 on error. Damaged ones are deleted, so that the next save writes them again. */
+ * missing or damaged; -1 on error. Damaged entries are deleted, so that the next save writes them again. */
 int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out,
                struct err *);
-/* Write a chunk (KV entries of 256 tokens) of n bytes; near = 1: as a near copy. *number: number of the new row. */
+/* Write a chunk (KV entries of 256 tokens) of n bytes. near: 1 = the bytes are a near copy. *number: number of the new
+ * row. */
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int near, int32_t depth, const void *, uint64_t n,
                 int64_t *number, struct err *);
-/* In all snapshots that need chunk `old` (KV entries of 256 tokens), put chunk `number`, which has the same key, in its
- * place. Deletes the stored bytes of `old`. */
+/* Replace chunk `old` (KV entries of 256 tokens) by chunk `number` in all snapshots that need it. Both have the same
+ * key. Deletes the stored bytes of `old`. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
-/* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing. This happens in a damaged
- * file, where a loop that queries and deletes would never end. */
+/* Call after deleting a row that a query has found. Returns -1 if SQLite deleted nothing: in a damaged file, a loop of
+ * such queries would never end. */
 int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* write v as 4 bytes, little-endian like all numbers in heads and keys */
@@ -167,49 +169,49 @@ int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 
 /* ---- snap_budget.c ---- */
 
-int head_delete(struct snaps *, int64_t number, struct err *); /* keeps its chunks */
+int head_delete(struct snaps *, int64_t number, struct err *); /* the head's chunks stay */
 /* Set *used and *empty to the bytes of the file's used and empty pages. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Store the head dimension of the KV entries of snapshots with this fingerprint, which packing needs. dim = 0: the
- * entries cannot be packed. */
+/* Store the head dimension of KV entries, which packing needs, for snapshots with this fingerprint. dim = 0: the
+ * entries cannot be packed, and nothing is stored. */
 int near_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
-/* Delete saved KV entries that no snapshot needs, then replace chunks by near copies, then delete snapshots, the least
- * valuable first, until kv.db can grow by `more` bytes within its budget. Not deleted: the snapshot with number `keep`,
- * and the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if something was deleted
- * or packed. Call inside a transaction. */
+/* Make room until kv.db can grow by `more` bytes within its budget: delete saved KV entries that no snapshot needs,
+ * then replace chunks by near copies, then delete snapshots, the least valuable first. Not deleted: the snapshot with
+ * number `keep`, and the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
+ * something was deleted or packed. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Replace exact chunks by near copies, those used longest ago first, until kv.db can grow by `more` bytes within its
- * budget. Left exact: the chunks of snapshot number `keep`, of session keep_session, of the newest snapshot, and of
- * running saves. Returns 1 if kv.db can grow so; 0 if no other chunk can be packed, or the limit of work for one call
- * is reached; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
+/* Replace exact chunks by near copies, the least recently used first, until kv.db can grow by `more` bytes within its
+ * budget. These chunks stay exact: the chunks of snapshot number `keep`, of session keep_session, of the newest
+ * snapshot, and of running saves. Returns 1 if kv.db can grow; 0 if no other chunk can be packed, or if this call has
+ * done its share of work; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
 int snaps_pack_old(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. all = 0: keep KV entries
  * that were saved within the last day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
-/* Overwrite free pages with zeros. If a crash interrupts it, the next start completes it. */
+/* Overwrite free pages with zeros. After a crash, the next start completes this. */
 int snaps_scrub(struct snaps *, struct err *);
 
 /* ---- snap_check.c ---- */
 
-/* Verify a snapshot's record (head), and its KV entries after the last whole chunk (tail), against their checksums
+/* Verify a snapshot's head (its record) and tail (its KV entries after the last whole chunk) against their checksums
  * and the row of table head. key: the snapshot's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
 int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
                const uint8_t key[KEY_BYTES], struct err *);
 
 /* ---- fingerprint.c ---- */
 
-/* If the first entries of a timeline were restored from near copies, its fingerprint contains the name NEAR_NAME, so that
- * later entries, which depend on these, are never mistaken for exact ones. Its first chunks keep the keys of the exact
- * timeline: the keys under which their near copies were found. tokens: end of the last near copy; 0: no such entries.
- * exact: the fingerprint without NEAR_NAME. */
+/* How a timeline begins whose first entries were restored from near copies. Its fingerprint contains NEAR_NAME: later
+ * entries depend on the first ones and must never be mistaken for exact entries. But its first chunks keep the keys of
+ * the exact timeline, under which the near copies were found. tokens: end of the last near copy; 0: there are no near
+ * copies. exact: the fingerprint without NEAR_NAME. */
 #define NEAR_NAME "near copies"
 struct near_begun {
 	int32_t tokens;
 	struct fingerprint exact;
 };
-/* Set *out for the timeline with fingerprint `mine`. */
+/* Set *out for the timeline whose fingerprint is `mine`. */
 void fingerprint_near(struct snaps *, const struct fingerprint *mine, struct near_begun *out);
-/* Return the fingerprint under which chunk i has its key. */
+/* Return the fingerprint that is part of chunk i's key. */
 static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp, const struct near_begun *near,
                                                           int32_t i)
 {
@@ -223,20 +225,21 @@ struct origin {
 	struct near_begun near;
 	/* kernels (CPU or GPU code) of the newest entries, for messages; "" = this program's kernels */
 	char by[64];
-	/* other kernels (CPU or GPU code) that computed the first begun_n entries, for timeline_begun() */
+	/* names of the other kernels (CPU or GPU code) that computed the first begun_n entries; argument of
+	 * timeline_begun() */
 	struct str begun;
 	int32_t begun_n;
 };
 /* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if this
- * program would compute the same bits; else the names of the kernels (CPU or GPU code) whose entries equal ours only up
- * to rounding. Zero *out before the first call; the caller frees out->begun. */
+ * program would compute the same bits. Otherwise the entries are equal only up to rounding, and out->by names the
+ * kernels (CPU or GPU code) that computed them. Zero *out before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
 /* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had computed all
  * its entries. Returns 0, or -1 = no memory. */
 int fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
-/* Write to out why KV entries saved under the fingerprint saved[] cannot be used under `mine`, as the beginning of
- * a sentence. */
+/* Write to out why KV entries saved under the fingerprint saved[] cannot be used under `mine`. The text is the
+ * beginning of a sentence. */
 void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap);
 

@@ -18,7 +18,7 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id; /* copied, because the timeline's own array is valid only until the next call on the timeline */
+	int32_t *id; /* a copy: the timeline's array is valid only until the next call on the timeline */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
@@ -26,10 +26,10 @@ struct saving {
 	int32_t dim; /* head dimension; 0: the entries cannot be packed */
 	struct near_begun near;
 	uint8_t (*key)[KEY_BYTES];
-	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing.
-	 * windows: 1 = the timeline still has the entries of sliding-window layers. write: 1 = it must be written,
-	 * because it is missing or was stored without these entries. near: 1 = the entries were restored from near
-	 * copies, and are stored so. */
+	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing. windows: 1 =
+	 * the timeline still has the entries of sliding-window layers. write: 1 = write the chunk, because it is
+	 * missing or was stored without these entries. near: 1 = the entries were restored from a near copy, and are
+	 * stored as a near copy again. */
 	struct chunk_plan {
 		int64_t number;
 		uint8_t write, windows, near;
@@ -84,7 +84,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 	return c->near ? entries_packed_bytes(near_packing(w->dim, c - w->chunk), n) : n;
 }
 
-/* Return the sizes under which chunk i may be stored. */
+/* Return the sizes that a stored chunk i may have. */
 static struct chunk_bytes stored_as(const struct saving *w, int32_t i)
 {
 	struct chunk_bytes bytes = w->chunk_bytes;
@@ -158,7 +158,7 @@ static int check_room(struct saving *w, struct err *e)
 		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
-	/* The file does not grow beyond the budget: older KV entries are deleted, and their pages are reused. */
+	/* The file does not grow beyond the budget: old KV entries are deleted, and their pages are reused. */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
 		full = MAX(used, w->s->budget);
@@ -174,8 +174,8 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
-/* Commit the transaction and begin the next. In between, another process may have deleted the row of the
- * unfinished save from table `head`, or replaced kv.db: then return -1. */
+/* Commit the transaction and begin the next. Between the two, another process may delete the row of this unfinished
+ * save from table `head`, or replace kv.db. Then return -1. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;
@@ -194,8 +194,7 @@ static int next_transaction(struct saving *w, struct err *e)
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 
-/* Call before writing `bytes` bytes. If the transaction would exceed SNAPS_TX_BYTES, commits it and begins the
- * next. */
+/* Call before writing `bytes` bytes. If the transaction would exceed SNAPS_TX_BYTES, commit it and begin the next. */
 static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
 {
 	if (w->pending && w->pending + bytes > SNAPS_TX_BYTES) {
@@ -223,8 +222,8 @@ static int reserve_head(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	/* Commit before reusing freed pages: SQLite first copies a page to the journal if this transaction has freed
-	 * it. */
+	/* Commit before reusing freed pages. SQLite copies a page to the journal if the page was freed by the same
+	 * transaction. */
 	return dropped ? next_transaction(w, e) : 0;
 }
 
@@ -325,8 +324,8 @@ static int save_body(struct saving *w, const void *extra, size_t n_extra, struct
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
 }
 
-/* Delete KV entries and snapshots until kv.db fits its budget. The session's previous snapshot may be deleted now,
- * since the new one is finished. */
+/* Delete KV entries and snapshots until kv.db fits its budget. Now that the new snapshot is finished, the session's
+ * previous snapshot may be deleted, too. */
 static void trim_to_budget(struct saving *w)
 {
 	uint64_t used, empty;

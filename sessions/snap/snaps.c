@@ -3,10 +3,10 @@
  * Everything in kv.db can be computed again, so damage is never repaired. A file that SQLite cannot use, or that
  * another version of weir wrote, is renamed, and a new one is created. The user is told so.
  *
- * kv.db has a rollback journal, not a WAL, so that a save writes its bytes only once: chunks are written to new or
- * free pages, which need no copy in the journal. Pages have 8 KiB, because each save also writes about twelve
- * pages of B-trees and free lists, most of them twice. Loading was measured as equally fast with pages of 8, 16,
- * 32 and 64 KiB. */
+ * kv.db has a rollback journal, not a WAL, so that a save writes its bytes only once: chunks are written to new or free
+ * pages, which need no copy in the journal. Pages have 8 KiB. Larger pages would make each save write more: it also
+ * writes about twelve pages of B-trees and free lists, most of them twice. Loading was measured as equally fast with
+ * pages of 8, 16, 32 and 64 KiB. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -88,16 +88,16 @@ static int configure(struct snaps *s, struct err *e)
 
 	/* Refuse rows longer than any that this program writes. */
 	sqlite3_limit(s->db.h, SQLITE_LIMIT_LENGTH, PART_BYTES + (1 << 20));
-	/* SQLite opens a file that is not writable as read only, without an error. */
+	/* If a file is not writable, SQLite opens it read only without an error. */
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* FAST overwrites deleted bytes only in pages that stay in use, without additional writes. Pages that become
-	 * free are overwritten by snaps_scrub(), when a session is deleted. */
+	/* FAST overwrites deleted bytes only in pages that are still in use, without additional writes. Freed pages are
+	 * overwritten by snaps_scrub(), when a session is deleted. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Keep changed pages in memory until the commit: SQLite would have to sync the journal before writing a changed
-	 * page earlier. */
+	/* Keep changed pages in memory until the commit. To write one earlier, SQLite would first have to sync the
+	 * journal. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -124,7 +124,7 @@ static int make_schema(struct snaps *s, struct err *e)
 	return db_end(&s->db, rc, e);
 }
 
-/* 1 if the schema equals ours word for word. */
+/* 1 if the file's schema equals this program's schema word for word; 0 if not; -1 on error. */
 static int schema_right(struct snaps *s, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name", "");
@@ -139,8 +139,8 @@ static int schema_right(struct snaps *s, struct err *e)
 	return rc < 0 ? -1 : right && n == N_SCHEMA;
 }
 
-/* 1 if the write version in the file's header (byte 18) is invalid: SQLite opens such a file as read only, without
- * an error. */
+/* 1 if the write version in the file's header (byte 18) is invalid: SQLite opens such a file read only, without an
+ * error. */
 static int write_format_damaged(const struct snaps *s)
 {
 	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -180,8 +180,8 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Set s->serial, the next row number of the tables chunk and head, above all numbers in use. Damage may leave
- * stored bytes whose owner is deleted, so table part is searched, too. */
+/* Set s->serial, the next row number of the tables chunk and head, above all numbers in use. Search table part, too:
+ * damage may leave stored bytes without their owner. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -224,8 +224,8 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 /* ---- putting aside ---- */
 
 /* Rename an unusable kv.db, and set *where to the new name. Its journal is renamed or deleted, too, because SQLite
- * would play it back into the new file. A file that is not weir's gets an unused name. Any other file becomes
- * kv.db.aside and replaces an earlier kv.db.aside. */
+ * would play it back into the new file. A file that is not weir's gets a name that is not in use. Any other file
+ * becomes kv.db.aside, in place of an earlier kv.db.aside. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
@@ -310,7 +310,7 @@ static int begin_anew(struct snaps *s, enum verdict v, struct str *notice, struc
 	return rc;
 }
 
-/* 1 if the open file is still the one named kv.db. */
+/* 1 if kv.db is still the open file: no other process has replaced it. */
 static int has_name(const struct snaps *s)
 {
 	struct stat st;
@@ -441,7 +441,7 @@ void snaps_close(struct snaps *s)
 {
 	if (!s)
 		return;
-	/* Store when snapshots were loaded. Ignore errors: these times only decide what is deleted first. */
+	/* Store the times when snapshots were loaded. Ignore errors: the times only decide what is deleted first. */
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)
