@@ -1,11 +1,12 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * An edited question often begins with the same bytes as the question that it replaces; so does a second question
- * about a text that is still being read. Both have the same parent message. The row of the later question stores a
- * reference to the earlier one instead of the common bytes: "the first 2 MB of message 7", then its own bytes.
+ * Two questions with the same parent message often begin with the same bytes: an edited question and the question that
+ * it replaces; or a second question about a text whose prefill is not finished, and the first question. The row of the
+ * later question stores a reference instead of the common bytes, such as "the first 2 MB of message 7", and then its
+ * own bytes.
  *
- * A message refers only to a smaller message id, so every chain of references ends. The search index contains only
- * the bytes in a message's own row, so a word in the common beginning is found once. */
+ * A message refers only to a smaller message id, so every chain of references ends. The search index contains only the
+ * bytes in a message's own row, so a word in the common beginning is found once. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -27,8 +28,8 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Read the first `bytes` bytes of a message's text into out, but only those in the message's own row. *rest: the bytes
- * in front of these, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
+/* Read the first `bytes` bytes of a message's text into out, as far as they are in the message's own row. *rest: the
+ * bytes before these, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -52,8 +53,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read the first b->bytes bytes of a message's text, which other rows store, into out. Follows the references from
- * message to message. */
+/* Read the first b->bytes bytes of a message's text into out. Other rows store them: follow the references from message
+ * to message. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;
@@ -88,8 +89,8 @@ int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char *
 	return 0;
 }
 
-/* Return the length of the common prefix of a and b. It is shortened to end between characters, and between words
- * if a blank is within WORD_MOST bytes. */
+/* Return the length of the common prefix of a and b. It ends between characters; if a blank is within its last
+ * WORD_MOST bytes, it ends between words. */
 static size_t common_prefix(const char *a, size_t n_a, const char *b, size_t n_b)
 {
 	size_t n = 0, word;

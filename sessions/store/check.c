@@ -15,8 +15,8 @@ struct checking {
 	int wrong;
 };
 
-/* Handle the result rc of one check. rc < 0: it failed with error *seen. If the file is damaged, report that and
- * return 0, so that the other checks run. After any other error return -1. */
+/* Handle rc, the result of one check. rc < 0: the check failed with error *seen. If the file is damaged, report that
+ * and return 0, so that the other checks run. After any other error return -1. */
 static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)
@@ -90,7 +90,8 @@ static int check_schema(struct checking *c, struct err *e)
 	return rc;
 }
 
-/* Report each row that the query returns as a defect: "message 7: SENTENCE".  Columns: id, kind ("message"). */
+/* Report each row that the query returns as a defect: "message 7: SENTENCE". Columns of the query: id, kind
+ * ("message"). */
 static int check_rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
@@ -111,7 +112,8 @@ static int check_rule(struct checking *c, const char *sql, const char *sentence,
 	return end_part(c, rc, &seen, e);
 }
 
-/* Verify the checksum of each row that the query returns. Column 0 is the id; ok() reads the columns from 1 on. */
+/* Verify the checksum of each row that the query returns. Column 0: the id; columns from 1 on: for ok(). what: kind of
+ * the row ("message"); sentence: describes a wrong checksum. */
 static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
                       const char *sentence, struct err *e)
 {

@@ -203,8 +203,8 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return configure(d, e);
 }
 
-/* 1 if no process can be writing the database: no -wal file exists, and no -journal file with content. full_disk: 1 =
- * ignore an empty -wal file, because SQLite leaves one when it fails to open on a full disk. */
+/* 1 if no process can be writing the database: there is no -wal file, and no -journal file with content. full_disk: 1 =
+ * ignore an empty -wal file; SQLite leaves one if it cannot open the database on a full disk. */
 static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = { 0 };
@@ -229,8 +229,8 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 		goto fail;
 	if (open_with(d, path, vfs, read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, e))
 		goto fail;
-	/* Only the first read shows whether SQLite can use the file. If this reader cannot create the WAL index,
-	 * open the file again as immutable. */
+	/* Only the first read shows whether SQLite can use the file. If a reader cannot create the WAL index, open the
+	 * file again as immutable. */
 	if (db_number(d, "SELECT count(*) FROM sqlite_schema", &ignored, e)) {
 		int code = d->code & 0xff, full_disk = d->code == SQLITE_IOERR_SHMSIZE;
 		struct str uri = { 0 };
@@ -477,8 +477,8 @@ void range_unlock(int fd, int64_t at, int64_t n)
 	fcntl(fd, F_OFD_SETLK, &l);
 }
 
-/* In SQLite before 3.51.3, a checkpoint of one process can damage the file while another process commits. This lock
- * between processes keeps the two apart. */
+/* In SQLite before 3.51.3, a checkpoint of one process can damage the file while another process commits. The gate is a
+ * lock between processes that keeps the two apart. */
 int db_gate_enter(struct gate *g, const char *path, struct err *e)
 {
 	double end = now_seconds() + DB_GATE_MS / 1000.0;
@@ -510,7 +510,7 @@ int db_begin(struct db *d, struct err *e)
 		d->code = SQLITE_BUSY;
 		return -1;
 	}
-	/* After a failed rollback the old transaction is still open: roll it back before the new one begins. */
+	/* After a failed rollback the old transaction is still open: roll it back before a new transaction begins. */
 	if (!sqlite3_get_autocommit(d->h))
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
 	if (db_run(d, e, "BEGIN IMMEDIATE", "")) {

@@ -17,8 +17,8 @@
  * Windows-1252 becomes up to 192 MiB of UTF-8. */
 #define DB_VALUE_MAX (256u << 20)
 
-/* Lock between processes, held while a database is changed: a lock on byte `at` of file fd.  Calls of
- * db_gate_enter() nest; depth counts them. */
+/* Lock between processes, held while a database is changed: a lock on byte `at` of file fd. Calls of db_gate_enter()
+ * nest; depth: their number. */
 struct gate {
 	int fd;
 	int64_t at;
@@ -39,12 +39,12 @@ struct db {
 	} cached[80];
 };
 
-/* Open a database file; create it if it is missing, unless read_only. Symbolic links, files of other users and
- * files with a second hard link are refused. vfs NULL: SQLite's default. The caller sets the journal mode and
- * checks the content.
+/* Open a database file. If it is missing, create it, unless read_only. Symbolic links, files of other users and files
+ * with a second hard link are refused. vfs: NULL = SQLite's default. The caller sets the journal mode and checks the
+ * content.
  *
- * With read_only, the database is opened as immutable if no process can be writing it and the index file of WAL
- * mode (-shm) cannot be created (read-only directory, full disk). */
+ * A read-only database is opened as immutable if two conditions hold: no process can be writing it, and the index file
+ * of WAL mode (-shm) cannot be created (read-only directory, full disk). */
 int db_open(struct db *, const char *path, const char *vfs, int read_only, struct err *);
 /* Open an empty database in memory. */
 int db_open_memory(struct db *, struct err *);
@@ -56,8 +56,8 @@ int db_error(struct db *, const char *doing, struct err *);
 /* 1 if the last error means that the file is damaged; 0 for a failing disk, missing memory or missing rights. A
  * violated constraint counts as damage, because only a damaged search index reports one. */
 int db_damaged(const struct db *);
-/* 1 if the last error of a statement on a search index means damage. Unlike for db_damaged(), "out of memory" and "too
- * big" count as damage: a damaged index can contain any length. */
+/* 1 if the last error of a statement on a search index means damage. In contrast to db_damaged(), "out of memory" and
+ * "too big" count as damage, because a damaged index can contain any length. */
 int db_index_damaged(const struct db *);
 
 /* Run SQL statements without arguments, such as pragmas and DDL; rows that they return are ignored. */

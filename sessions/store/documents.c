@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of table document that its checksum covers. number: the values of content, bytes, at, after. */
+/* The columns of table document that its checksum covers. number: values of the columns content, bytes, at, after. */
 struct row {
 	int64_t number[4], mtime;
 	const void *name, *file, *path;
@@ -77,7 +77,7 @@ static int document_none(struct err *e, int64_t session, int64_t id)
 	return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)id, (long long)session);
 }
 
-/* Write the row of a document: a new one, or a new version of row `id`. Returns 0 or -1. */
+/* Write a row of table document. id: the row to overwrite with a new version; 0 = insert a new row. Returns 0 or -1. */
 static int put_row(struct store *s, int64_t session, int64_t id, const struct stored_document *d, int64_t content,
                    struct err *e)
 {

@@ -16,7 +16,7 @@ struct exporting {
 	struct str *out;
 	int n;
 	int64_t *shown;
-	size_t n_shown; /* number of ids in `shown`: those of the messages on the branch, in order */
+	size_t n_shown; /* number of message ids in `shown`, which lists the branch in order */
 };
 
 static const char *const role_key[] = { "system", "user", "assistant" };
@@ -30,7 +30,7 @@ static void add_lines(struct str *out, const char *text, size_t n)
 	str_adds(out, "\n");
 }
 
-/* Append the lines that x->more() returns for a message, in Markdown as a list. */
+/* Append what x->more() returns for a message; in Markdown its lines become a list. */
 static void add_more(const struct exporting *x, const struct stored_message *m)
 {
 	struct str lines = { 0 };
@@ -149,8 +149,7 @@ static void add_marks(const struct stored_document *d, struct str *out)
 	str_adds(out, "]");
 }
 
-/* Append the documents. "after": how many of the shown messages come before the document. "text": null if the text
- * is lost. */
+/* Append the documents. "after": number of the shown messages before the document. "text": null if the text is lost. */
 static int add_documents(struct exporting *x, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

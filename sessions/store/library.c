@@ -60,7 +60,7 @@ static int find_one(const struct library_text *t, void *ud)
 
 	if (t->id == f->number)
 		f->numbered = t->id;
-	/* The list begins with the newest text: keep the first match. */
+	/* The list begins with the newest text, so keep the first match. */
 	if (!strcmp(t->name, f->what)) {
 		if (!f->n_named++)
 			f->named = t->id;

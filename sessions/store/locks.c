@@ -1,12 +1,12 @@
 /* sessions/store/locks.c - locks between processes: on the store and on each session.
  *
- * File `lock` is locked with flock(). The first process to open the store locks it exclusively, checks and
- * migrates the database, and then changes the lock to a shared one, which later processes share. Older versions of
- * weir keep it exclusive. The file contains the boot id of the machine, so that processes on other machines are
- * refused: SQLite's WAL mode needs shared memory.
+ * File `lock` is locked with flock(). The first process that opens the store locks it exclusively, and checks and
+ * migrates the database. It then changes its lock to a shared one, so that later processes can lock the file as well.
+ * Older versions of weir keep their lock exclusive. The file contains the boot id of the machine, so that processes on
+ * other machines are refused: SQLite's WAL mode needs shared memory.
  *
- * File `writers` has a range of RANGE bytes for each session. The process that writes the session locks the range
- * and stores its pid there. Bytes 0 and 1 are locked while chat.db or kv.db is changed (struct gate, db.h). */
+ * File `writers` has a range of RANGE bytes for each session. The process that writes the session locks the range and
+ * stores its pid there. Bytes 0 and 1 are locked while chat.db or kv.db is changed (struct gate, db.h). */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 
@@ -38,7 +38,7 @@ static int lock_file(const struct store *s, const char *name, struct err *e)
 		close(fd);
 		fd = err_set(e, ERR_FAIL, "refused to use '%s': it is not a plain file of yours", path);
 	} else if (fchmod(fd, 0600)) {
-		/* ignore the error: some file systems have no modes */
+		/* the error is ignored, because some file systems have no modes */
 	}
 	free(path);
 	return fd;
@@ -78,8 +78,8 @@ static size_t machine_id(char out[40])
 	return n == 36 ? 36 : 0;
 }
 
-/* Write pid and boot id to the lock file. Errors (full disk) are ignored: the pid is only for error messages, and
- * without the boot id other processes are refused. */
+/* Write pid and boot id to the lock file. Errors (full disk) are ignored. The pid is only for error messages. Without
+ * the boot id, other processes are refused. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];
@@ -178,7 +178,8 @@ void lock_free(struct store *s)
 
 /* ---- a session ---- */
 
-/* Return the offset of a session's range. The mask keeps it valid if the id comes from a damaged database. */
+/* Return the offset of a session's range. The mask keeps the offset valid if `session` comes from a damaged
+ * database. */
 static int64_t range_of(int64_t session)
 {
 	return (session & 0xffffffffff) * RANGE;

@@ -70,8 +70,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* Compute the checksum of a row of table message.  If another row stores the message's first b->bytes bytes, text has
- * only the bytes after them. */
+/* Compute the checksum of a row of table message. text: the text in this row; without the first b->bytes bytes of the
+ * message, if another row stores them. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -302,7 +302,8 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
-/* Buffers for the message that was read last: its tokens, and its whole text if its row stores only a part of it. */
+/* Buffers for the message that was read last: its tokens, and its whole text if its row stores only a part of the
+ * text. */
 struct reading {
 	struct tokens token;
 	char *whole;
@@ -371,7 +372,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 	return 0;
 }
 
-/* Call fn for each message of the list, until fn returns nonzero.  backwards = 1: start with the last message. */
+/* Call fn for each message of the list, until fn returns nonzero. backwards: 1 = from the last message to the first. */
 static int give_messages(struct store *s, const struct ids *l, int backwards, message_fn *fn, void *ud, struct err *e)
 {
 	struct reading r = { .whole = NULL };
@@ -427,8 +428,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork also shows messages of another session, up to its base. Also give the one of these whose parent is
-	 * `message`. */
+	/* Up to its base, a fork shows messages of another session. If one of these is a child of `message`, list it,
+	 * too. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)
@@ -458,7 +459,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 	return rc;
 }
 
-/* Count the messages of a session.  A fork also counts the messages of other sessions that it shows: from the first
+/* Count the messages of a session. For a fork, also count the messages of other sessions that it shows: from the first
  * message to its base, the message at which it was forked. */
 int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
 {

@@ -11,7 +11,7 @@
 
 /* ---- names and titles ---- */
 
-/* 1 if the character s[n] is printable. text_escape() makes every other character longer (\xNN). */
+/* 1 if the character s[n] is printable. text_escape() writes any other character as several (\xNN). */
 static int is_printable(const char *s, size_t n)
 {
 	char out[32];

@@ -1,8 +1,8 @@
 /* sessions/store/outlines.c - stores the marks of documents: offsets and labels of pages and headings.
  *
- * A mark is stored as one line: 'p' for a page, 'r' for a recognised page, or a digit for a heading's level; byte
- * offset in the text; blank; label. If several documents have the same text, the marks that were stored first are kept.
- * If a row is damaged, the caller finds the marks in the text again. */
+ * A mark is stored as one line: its kind, the byte offset in the text, a blank, and its label. The kind is 'p' for a
+ * page, 'r' for a recognised page, or a digit for a heading's level. If several documents have the same text, the marks
+ * that were stored first are kept. If a row is damaged, the caller finds the marks in the text again. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 

@@ -1,13 +1,13 @@
-/* sessions/store/passage_rows.c - loads the sentences of texts from the index; indexes texts that are new (passages.h).
+/* sessions/store/passage_rows.c - loads the sentences of texts from the index; indexes new texts (passages.h).
  *
- * Conversations may have thousands of documents, and each question searches all of them. So the sentences that the
- * last search has loaded are kept for the next one, and new texts are indexed many in one transaction. */
+ * A session may have thousands of documents, and each question searches all of them. So the sentences that one search
+ * has loaded are kept in memory for the next search. Many new texts are indexed in one transaction. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 2 << 20 }; /* bytes of text that are indexed in one transaction, about a second */
+enum { BATCH_BYTES = 2 << 20 }; /* bytes of text that are indexed in one transaction; this takes about a second */
 
 /* ---- rows that are kept ---- */
 
@@ -31,7 +31,7 @@ static void kept_put(struct passage_index *x, const struct passage_rows *rows)
 	x->kept[x->n_kept++] = (struct kept_rows){ .rows = *rows, .round = x->round };
 }
 
-/* Sort what kept_put() has appended. all = 0: free the rows that this search did not use. */
+/* Sort the rows, after kept_put() has appended some. all: 0 = first free the rows that this search did not use. */
 static void kept_sort(struct passage_index *x, int all)
 {
 	size_t n = 0;
@@ -65,8 +65,8 @@ void passage_rows_copy(sqlite3_stmt *st, struct passage_rows *out)
 	memcpy(out->at, rows, bytes);
 }
 
-/* Read the sentences of the text with the hash out->hash. 1 = *out has them; 0 = the text is not indexed; -1 = error;
- * db_index_damaged() then tells whether the index is damaged. */
+/* Read the sentences of the text with the hash out->hash. 1 = *out has them; 0 = the text is not indexed; -1 = error,
+ * and db_index_damaged() tells whether the index is damaged. */
 static int rows_find(struct passage_index *x, struct passage_rows *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",
@@ -105,8 +105,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Check that the index still finds a text, by searching for the first word of the text's middle sentence: FTS5 reports
- * no error for lost rows. 1 = found, 0 = lost, -1 = error. */
+/* Check that the index still finds a text: FTS5 reports no error for lost rows. Search for the first word of the text's
+ * middle sentence. 1 = found, 0 = lost, -1 = error. */
 static int rows_there(struct passage_index *x, const struct indexed_text *t, const struct passage_rows *r,
                       struct err *e)
 {
@@ -177,14 +177,14 @@ static int rows_add(struct passage_index *x, const struct indexed_text *t, struc
 	return passage_rows_write(x, x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", t->p, r, e);
 }
 
-/* New texts to be indexed: text[missing[i]], for i from 0 to n - 1. Those with i < `at` are done. */
+/* New texts to be indexed: text[missing[i]] for each i < n. `at` of them are done. */
 struct adding {
 	const struct indexed_text *text;
 	struct passage_rows *rows;
 	size_t *missing, at, n;
 };
 
-/* Index the next texts in one transaction. Returns 0; -1 = none of them is indexed. */
+/* Index the next texts in one transaction. Returns 0; -1 = no text is indexed. */
 static int batch_add(struct passage_index *x, struct adding *a, struct err *e)
 {
 	size_t first = a->at, bytes = 0;
@@ -195,7 +195,7 @@ static int batch_add(struct passage_index *x, struct adding *a, struct err *e)
 	for (rc = 0; !rc && a->at < a->n && bytes < BATCH_BYTES; a->at++) {
 		size_t i = a->missing[a->at];
 
-		/* Query again inside the transaction: another process may have indexed the text meanwhile. */
+		/* Look again inside the transaction: another process may have indexed the text meanwhile. */
 		rc = rows_find(x, &a->rows[i], e);
 		rc = rc > 0 ? 0 : rc < 0 ? -1 : rows_add(x, &a->text[i], &a->rows[i], e);
 		bytes += a->text[i].n + 1;

@@ -1,8 +1,8 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
- * Passages and sentences are scored by bm25 (Robertson and Zaragoza 2009). The index tells which sentences contain
- * a word, but not how often, so the term frequency in a passage is the number of its sentences with the word. The
- * words of the question are quoted in the FTS5 query, so that words such as OR are not operators. */
+ * Passages and sentences are scored by bm25 (Robertson and Zaragoza 2009). The index tells which sentences contain a
+ * word, but not how often. So the term frequency in a passage is the number of its sentences with the word. The words
+ * of the question are quoted in the FTS5 query, so that words such as OR are not operators. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -11,17 +11,17 @@
 #include <string.h>
 
 enum {
-	/* minimum length, in characters, of a prefix that related words ("religious", "religion") have in common */
+	/* least characters of a prefix that makes two words related ("religious", "religion") */
 	PREFIX_LEAST = 5,
-	/* to find a prefix in common with related words, at most this many last characters of the stem are dropped */
+	/* most characters that are dropped from the end of a stem to get this prefix */
 	PREFIX_LESS = 2,
-	/* one query searches the rows of two texts if at most so many rows of other texts are between them */
+	/* two texts are searched by one query if at most GAP rows of other texts are between their rows */
 	GAP = 1000,
 	TRIES = 5, /* retries while another process changes the index */
-	/* texts with at most this many sentences in all: no word is skipped as too common */
+	/* texts with at most this many sentences together: no word is too common */
 	COMMON_ABOVE = 400,
 };
-/* in longer texts, a word in a larger share of the sentences than this is too common and is skipped */
+/* in longer texts, a word in a larger share of the sentences is too common and is skipped */
 static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
@@ -36,7 +36,7 @@ static const double HEADING_WEIGHT = 0.3;   /* weight of a word that is only in 
 /* ---- the question ---- */
 
 /* Question and function words in English, German, French and Spanish, without accents, as words_fold() writes them.
- * They are rarer in documents than in questions, so idf would overrate them. */
+ * They are rarer in documents than in questions, so idf would give them too much weight. */
 /* clang-format off */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
@@ -90,21 +90,22 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* 1 if w looks like a number or a name: it begins with a digit, or with a capital although it is not the question's
+/* 1 if w looks like a number or a name. It begins with a digit, or with a capital although it is not the question's
  * first word. A question word such as "What" is no name. */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
 }
 
-/* Return the weight of a word. first = 1: it is the first word of the question, whose capital means nothing. */
+/* Return the factor of a word's weight. first: 1 = it is the first word of the question, whose capital means
+ * nothing. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
 }
 
-/* Write the FTS5 query for word w. related = 1: for words that share a prefix with w's stem; *out is empty if the
- * stem is too short. */
+/* Write the FTS5 query for word w. related: 1 = search for words that share a prefix with w's stem; if the stem is too
+ * short, *out is empty. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
 	size_t n = w->n_stem, n_char = utf8_characters(w->stem, n);
@@ -125,17 +126,17 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage and its score so far. text: index of its text. [from, to): its sentences, numbered through all texts.
- * words: number of its words. covered: sum of the weights of the question's words in it. */
+/* A passage and its score so far. text: index of its text; [from, to): range of its sentences, numbered through all
+ * texts; words: number of its words; covered: sum of the weights of the question's words that it contains. */
 struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* The last question word that was counted for this passage: `has`, in its text; `headed`, in its heading.
-	 * Numbers from 1, 0 = none. They keep a word from being counted twice. */
+	/* Numbers (from 1; 0 = none) of the last question word that was counted for the passage: `has` for its text,
+	 * `headed` for its heading. They keep a word from being counted twice */
 	uint32_t has, headed;
 };
-/* A range of rows of the index: first .. last. The texts order[from .. to) have rows in it. */
+/* A range of rows of the index: first .. last. It contains the rows of the texts order[from .. to). */
 struct row_range {
 	int64_t first, last;
 	size_t from, to;
@@ -145,18 +146,18 @@ struct search {
 	const struct indexed_text *text;
 	size_t n_text;
 	struct passage_rows *rows; /* [n_text] */
-	uint32_t *order;           /* [n_text] the texts in the order of their rows */
+	uint32_t *order;           /* [n_text] indexes of the texts, in the order of their rows */
 	struct row_range *range;   /* [n_range] ascending */
 	size_t n_range;
 	size_t *base; /* [n_text + 1] number of sentences before each text */
 	struct scored_passage *passage;
 	size_t n_passage, cap;
 	uint32_t *passage_of; /* [n_sentence] index in passage[] of the sentence's passage */
-	/* [n_passage] index of the passage that contains the heading above this passage; without a heading, the
-	 * passage's own index */
+	/* [n_passage] index of the passage that contains the heading above this passage; the passage's own index if
+	 * there is no heading */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
-	uint32_t *has; /* [n_sentence] number (from 1) of the question word that was found last in the sentence */
+	uint32_t *has; /* [n_sentence] number (from 1) of the last question word that was found in the sentence */
 	size_t n_sentence;
 	int unknown; /* 1: a name or number of the question is in no sentence */
 	double mean_sentence, mean_passage;
@@ -175,7 +176,7 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* For sorting texts: the id of a text's first row, and the index of the text. */
+/* Entry of a list that is sorted by the texts' rows. id: a text's first row; text: index of the text. */
 struct text_order {
 	int64_t id;
 	uint32_t text;
@@ -190,8 +191,8 @@ static int by_id(const void *a, const void *b)
 	return x->text < y->text ? -1 : x->text > y->text;
 }
 
-/* Set the ranges of rows that have the texts. One query searches a range, so ranges with at most GAP rows of other
- * texts between them are joined. */
+/* Set the ranges of rows of all texts. Each range is searched by one query, so neighbouring ranges are joined if at
+ * most GAP rows of other texts are between them. */
 static void search_ranges(struct search *s)
 {
 	struct text_order *o = xcalloc(s->n_text + 1, sizeof *o);
@@ -282,8 +283,8 @@ struct found_rows {
 	int sorted;
 };
 
-/* Note the sentence in row `row` of the index, for each text that has the row: equal texts share their rows. *k: place
- * in s->order of the first text that may have the row; rows ascend from call to call. */
+/* Append the sentence in row `row` of the index to *found, once for each text with this row: equal texts share their
+ * rows. *k: index in s->order of the first text that may have the row. Rows must ascend from call to call. */
 static void note_row(const struct search *s, const struct row_range *range, int64_t row, size_t *k,
                      struct found_rows *found)
 {
@@ -313,8 +314,8 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Find the sentences that match the query, at most `most`. found[]: their indexes, ascending, numbered through all
- * texts. Returns how many were found, or -1. */
+/* Find at most `most` sentences that match the query. found[]: their indexes, ascending, numbered through all texts.
+ * Returns their number, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	struct found_rows f = { .at = found, .most = most, .sorted = 1 };
@@ -366,8 +367,8 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* Add the score of words that are related to w, for passages that do not contain w itself. found[n]: sentences
- * with such words. Each passage gets the weight once. */
+/* Add the score of words related to w. found[n]: sentences with such words. Sentences and passages that contain w
+ * itself get nothing. Each passage gets the weight once. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -396,8 +397,8 @@ static void add_heading(struct search *s, struct word w)
 	}
 }
 
-/* Score word i of the question, and its related words. Returns its weight; 0 if it was skipped because more than
- * `most` sentences contain it; -1 on error. */
+/* Score word i of the question, and its related words. Returns its weight; 0 if it is skipped, because more than `most`
+ * sentences contain it; -1 on error. found: buffer for most + 1 sentences. */
 static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found,
                          struct err *e)
 {
@@ -445,7 +446,7 @@ static size_t best_sentence(const struct search *s, const struct scored_passage 
 {
 	size_t best = p->from;
 
-	/* Choose a heading as the best sentence only if the passage has no other sentence. */
+	/* Choose a heading as the best sentence only if the passage has no other sentences. */
 	for (size_t i = p->from; i < p->to; i++) {
 		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING,
 		    before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
@@ -455,7 +456,7 @@ static size_t best_sentence(const struct search *s, const struct scored_passage 
 	return best;
 }
 
-/* Write passage p as the public struct. whole: sum of the weights of all words of the question. */
+/* Convert passage p to the public struct. whole: sum of the weights of all words of the question. */
 static struct found_passage passage_found(const struct search *s, const struct scored_passage *p, double whole)
 {
 	size_t best = best_sentence(s, p);
@@ -475,7 +476,8 @@ static struct found_passage passage_found(const struct search *s, const struct s
 	};
 }
 
-/* Load the sentences and begin a read transaction. Try again if the index changes between the two. Returns 0 or -1. */
+/* Load the sentences and begin a read transaction. If the index changes between these two steps, try again. Returns 0
+ * or -1. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {
@@ -540,7 +542,7 @@ int passages_score(struct passage_index *x, const struct indexed_text *text, siz
 	return score_passages(x, text, n_text, question, n, out, n_out, e);
 }
 
-/* Sort by descending score; passages of equal score by their order in the texts. */
+/* Sort by descending score. Passages of equal score are sorted by text and offset. */
 static int by_score(const void *a, const void *b)
 {
 	const struct found_passage *x = a, *y = b;

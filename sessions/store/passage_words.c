@@ -1,9 +1,10 @@
 /* sessions/store/passage_words.c - tokenizes texts and questions for the index of passages (passages.h).
  *
- * Texts and questions are normalised alike. utf8proc replaces characters by others of the same meaning (NFKC), folds
- * the case of letters beyond ASCII, and drops accents, vowel points and invisible characters. Then SQLite's tokenizer
- * cuts the text into words, folds the case of ASCII letters, and finds the words' stems; it takes every character beyond
- * ASCII for a letter. ASCII capitals are kept until then, because a capital in a question suggests a name. */
+ * Texts and questions are normalised alike, in two steps. First, utf8proc replaces characters by others of the same
+ * meaning (NFKC), folds the case of letters beyond ASCII, and drops accents, vowel points and invisible characters.
+ * Then SQLite's tokenizer cuts the text into words, folds the case of ASCII letters, and finds the words' stems. It
+ * takes every character beyond ASCII for a letter. ASCII capitals are kept until the second step, because a capital in
+ * a question suggests a name. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 
 #include <utf8proc.h>
 
-/* The ideograph that each radical of U+2E80 to U+2EF3 looks like: Unicode's property Equivalent_Unified_Ideograph. 0:
- * the radical lacks this property, or NFKC replaces the radical. */
+/* For each radical of U+2E80 to U+2EF3, the ideograph that looks like it (Unicode's property
+ * Equivalent_Unified_Ideograph). 0: the radical lacks this property, or NFKC replaces the radical. */
 #define RADICALS 0x2e80
 static const int32_t radical[] = {
 	0,      0x5382,  0x4e5b, 0x4e5a,  0x4e59,  0x4ebb, 0x5182,  0x20628, 0x5200, 0x5202,  0x535c, 0x353e, 0x5c0f,
@@ -27,7 +28,7 @@ static const int32_t radical[] = {
 };
 
 /* State of words_fold(). out: the folded text. before: the last character, if its script has no blanks between words.
- * In such scripts each pair of neighbouring characters is written as a word. */
+ * In such a script, each pair of neighbouring characters is written as a word. */
 struct folding {
 	struct str *out;
 	char before[4];
@@ -37,8 +38,8 @@ struct folding {
 
 /* ---- characters ---- */
 
-/* 1 for marks that people leave out when they type: accents, points of Hebrew, vowels of Arabic and Syriac. Other
- * marks, such as those of Hindi, Thai and Japanese, tell words apart. */
+/* 1 for marks that people often do not type: accents, points of Hebrew, vowels of Arabic and Syriac. Marks of other
+ * scripts, such as Hindi, Thai and Japanese, tell words apart. */
 static int is_optional_mark(int32_t cp)
 {
 	int order = utf8proc_get_property(cp)->combining_class;
@@ -46,8 +47,8 @@ static int is_optional_mark(int32_t cp)
 	return order == 1 || (order >= 10 && order <= 36) || order >= 200 || cp == 0x640; /* tatweel */
 }
 
-/* 1 for characters that are words of their own, even directly after a letter or number, such as the last one of
- * "m\u00b2", "x\u00bd", "Name\u2122", "5\u338f". */
+/* 1 for characters that are words of their own, even directly after a letter or number. Examples are the last
+ * characters of "m\u00b2", "x\u00bd", "Name\u2122" and "5\u338f". */
 static int stands_alone(int32_t cp)
 {
 	int kind = utf8proc_get_property(cp)->decomp_type;
@@ -85,7 +86,7 @@ static void end_pair(struct folding *f)
 	f->n_before = 0;
 }
 
-/* Add a character of a script without blanks. If another such character precedes, write the pair as a word. */
+/* Add a character of a script without blanks. If such a character precedes it, write the two as a word. */
 static void add_to_pair(struct folding *f, const char *s, size_t n)
 {
 	if (f->n_before) {

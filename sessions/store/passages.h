@@ -28,8 +28,8 @@ void tokenizer_close(struct tokenizer *);
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* The first distinct words of a question, at most QUESTION_WORDS. text: as words_fold() writes it, without double
- * quotes; stem: as indexed. */
+/* Words of a question: the first QUESTION_WORDS distinct words. text: the word as words_fold() writes it, without
+ * double quotes; stem: the word as it is indexed. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -55,7 +55,7 @@ struct passage_rows {
 	struct sentence *at;
 	uint8_t hash[32];
 };
-/* The sentences of a text. round: number of the search that used them last. */
+/* Sentences of a text, kept in memory. round: number of the search that used them last. */
 struct kept_rows {
 	struct passage_rows rows;
 	unsigned round;
@@ -68,25 +68,29 @@ struct passage_index {
 	struct db cache;
 	struct tokenizer *words;
 	indexing_fn *watch;
-	void *watch_ud;              /* argument of watch(); watch may be NULL */
-	size_t watch_from, watch_to; /* bytes of the texts that are indexed: before the current one, and in all */
-	/* The sentences of the texts of the last search, sorted by hash up to n_sorted (passage_rows.c). round: number
-	 * of searches. */
+	void *watch_ud; /* argument of watch(); watch may be NULL */
+	/* watch_from: bytes of text that were indexed before the current text; watch_to: bytes of all new texts of this
+	 * search */
+	size_t watch_from, watch_to;
+	/* The sentences that are kept from the last search. The first n_sorted entries are sorted by hash
+	 * (passage_rows.c). round: number of the current search */
 	struct kept_rows *kept;
 	size_t n_kept, n_sorted, cap_kept;
 	unsigned round;
 };
 
 extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
-/* Forget the rows that are kept for the next search. Call it if the index may have lost them. */
+/* Free the sentences that are kept for the next search. Call it if the index may have lost them. */
 void passage_rows_forget(struct passage_index *);
-/* Run the statement `sql` for each sentence of `rows`. Its first parameter is the row number, its second one the sentence,
- * prepared by words_fold(). index->watch() is called now and then and may cancel; index may be NULL. Returns 0 or -1. */
+/* Run the statement `sql` for each sentence of `rows`. Its first parameter is the row number; its second parameter is
+ * the sentence, prepared by words_fold(). index->watch() is called about every millisecond and may cancel. index: NULL
+ * = do not call watch(). Returns 0 or -1. */
 int passage_rows_write(const struct passage_index *index, struct db *, const char *sql, const char *text,
                        const struct passage_rows *rows, struct err *);
 /* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */
 int passage_rows_ok(sqlite3_stmt *st);
-/* Copy the sentences of a row that passage_rows_ok() accepts to *out; out->hash stays. The caller frees out->at. */
+/* Copy the sentences of the row st to *out; out->hash is not changed. The row must have passed passage_rows_ok(). The
+ * caller frees out->at. */
 void passage_rows_copy(sqlite3_stmt *st, struct passage_rows *out);
 /* Compute the checksum of a row of table passages. */
 int64_t passage_rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes);
@@ -94,7 +98,7 @@ int64_t passage_rows_sum(int64_t id, int64_t n, const void *hash, const void *ro
 int passages_empty(struct db *, struct err *);
 /* Replace the index, whatever its format, by an empty one of the current format. Returns 0 or -1. */
 int passages_replace(struct db *, struct err *);
-/* Delete the index rows of texts that no document has. Call before these texts are deleted, in the same transaction.
+/* Delete the index rows of texts that no document has. Call before deleting these texts, in the same transaction.
  * Returns 0 or -1. */
 int passages_drop_orphans(struct db *, struct err *);
 /* Check the index. 1 = good; 0 = a checksum is wrong; -1 = error, or FTS5 reports damage. */
@@ -102,8 +106,9 @@ int passages_whole(struct db *, struct err *);
 
 /* ---- passage_rows.c ---- */
 
-/* Load the sentences of n texts into rows[n]. Texts that are new are indexed first, in transactions of about a second;
- * what was indexed stays if the user stops it. rows[].at belongs to the index, until the next call. Returns 0 or -1. */
+/* Load the sentences of n texts into rows[n]. New texts are indexed first, in transactions of about a second. If the
+ * user stops this, finished transactions stay. rows[].at belongs to the index and is valid until the next call. Returns
+ * 0 or -1. */
 int passage_rows_all(struct passage_index *, const struct indexed_text *, size_t n, struct passage_rows *rows,
                      struct err *);
 

@@ -1,7 +1,7 @@
 /* sessions/store/search.c - full text search over all messages.
  *
- * The FTS5 index has external content: it stores no text, so it must be given the old text when a message changes.
- * A wrong index is rebuilt from the messages. Search words are quoted in FTS5 queries, so they contain no
+ * The FTS5 index has external content: it stores no text. So FTS5 must be given the old text when a message changes. If
+ * the index is wrong, it is rebuilt from the messages. Search words are quoted in FTS5 queries, so that they are not
  * operators. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
@@ -21,7 +21,7 @@ int fts_replace(struct db *d, const char *table, const char *create, struct err 
 	struct str sql = { 0 };
 	int rc;
 
-	/* SQLite cannot drop a virtual table that is too damaged to open, so its schema entry is deleted by hand. */
+	/* SQLite cannot drop a virtual table that is too damaged to open. So its schema entry is deleted with SQL. */
 	str_addf(&sql, "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='%s' AND type='table';", table);
 	str_adds(&sql, "PRAGMA writable_schema=RESET;");
 	for (size_t i = 0; i < LEN(parts); i++)

@@ -1,8 +1,8 @@
 /* sessions/store/sentence_search.c - finds the sentences of all indexed texts that share words with a question
  * (store.h).
  *
- * One query for each word finds the sentences with that word. A word in more than SENTENCES_MOST sentences is
- * skipped, so the cost of a search is bounded, however large the index is. */
+ * One query for each word finds the sentences with that word. A word in more than SENTENCES_MOST sentences is skipped.
+ * This bounds the cost of a search, however large the index is. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ struct row_list {
 	size_t n, cap;
 };
 
-/* Append the index rows of the sentences that contain word w to *f. bit: a bit for this word, stored with each
- * row. 1 = appended, 0 = w is too common, -1 = error. */
+/* Append the index rows of the sentences that contain word w to *f. bit: the word's bit in row.has. 1 = appended, 0 = w
+ * is too common, -1 = error. */
 static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f,
                           struct err *e)
 {
@@ -86,9 +86,9 @@ static void rows_merge(struct row_list *f)
 
 /* ---- texts of the sentences ---- */
 
-/* Load the sentences of the text to which index row `row` belongs. *out: all zero before the first call; each call
- * frees the sentences of the call before, and the caller frees out->at at the end. 1 = loaded; also 1 if the text's row
- * is damaged, and *out is then empty. 0 = no text; -1 = error. */
+/* Load the sentences of the text to which index row `row` belongs. *out is all zero before the first call. Each call
+ * frees the sentences of the call before; the caller frees out->at at the end. 1 = loaded; but *out is empty if the
+ * text's row is damaged. 0 = no text; -1 = error. */
 static int text_of(struct passage_index *x, int64_t row, struct passage_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =

@@ -1,16 +1,16 @@
 /* sessions/store/sessions.c - creates, renames, forks and deletes sessions.
  *
- * A message belongs to the session in which it was written. A fork continues another session after one of its
- * messages, the fork's base. The fork shows the messages up to its base without copying them. If the other session
- * is deleted, these messages then belong to the fork. */
+ * A message belongs to the session in which it was written. A fork continues another session after one of its messages,
+ * the fork's base. The fork shows the messages up to its base, but does not copy them. If the other session is deleted,
+ * these messages then belong to the fork. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Largest chat.db, in pages of 4 KiB, that is written anew after a deletion: 128 MiB, about a second. */
+/* Largest chat.db, in pages of 4 KiB, that is rewritten after a deletion: 128 MiB, which takes about a second. */
 #define REWRITTEN_PAGES 32768
-#define VACUUM_PAGES    4096 /* most pages that a larger one returns to the file system: 16 MiB */
+#define VACUUM_PAGES    4096 /* most pages that a larger chat.db returns to the file system: 16 MiB */
 #define READERS_MS      200  /* milliseconds that a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
@@ -33,7 +33,8 @@ static int do_new(struct store *s, void *arg, struct err *e)
 	           now, m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	return session_hold(s, m->id, &by, e); /* hold the session before the commit shows it to others */
+	/* hold the session before the commit makes it visible to other processes */
+	return session_hold(s, m->id, &by, e);
 }
 
 int session_new(struct store *s, const char *name, int64_t *id, struct err *e)
@@ -60,7 +61,7 @@ int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 	struct making m = { .name = name ? name : "", .id = id };
 	long by;
 
-	/* Fail if another process writes the session, because it would not notice the new name. */
+	/* Fail if another process writes the session, because that process would not notice the new name. */
 	if (name_ok(m.name, e) || (session_writer(s, id) && session_hold(s, id, &by, e)))
 		return -1;
 	return store_change(s, do_rename, &m, e);
@@ -159,7 +160,7 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 /* ---- deleting ---- */
 
 /* Make the fork the owner of all messages of session `deleted` on the path from message base to the root. Stop at a
- * message on the path of an earlier fork, which already has the rest. */
+ * message on the path of an earlier fork: that fork owns the rest of the path. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;
@@ -179,7 +180,7 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 	return 0;
 }
 
-/* Make each fork the owner of those messages of session `deleted` that the fork shows. */
+/* Make each fork the owner of the messages of session `deleted` that it shows. */
 static int inherit_shown(struct store *s, int64_t deleted, struct err *e)
 {
 	sqlite3_stmt *st;
@@ -228,8 +229,8 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	return db_run(&s->db, e, "DELETE FROM session WHERE id=?1", "i", id);
 }
 
-/* Free the pages that nothing uses. secure_delete overwrites deleted rows, but not the copies that SQLite leaves between
- * the rows of a page when it moves them to another page: only a file that is written anew is without them. */
+/* Free unused pages. secure_delete overwrites deleted rows. But when SQLite moves rows to another page, it leaves
+ * copies between the rows of the old page. Only a rewritten file is without such copies. */
 static void erase_pages(struct store *s)
 {
 	char vacuum[60];

@@ -1,8 +1,8 @@
 /* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
  *
- * Everything is checked before the first write: directory and file belong to this user, and the file is intact and
- * not newer than this program. Before that, SQLite may not write either, so its checkpoint on close is switched off
- * until then. The first process that opens the store checks and migrates it under an exclusive lock (locks.c). */
+ * Everything is checked before the first write: directory and file belong to this user, and the file is intact and not
+ * newer than this program. SQLite itself must not write before that, so its checkpoint on close is off until then. The
+ * first process that opens the store checks and migrates it under an exclusive lock (locks.c). */
 #include "sessions/store/passages.h"
 #include "sessions/store/store_private.h"
 
@@ -20,8 +20,8 @@
 
 /* ---- the format ---- */
 
-/* Ids are never reused (AUTOINCREMENT), because kv.db refers to them. A message has a larger id than its parent,
- * so every walk to the root ends. Small columns come first, because a long text pushes later columns onto overflow
+/* Ids are never reused (AUTOINCREMENT), because kv.db refers to them. A message has a larger id than its parent, so
+ * every walk to the root ends. Small columns come first, because SQLite puts the columns behind a long text on overflow
  * pages. */
 static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
@@ -31,14 +31,15 @@ static const char sql_tables[] =
 	" base INTEGER NOT NULL DEFAULT 0," /* forks: last message inherited from other sessions */
 	" parent INTEGER NOT NULL DEFAULT 0,"
 	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
-	" turn INTEGER NOT NULL," /* order of use; clocks are too coarse and may be set back */
+	" turn INTEGER NOT NULL," /* order of use; a time would be too coarse, and clocks may be set back */
 	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
 	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
 	" kv TEXT NOT NULL DEFAULT '') STRICT;"
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* the session that wrote the message; if deleted, a fork that shows it */
+	/* the session that wrote the message; if that session is deleted, a fork that shows the message */
+	" session INTEGER NOT NULL,"
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
@@ -55,8 +56,8 @@ static const char sql_tables[] =
 static const char sql_find[] = "CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
 			       " tokenize='unicode61 remove_diacritics 2');";
 
-/* Type, size and marks (pages, headings) of each text. They have their own table, so that a list of documents
- * reads no texts. */
+/* Type, size and marks (pages, headings) of each text. They have their own table, so that listing documents reads no
+ * texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
 	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text */
@@ -157,7 +158,8 @@ static char *dir_name(const char *given, struct err *e)
 	return path.p;
 }
 
-/* Create the directory or check the existing one. 1 = usable; 0 = missing, and the store is read only; -1 = error. */
+/* Create the directory, or check the existing one. 1 = usable; 0 = it is missing, and the store is read only; -1 =
+ * error. */
 static int dir_prepare(struct store *s, struct err *e)
 {
 	struct stat st;
@@ -222,8 +224,8 @@ static int format_of(struct store *s, int *out, struct err *e)
 	return 0;
 }
 
-/* Check the structure of chat.db. In a file of more than CHECK_WHOLE bytes, check only the tables session, message,
- * setting and document, not the texts of documents or the search indexes, to bound the time. */
+/* Check the structure of chat.db. To bound the time, check only the tables session, message, setting and document in a
+ * file of more than CHECK_WHOLE bytes, without the texts of documents and the search indexes. */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = { "PRAGMA quick_check(1)", NULL };
@@ -275,7 +277,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 		sqlite3_backup_finish(b);
 	}
 	rc = sqlite3_errcode(copy.h) ? db_error(&copy, "copy the older sessions to", e) : 0;
-	/* The copy inherits WAL mode. Leave that mode, so that the copy is a single file. */
+	/* The copy inherits WAL mode. Leave this mode, so that the copy is a single file. */
 	if (!rc)
 		rc = db_exec(&copy, "PRAGMA journal_mode=DELETE", e);
 	db_close(&copy);
@@ -336,7 +338,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	struct stat st;
 	int version = 0, rc = 0;
 
-	/* No session was ever stored: answer from an empty database in memory. */
+	/* If there is no chat.db, no session was ever stored: use an empty database in memory. */
 	if (there && lstat(path, &st) && errno == ENOENT)
 		there = 0;
 	if (there) {
@@ -391,7 +393,7 @@ static int open_to_write(struct store *s, struct err *e)
 		                       s->dir)
 		             : 0;
 	db_put(&s->db, st);
-	/* After a checkpoint, limit the log file to 4 MiB: a large document may have made it long. */
+	/* Limit the log file to 4 MiB after a checkpoint: a large document may have made it longer. */
 	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=4194304", e))
 		return -1;
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
@@ -458,7 +460,7 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	lock_free(s); /* after db_close(): another process may open the file as soon as the lock is free */
+	lock_free(s); /* only now, after db_close(): another process may open the file as soon as the lock is free */
 	for (size_t i = 0; i < LEN(s->row); i++)
 		str_free(&s->row[i]);
 	free(s->dir);

@@ -1,12 +1,13 @@
-/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search
- * over them.
+/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search over
+ * them.
  *
- * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it, but only
- * one at a time may write a session (session_hold). A struct store belongs to one thread; another thread opens its
+ * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it. Only one
+ * process at a time may write a session (session_hold). A struct store belongs to one thread; another thread opens its
  * own.
  *
- * Functions return 0, or -1 with *err set, unless their comment says otherwise. A list ends early, with 0, when
- * its callback returns nonzero. Strings and arrays given to a callback are valid until it returns. */
+ * Functions return 0, or -1 with *err set, unless their comment says otherwise. When the callback of a list returns
+ * nonzero, the list ends early and the function returns 0. Strings and arrays given to a callback are valid until it
+ * returns. */
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
@@ -19,16 +20,16 @@ struct store_options {
 	const char *dir;    /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
 	const char *vfs;    /* SQLite's VFS, for tests; NULL = the default */
 	struct str *notice; /* notices for the user are appended, one sentence a line; NULL = none */
-	/* folder of recognised pages (import.h): those of documents that no session has any more are deleted when a
-	 * session or a document is deleted; NULL = none */
+	/* folder of recognised pages (import.h); NULL = none. When a session or document is deleted, the folder loses
+	 * the pages of documents that no session has any more */
 	const char *recognised;
-	/* 1: take no lock and write nothing. Commits of other processes are seen at once. If there is no store
-	 * yet, it counts as empty, even if another process creates it later. */
+	/* 1: take no lock and write nothing. Commits of other processes are seen at once. A store that does not exist
+	 * yet is empty, even if another process creates it later. */
 	int read_only;
 };
-/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL,
- * with nothing changed: the file cannot be opened, is damaged, or was written by a newer weir; or the store is
- * open in an older weir or on another machine (the message names the process). */
+/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL, with
+ * nothing changed: the file cannot be opened, is damaged, or was written by a newer weir. Or an older weir, or a
+ * process on another machine, has the store open; the message names the process. */
 int store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
@@ -37,7 +38,7 @@ const char *store_dir(const struct store *);
 typedef int store_body(struct store *, void *arg, struct err *);
 int store_change(struct store *, store_body *, void *arg, struct err *);
 
-/* One session. Its strings are valid until the next session_get(), or in a list until the callback returns. */
+/* One session. Its strings are valid until the next session_get(); in a list, until the callback returns. */
 struct session {
 	int64_t id, head;         /* head: last message of the branch that is shown; 0 = none */
 	const char *name, *title; /* name: unique, "" = unnamed; title: made from the first question */
@@ -45,12 +46,12 @@ struct session {
 	const char *kv;
 	int64_t created, used; /* seconds since 1970 */
 	int32_t messages;      /* number of messages on the path to head */
-	int32_t tokens;        /* length of its token sequence at the last session_touch() */
+	int32_t tokens;        /* number of tokens of the session at the last session_touch() */
 	int64_t parent;        /* the session it was forked from; 0 = none */
 };
-/* Become the only writer of the session, until session_leave() or store_close(). Call it before any change:
- * functions that write do not check. If another process is the writer, return -1 with ERR_FAIL, and *by is its
- * pid, or -1 if unknown. After other errors *by is 0. */
+/* Become the only writer of the session, until session_leave() or store_close(). Call it before any change: functions
+ * that write do not check. If another process is the writer, return -1 with ERR_FAIL, and set *by to its pid (-1 =
+ * unknown). After other errors *by is 0. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
 /* Return the pid of another process that holds the session; 0 = no other process holds it; -1 = the pid is
@@ -58,8 +59,8 @@ void session_leave(struct store *, int64_t id);
 long session_writer(const struct store *, int64_t id);
 /* Create a session and become its only writer (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find a session by `what`. Tried in this order: its name, its title, its number in `weir sessions ls`, the
- * beginning of only one session's name or title. ERR_USAGE if none fits; the message has the nearest name. */
+/* Find a session. what: its name, else its title, else its number in `weir sessions ls`, else the beginning of a name
+ * or title, if it fits one session only. ERR_USAGE if none fits; the message contains the nearest name. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Find the session used last. 1 = found; 0 = the store has no session; -1 = error. */
 int session_last(struct store *, int64_t *id, struct err *);
@@ -69,10 +70,11 @@ typedef int session_fn(const struct session *, void *ud); /* nonzero ends the li
 int session_list(struct store *, session_fn *, void *ud, struct err *);
 /* Rename a session. ERR_USAGE: the name is taken or not valid. ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
-/* 1 if the session has no documents and no messages. Undone messages count, and so do messages that a fork shows
- * from another session. */
+/* 1 if the session has no documents and no messages. Undone messages count as messages. Messages that a fork shows from
+ * another session count, too. */
 int session_is_empty(struct store *, int64_t id);
-/* Create a session that shows the messages of session `id` up to message `at` (0: up to the last), and hold it. */
+/* Create a session that shows the messages of session `id` up to message `at` (0: up to the last one), and hold the new
+ * session. */
 int session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
 /* Delete a session; messages that no other session shows are overwritten on disk.  ERR_FAIL: another process
  * writes it. */
@@ -85,13 +87,13 @@ int session_value(struct store *, int64_t id, const char *key, struct str *out, 
 /* List all settings in order of their keys. whole = 0: the value is damaged (its checksum is wrong). */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
 int session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
-/* Make the session the one used last, and store its number of tokens, its model and its cache policy. NULL keeps the
- * stored model or policy. */
+/* Make the session the last used one. Store its number of tokens, its model and its cache policy kv. model, kv: NULL =
+ * keep the stored value. */
 int session_touch(struct store *, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *);
 
 /* Messages form a tree: a regenerated or edited question begins a new branch, and the old branch stays. */
 struct stored_message {
-	int64_t id, parent; /* parent 0: first message of its session */
+	int64_t id, parent; /* parent: 0 = this is the first message of its session */
 	int role;           /* enum chat_role */
 	const char *text;
 	size_t n_text;
@@ -99,11 +101,11 @@ struct stored_message {
 	size_t n_token;    /* token: [n_token] the sampled tokens of an answer */
 	const char *stats; /* JSON object, or "" */
 	int64_t at;
-	int complete; /* 0: the answer is still being written, or a crash cut it */
+	int complete; /* 0: the answer is still being written, or a crash cut it off */
 };
 /* Append a message and make it the session's head (the last message shown). On return it is committed. */
 int message_append(struct store *, int64_t session, const struct stored_message *, int64_t *id, struct err *);
-/* Replace text, tokens, stats and `complete` of an answer while it is being generated. */
+/* Replace text, tokens, stats and `complete` of an answer that is being generated. */
 int message_update(struct store *, int64_t id, const struct stored_message *, struct err *);
 /* Set the session's head, the last message that is shown: an earlier message, one on another branch, or 0 (none). */
 int session_set_head(struct store *, int64_t session, int64_t message, struct err *);
@@ -117,7 +119,7 @@ int message_children(struct store *, int64_t session, int64_t message, message_f
 struct session_tree {
 	int32_t shown, all; /* messages on the path to the head; messages on all branches */
 	int32_t branches;   /* messages without a child */
-	int32_t cut;        /* answers that are being written, or that a crash cut */
+	int32_t cut;        /* answers that are still being written, or that a crash cut off */
 };
 int session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
 
@@ -128,7 +130,7 @@ struct stored_document {
 	size_t n_text;
 	uint64_t bytes; /* size of the imported file */
 	int64_t at;     /* seconds since 1970 */
-	int64_t after;  /* id of the message before it; 0 = it stands before the first */
+	int64_t after;  /* id of the message before the document; 0 = the document is before the first message */
 	enum doc_type type;
 	const struct mark *mark;
 	size_t n_mark;                   /* pages and headings; paragraph marks are not stored */
@@ -138,11 +140,11 @@ int session_add_document(struct store *, int64_t session, const struct stored_do
 int session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
 /* A change of one document. */
 struct document_change {
-	int64_t id;                      /* the document; 0 = a new one, which gets its id here */
-	const struct stored_document *d; /* its text from now on; NULL = drop it */
+	int64_t id;                      /* id of the document; 0 = a new one, whose id is stored here */
+	const struct stored_document *d; /* the document's new content; NULL = drop the document */
 	int64_t added;                   /* used by session_change_documents() alone */
 };
-/* Add, replace and drop documents, all or none of them. A document that is replaced keeps its place. */
+/* Add, replace and drop documents: all of them, or none if one fails. A replaced document keeps its place. */
 int session_change_documents(struct store *, int64_t session, struct document_change *, size_t n, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
 int session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *); /* oldest first */
@@ -159,8 +161,8 @@ struct library_text {
 };
 typedef int library_fn(const struct library_text *, void *ud);
 int library_list(struct store *, library_fn *, void *ud, struct err *); /* newest first */
-/* Find a text by document name, else by number ("7", "#7"), else by a prefix that fits exactly one.  ERR_USAGE if
- * none or several fit. */
+/* Find a text. what: a document's name, else a number ("7", "#7"), else the beginning of exactly one name. ERR_USAGE if
+ * no text or several texts fit. */
 int library_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Load a text as a document; the caller calls doc_free(). */
 int library_get(struct store *, int64_t id, struct doc *out, struct err *);
@@ -183,16 +185,16 @@ int store_search(struct store *, const char *words, int limit, found_fn *, void 
 
 /* ---- passages (passage_index.c, passage_search.c): find the parts of texts that answer a question ----
  *
- * A text is cut into passages of about a paragraph, and a passage into sentences. A full text index in chat.db
- * contains the sentences. Each text is indexed once, under its SHA-256, and is removed from the index with the
- * last document that has it. */
+ * A text is cut into passages of about a paragraph, and a passage into sentences. A full text index in chat.db contains
+ * the sentences. Each text is indexed once, under its SHA-256. It is removed from the index with the last document that
+ * has this text. */
 
 struct passage_index;
 /* Open the passage index in the store's chat.db, or one in memory if the store is NULL or read only. Close the
  * index before the store. */
 int passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
-/* Callback about every millisecond while texts are indexed: `done` of `total` bytes. Nonzero cancels: the text is
+/* Callback while texts are indexed, about every millisecond. done, total: bytes of text. Nonzero cancels: the text is
  * not indexed, and the search returns ERR_CANCELLED. */
 typedef int indexing_fn(size_t done, size_t total, void *ud);
 void passage_index_watch(struct passage_index *, indexing_fn *, void *ud);
@@ -244,14 +246,14 @@ struct found_sentence {
 /* Index a text unless it is indexed already. *number > 0 identifies the text; texts indexed later have larger
  * numbers. */
 int sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
-/* Find the sentences that contain a word of the question, in the order of indexing. Words that are too common are
- * skipped, to bound the cost. Bit i of *words is set if word i was not skipped. The caller frees *out. */
+/* Find the sentences that contain a word of the question, in the order in which they were indexed. Words that are too
+ * common are skipped, to bound the cost. Bit i of *words: 1 = word i was not skipped. The caller frees *out. */
 int sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                    uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* Callback of session_export(): append to out what the export shows of a message's stats, the JSON object that the
- * caller stored. json: 1 = as JSON members, each with a comma before it; 0 = as lines of text. */
+/* Callback of session_export(). It appends to out what the export shows of a message's stats, the JSON object that the
+ * caller stored. json: 1 = append JSON members, each with a comma before it; 0 = append lines of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
 /* Write the messages that the session shows to out; more may be NULL. JSON:
  * {"name","model","kv","settings":{KEY:TEXT},

@@ -30,14 +30,14 @@ struct store {
 	char *vfs;        /* NULL = the default */
 	char *recognised; /* as in struct store_options */
 	int read_only;
-	int lock;  /* fd of file `lock` (locks.c); -1 = read only */
+	int lock;  /* descriptor of file `lock` (locks.c); -1 = the store is read only */
 	int alone; /* 1: no other process had the store open when this process opened it */
-	/* if no other process had the store open: the time of opening, in milliseconds since 1970; else 0 */
+	/* time of opening in milliseconds since 1970, if no other process had the store open then; else 0 */
 	int64_t alone_at;
-	/* fd of file `writers`, whose byte ranges are locked (locks.c): one range for each session, one byte for
-	 * each database */
+	/* descriptor of file `writers` (locks.c), whose bytes are locked: a range for each session, one byte for each
+	 * database */
 	int writers;
-	struct gate gate[2]; /* [0] of chat.db, [1] of kv.db */
+	struct gate gate[2]; /* gate[0]: for chat.db; gate[1]: for kv.db */
 	/* random id of this chat.db.  kv.db (snapshots) stores a copy; if the two differ, kv.db is not used. */
 	uint8_t id[16];
 	struct str row[4]; /* strings of the last session_get() */
@@ -69,8 +69,8 @@ static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* Call after a deletion.  Empties SQLite's write-ahead log and deletes old copies of the database, because both still
- * contain the deleted bytes.  Returns free pages to the file system. */
+/* Call after a deletion. SQLite's write-ahead log and old copies of the database still contain the deleted bytes: empty
+ * the log and delete the copies. Return free pages to the file system. */
 void store_erase_traces(struct store *);
 /* Delete the recognised pages of documents that no session has. Errors are ignored. In library.c. */
 void library_forget_recognised(struct store *);
@@ -89,8 +89,8 @@ void lock_free(struct store *);
 void lock_look(struct store *);
 
 /* wal.c */
-/* Call before chat.db is opened.  If damage in SQLite's log makes it drop committed transactions, copy the log beside
- * chat.db and append a sentence for the user to *notice, which may be NULL. */
+/* Call before chat.db is opened. If SQLite's log is damaged, SQLite may drop committed transactions. In this case copy
+ * the log beside chat.db, and append a sentence for the user to *notice (may be NULL). */
 void store_check_log(const struct store *, struct str *notice);
 
 /* session_rows.c */
@@ -117,35 +117,35 @@ int message_visible(struct store *, int64_t session, int64_t message, struct err
 /* 1 if the checksum of the row is right.  Columns from first_column on: role, complete, text, token, stats, sum,
  * beginning, beginning_bytes. */
 int message_sum_ok(sqlite3_stmt *, int first_column);
-/* Compute the checksum of a row that is about to store its whole text. text[n_text]: that text; statement: the row's
- * other columns, from first_column on: role, complete, token, stats. */
+/* Compute the checksum for a row that is being changed to store its whole text. text[n_text]: the whole text.
+ * statement: the row's other columns, from first_column on: role, complete, token, stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 /* Replace the stats of a message. */
 int message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */
-/* The bytes that a long question has in common with an earlier message, and that its own row does not store: the first
- * `bytes` bytes of message `of`. of = 0: the row stores the whole text. */
+/* The first bytes of a long question, if an earlier message has the same bytes and stores them: the first `bytes` bytes
+ * of message `of`. of: 0 = the question's own row stores its whole text. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
 };
-/* Compare a new question with the newest question that has the same parent, and set the beginning that they share.
- * Call inside the transaction that stores the question. */
+/* Compare a new question with the newest question of the same parent, and set the beginning that the two share. Call
+ * inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before the *n bytes at *text.
- * Sets *text and *n to the whole text, which is in the buffer *whole. An older buffer in *whole is freed; the
- * caller frees the last one. */
+/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before its own *n bytes at *text. Sets
+ * *text and *n to the whole text, which is in the buffer *whole. A buffer that *whole had before is freed. The caller
+ * frees the last one. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* Call before session `deleted` is deleted, in the same transaction. Messages of other sessions that share their
- * beginning with a message of session `deleted` then store this beginning in their own rows. */
+/* Call before session `deleted` is deleted, in the same transaction. Messages of other sessions may share their
+ * beginning with a message of session `deleted`: store this beginning in their own rows. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
-/* Compute the checksum (XXH3) of two byte strings. Rows store it to detect changed values: SQLite itself checks only
- * the structure of a file. */
+/* Compute the checksum (XXH3) of two byte strings. Rows store it to detect changed values, because SQLite itself checks
+ * only the structure of a file. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* SHA-256 */
 
@@ -167,8 +167,8 @@ int outline_sum_ok(sqlite3_stmt *, int first_column);
 /* Store the type and the marks (pages, headings) of text `content`.  Marks that are stored already are not replaced.
  * Call inside a transaction. */
 int outline_put(struct store *, int64_t content, const struct stored_document *, struct err *);
-/* Set d->type, d->mark and d->n_mark from a row (columns as for outline_sum_ok).  *mark is the same as d->mark; the
- * caller frees it with marks_free().  -1: the row is damaged, or its text does not have n_text bytes. */
+/* Set d->type, d->mark and d->n_mark from a row (columns as for outline_sum_ok). *mark = d->mark; the caller frees it
+ * with marks_free(). -1: the row is damaged, or does not belong to a text of n_text bytes. */
 int outline_get(sqlite3_stmt *, int first_column, size_t n_text, struct stored_document *d, struct mark **mark);
 /* Count the page marks of a row. */
 int32_t outline_pages(sqlite3_stmt *, int first_column);
@@ -178,13 +178,13 @@ int32_t outline_pages(sqlite3_stmt *, int first_column);
 int index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int index_remove(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int index_rebuild(struct db *, struct err *);
-/* Rewrite the index, so that the file no longer contains removed words: index_remove() only marks them. */
+/* Rewrite the index. index_remove() only marks words as removed; after this call the file no longer contains them. */
 int index_purge(struct store *, struct err *);
 /* Replace an FTS5 table, which may be damaged, by an empty one. create: SQL text that creates it. */
 int fts_replace(struct db *, const char *table, const char *create, struct err *);
-/* 1 if the merge tree of an FTS5 table has so many levels that the table should be filled anew; 0 if not; -1 = error.
- * Each 'optimize' adds a level, and FTS5 fails above 2,000. query: a string literal that selects the block with id 10,
- * in which FTS5 stores the number of levels at offset 4. */
+/* 1 if an FTS5 table should be filled anew, because its merge tree has too many levels; 0 if not; -1 = error. Each
+ * 'optimize' adds a level, and FTS5 fails above 2,000. query: a string literal that selects the block with id 10, in
+ * which FTS5 stores the number of levels at offset 4. */
 int fts_many_levels(struct db *, const char *query, struct err *);
 
 #endif

@@ -1,13 +1,13 @@
 /* sessions/store/wal.c - detects damage in SQLite's log (chat.db-wal) that happened while no process had it open.
  *
- * SQLite reads the log up to the first frame with a wrong checksum, and silently drops the later frames. After a
- * crash these are only the transaction that was being written. After a flipped bit they include committed
- * transactions.
+ * SQLite reads the log up to the first frame with a wrong checksum, and silently drops this frame and all later ones.
+ * After a crash, the dropped frames are only the transaction that was being written. After a flipped bit, they include
+ * committed transactions.
  *
- * To tell the two cases apart, the frames after the wrong one are read, too. Each frame's checksum continues that
- * of the frame before, and SQLite syncs a transaction before it begins the next one. So if a later frame continues
- * the checksum of a complete transaction, that transaction was once intact on disk. Damage in the last transaction
- * looks like a crash and is not detected. */
+ * To tell the two cases apart, the frames after the wrong one are read, too. The checksum of each frame continues the
+ * checksum of the frame before it, and SQLite syncs a transaction before it begins the next one. So if a later frame
+ * continues the checksum of a complete transaction, that transaction was once intact on disk. Damage in the last
+ * transaction looks like a crash and is not detected. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -49,15 +49,15 @@ static int sum_equal(struct sum a, struct sum b)
 	return a.a == b.a && a.b == b.b;
 }
 
-/* Scan the frames after the header. Returns the number of transactions that damage has made unreadable; 0 if there
- * is no damage, or a crash explains it. */
+/* Scan the frames after the header. Returns the number of transactions that damage has made unreadable. Returns 0 if
+ * there is no damage, or if a crash explains it. */
 static int log_scan(FILE *f, const uint8_t header[HEADER])
 {
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* The checksum of the previous frame; before the first frame, that of the header. said: as stored in the file;
-	 * is: as computed from the bytes. Damage makes them differ; the next frame may then continue either of them. */
+	/* Checksum of the frame before (of the header, before the first frame). said: as stored in the file; is: as
+	 * computed from the bytes. Damage makes them differ; the next frame may then continue either of them. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
