@@ -10,8 +10,8 @@
 /* Flags of a sentence: it is the first of a passage; it is part of a heading. */
 enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };
 
-/* A sentence: bytes from..to of the text, without white space at both ends. words: their number; flags: SENTENCE_...
- * The database chat.db stores these 12 bytes. */
+/* A sentence: bytes from .. to - 1 of the text, without white space at both ends. words: number of words; flags:
+ * SENTENCE_... The database chat.db stores these 12 bytes. */
 struct sentence {
 	uint32_t from, to;
 	uint16_t words, flags;
@@ -32,8 +32,8 @@ struct passage {
  * SENTENCE_FIRST, and ends before the next one. Return the number of passages. The caller frees *out. */
 size_t passages_cut(const char *text, size_t n, struct passage **out);
 
-/* 1 if a sentence ends just before byte `at`: a blank or the end of the text follows, or the full stop is of a script
- * that writes no blank after it. */
+/* 1 if a sentence ends just before byte `at`. A blank or the end of the text must follow, unless the full stop belongs
+ * to a script that writes no blank after it. */
 int sentence_ends(const char *text, size_t n, size_t at);
 
 /* Units of text, from small to large. A text is best cut where the largest unit ends. */
