@@ -325,7 +325,7 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 	return most > 0 ? most : 1;
 }
 
-/* ---- other changes ---- */
+/* ---- rollback, pinning, exchange of stores, snapshots ---- */
 
 /* Roll the selector and the observers back to n tokens. Returns the largest number of tokens, at most n, from which
  * the selector and all observers can continue. */
@@ -365,8 +365,9 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* If the selector cannot continue from recurrent.at, it must observe the last sel.tail tokens of a
-		 * prefill. So recurrent.at will do if at least sel.tail tokens are prefilled from there up to n. */
+		/* The rollback may end at recurrent.at even if the selector cannot continue from there. Then the
+		 * selector must observe the end of a prefill again: at least sel.tail tokens must be prefilled from
+		 * there up to n. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);

@@ -261,9 +261,9 @@ void cache_rollback(struct cache *);
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll back to the first n committed tokens. Return how many tokens remain: fewer than n if the cache cannot return to
- * exactly n. *replay (may be NULL) is set to the number of removed tokens, counted from the first removed one, that had
- * been decoded: if the sequence gets these tokens again, decode them one by one (STEP_GENERATE) to restore their
- * entries. 0: all may be prefilled. */
+ * exactly n. *replay (may be NULL) is the number of removed tokens, counted from the first one, that must be decoded
+ * one by one (STEP_GENERATE) if the sequence gets them again: they had been decoded, and prefilled tokens would have
+ * other entries. All later tokens may be prefilled. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);

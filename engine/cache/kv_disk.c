@@ -86,7 +86,7 @@ uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t 
 	return most;
 }
 
-/* ---- what is in memory ---- */
+/* ---- which layers are in memory ---- */
 
 /* Return n such that the first n full layers, kv->full[0 .. n), stay in memory. Set *bytes to the memory that they
  * take, plus the memory of the largest other layer: one of those is in memory at a time, while it is used. */
@@ -155,7 +155,7 @@ void kv_disk_clear(struct kv_store *kv)
 	kv->written = 0;
 }
 
-/* ---- places in the file ---- */
+/* ---- offsets in the file ---- */
 
 void kv_file_rows(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *fn)
 {

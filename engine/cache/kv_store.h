@@ -48,7 +48,7 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* with a file: first slot of full layers that was not written since kv_clear(); neither was any later slot */
+	/* with a file: the slots of full layers that were written since kv_clear() are all below this one */
 	int32_t written;
 	double *clock; /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
@@ -127,7 +127,7 @@ static inline int32_t kv_read_most(const struct kv_store *kv)
 /* Forget all entries. */
 void kv_clear(struct kv_store *);
 
-/* ---- what a step does with the planes (kv_attend.c) ---- */
+/* ---- operations of a step on the planes (kv_attend.c) ---- */
 
 /* Rotate keys x [n][heads * head_dim] by the layer's RoPE table and write the result to out (may be x). If the layer
  * has no RoPE, copy x to out. */
@@ -197,7 +197,7 @@ void kv_used(const struct kv_store *, int32_t layer);
 uint64_t kv_disk_resident(const struct kv_store *);
 /* Check that no entries on disk were lost. Returns 0, or -1 with an error sentence. */
 int kv_check_there(const struct kv_store *, struct err *);
-/* ---- for kv_store.c ---- */
+/* ---- functions of kv_disk.c for kv_store.c ---- */
 int kv_disk_open(struct kv_store *, int unreserved, struct err *);
 int kv_disk_alloc(struct kv_store *, int32_t layer);
 void kv_disk_close(struct kv_store *);
@@ -206,7 +206,7 @@ void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
 /* Record that slots were written: drop their cached copies and, if they are many, start writing them to disk. */
 void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
-/* ---- for kv_ahead.c ---- */
+/* ---- functions of kv_disk.c for kv_ahead.c ---- */
 /* 1 if the layer stays in memory. */
 int kv_stays(const struct kv_store *, int32_t layer);
 /* Return the file offset of the key (plane = 0) or value (plane = 1) in a slot of a head. */
@@ -215,7 +215,7 @@ typedef void kv_range_fn(int fd, uint64_t off, uint64_t n);
 /* Call fn with the file range of slots slot0 .. slot0 + n - 1, for keys and values of each head. */
 void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *);
 
-/* ---- reading planes in a file ahead (kv_ahead.c) ---- */
+/* ---- reading the file ahead of use (kv_ahead.c) ---- */
 
 /* Which selected slots are prefetched from disk, provided that the last step read from disk. Contiguous slots of the
  * next layer are always prefetched. */

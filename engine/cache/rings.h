@@ -22,8 +22,8 @@ struct rings_shape {
 	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */
 	int32_t stage;          /* staged slots: maximum number of tokens of one rings_insert() */
 	double gamma;           /* EMA factor of attention mass; 0 = ema_gamma(w) */
-	/* For tests. no_eager = 1: ring i accepts one token in f^i from the start; 0: only once the rings are full.
-	 * keep_ties = 1: of two tokens with equal mass the older one stays. */
+	/* For tests. no_eager = 1: ring i accepts only one token in f^i from the start; 0: it accepts every token until
+	 * the rings are full. keep_ties = 1: of two tokens with equal mass the older one stays. */
 	int no_eager, keep_ties;
 };
 
@@ -56,7 +56,7 @@ struct rings {
 	/* evicted: number of tokens that no head holds any more; evicted_in_part: number of tokens that only some heads
 	 * hold */
 	int32_t evicted, evicted_in_part;
-	int32_t oldest; /* no head holds a token before this one, except the sinks */
+	int32_t oldest; /* oldest token after the sinks that any head holds */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
 	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. After the move, the key is
 	 * rotated by rope_shift[rope_shift_at[i][h]] positions, or not rotated if rope_shift_at[i][h] is -1. */

@@ -68,8 +68,8 @@ struct selector_ops {
 	 * st->n rows. May be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
-	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: number
-	 * of slots to select from. May be NULL. */
+	/* Commit the first st->n tokens of the step. In a VERIFY step st->tried is the number of drafted tokens.
+	 * n_slots: number of slots to select from. May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
 	/* Roll back to the first n tokens. Return n if the next token may be decoded. Otherwise return m < n: the
 	 * tokens from index m on must be prefilled again, because the selector has to observe the end of a prefill. */
@@ -164,7 +164,8 @@ struct picks {
 	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set; the other element of slot[layer]
 	 * is free for a new set */
 	struct pick (*slot)[2];
-	/* [n_layer]; fresh = 1: the running step selected a new set; committing the step makes that set current */
+	/* [n_layer]. cur: index of the committed set in slot[layer]; fresh = 1: the running step selected a new set,
+	 * and a commit makes that set current */
 	uint8_t *cur, *fresh;
 	uint8_t *was_fresh; /* [n_layer] `fresh` of the last committed step */
 	int32_t n_layer;
