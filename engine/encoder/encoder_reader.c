@@ -30,7 +30,7 @@ enum {
 	HEAD_ROWS = 3,
 };
 
-/* ---- the file ---- */
+/* ---- loading a reader's file ---- */
 
 struct reader_file {
 	struct encoder *e;
@@ -211,7 +211,7 @@ enum encoder_reading encoder_reads(const struct encoder *e)
 	return e->reader.ranker ? READS_SCORES : e->reader.gguf ? READS_ANSWERS : READS_NOT;
 }
 
-/* ---- reading ---- */
+/* ---- reading pairs ---- */
 
 /* Pairs of a question and a passage, and their tokens, one pair after the other. */
 struct pairs {
