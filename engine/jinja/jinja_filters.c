@@ -543,7 +543,7 @@ static struct value f_rejectattr(struct run *r, struct value v, struct call *c)
 	return select_items(r, v, c, 1, 0);
 }
 
-/* ---- others ---- */
+/* ---- defaults and attributes ---- */
 
 static struct value f_default(struct run *r, struct value v, struct call *c)
 {

@@ -439,7 +439,7 @@ struct value value_printed(struct work *w, struct value v)
 
 /* ---- JSON, as json.dumps() of Python writes it ---- */
 
-/* Options of json.dumps(): the text of one level of indentation (V_NONE: no lines), what stands between two items and
+/* Options of json.dumps(): the text of one level of indentation (V_NONE: no lines), the separators between items and
  * between key and value, whether to escape all but ASCII, and whether to sort keys. */
 struct json {
 	struct pieces *o;
