@@ -83,9 +83,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 }
 
 /* Gemma 4: layers with a window have another head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own. Such a layer with a window reads the keys and values of the last layer with a
- * window that has its own; a layer without a window reads those of the last layer without a window that has its own.
- * Layers may have per-layer inputs, and experts beside the dense feed-forward. */
+ * have no keys and values of their own; each reads those of an earlier layer. A layer with a window reads from the last
+ * of the earlier layers that have a window and own keys and values. A layer without a window reads from the last of
+ * those without a window. Layers may have per-layer inputs, and experts beside the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

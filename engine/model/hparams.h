@@ -20,7 +20,7 @@ enum {
 
 /* The frequencies by which RoPE rotates queries and keys. */
 struct rope_freqs {
-	int32_t dims;        /* number of rotated values: the first ones of each head */
+	int32_t dims;        /* number of values of a head that are rotated: values 0 .. dims - 1 */
 	int neox;            /* 1: pairs are (j, j + dims/2); 0: (2j, 2j + 1) */
 	double base;         /* unscaled frequency of pair j: base^(-2j / dims) */
 	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope", "proportional" */
