@@ -22,7 +22,7 @@ void observer_remove(struct observer **list, struct observer *o)
 		}
 }
 
-/* ---- one token ---- */
+/* ---- attention of a single token ---- */
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {

@@ -16,7 +16,7 @@
 #include "engine/cache/cache.h"
 #include "engine/observe/observe.h"
 
-/* ---- summed over an answer ---- */
+/* ---- evidence: sums over an answer ---- */
 
 struct sums {
 	float *p;
@@ -49,8 +49,8 @@ static void sums_grow(struct sums *s, size_t n)
 	s->n = n;
 }
 
-/* Return the index of a layer among the full layers, -1 for a sliding-window layer. If all layers have a window,
- * return the layer. */
+/* Return the index of a layer among the full layers; -1 for a sliding-window layer. If all layers have a window, return
+ * `layer` itself. */
 static int32_t place_of(const struct observe_evidence *e, int32_t layer)
 {
 	const struct hparams *hp = e->c->hp;
@@ -175,7 +175,7 @@ void observe_evidence_sums(const struct observe_evidence *e, int32_t first, int3
 		out[i] = e && first + i >= 0 && (size_t)(first + i) < e->sum.n ? e->sum.p[first + i] : 0;
 }
 
-/* ---- one token, one layer ---- */
+/* ---- attention of one token in one layer ---- */
 
 struct observe_token {
 	struct observer base; /* must be the first member */

@@ -59,7 +59,7 @@ struct observe_panel {
 	int32_t *slot; /* [cap] list of slots of one head, on the host */
 };
 
-/* ---- what was selected ---- */
+/* ---- selections, and the attention on selected entries ---- */
 
 /* Keep what the token selected. Lists of slots are copied, because the selector may overwrite its own in the next
  * layer or step. */
@@ -159,7 +159,7 @@ static void selection_measure(struct observe_panel *p, const struct attention *a
 	l->now = observe_panel_share_on(p, &scan, part, n);
 }
 
-/* ---- regions ---- */
+/* ---- attention on the pinned prefix and on the rings ---- */
 
 static double sum_of(const float *x, int32_t n)
 {
@@ -173,8 +173,8 @@ static double sum_of(const float *x, int32_t n)
 	return sum;
 }
 
-/* Count the slots that the token read (columns of p->one): cols[0] in the pinned prefix, cols[i] in ring i, of which
- * 1 is the newest. */
+/* Count the slots that the token read (columns of p->one): cols[0] in the pinned prefix, cols[i] in ring i. Ring 1 is
+ * the newest. */
 static void region_columns(const struct observe_panel *p, const struct attention *a, const struct retained_view *v,
                            int32_t cols[1 + RINGS_MOST])
 {
