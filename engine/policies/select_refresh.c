@@ -114,7 +114,7 @@ static void refresh_release(struct selector *s)
 	free(r->selections);
 }
 
-/* ---- the query ---- */
+/* ---- comparing queries ---- */
 
 /* Average the step's unrotated query i over the heads, and store the mean as the query of the set being selected.
  * compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is at most
