@@ -424,7 +424,7 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
 	return 0;
 }
 
-/* ---- places ---- */
+/* ---- the places of a message's text ---- */
 
 /* Return the offset in the text of byte `byte` of message i. Return SIZE_MAX if the template omits or changes that
  * byte. */
