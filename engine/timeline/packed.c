@@ -46,8 +46,9 @@ static inline uint8_t scale_above(float x)
 	return (uint8_t)MIN(bits, 0xf7);
 }
 
-/* The level of a code from 0 to 15, in scales: u + CURVE u^3 with u = code - 7.5. Levels are closer to each other near 0,
- * where most values are. CURVE suits normally distributed values of which the largest of GROUP is the last level. */
+/* The level of a code from 0 to 15, in scales: u + CURVE u^3 with u = code - 7.5. Levels are closer to each other near
+ * 0, where most values are. CURVE suits normally distributed values whose largest one in a GROUP gets the last
+ * level. */
 #define CURVE     0.00617f
 #define LEVEL_TOP (7.5f * (1 + CURVE * 7.5f * 7.5f))
 

@@ -147,7 +147,7 @@ static void penalise(const struct sampling *p, float *logit, int32_t *count, int
 	}
 }
 
-/* ---- the k best ---- */
+/* ---- the k largest logits ---- */
 
 static int better(const float *value, int32_t a, int32_t b)
 {

@@ -321,7 +321,7 @@ void timeline_close(struct timeline *tl)
 	free(tl);
 }
 
-/* ---- another cache policy ---- */
+/* ---- changing the cache policy ---- */
 
 /* Open tl->cache under the new policy, and buffers whose size depends on the policy. The caller has a copy of the old
  * cache. */

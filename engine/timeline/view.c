@@ -239,7 +239,7 @@ void timeline_attention_read(const struct timeline *tl, struct attention_read *o
 	}
 }
 
-/* ---- token by token ---- */
+/* ---- which share of a token's entries is kept or read ---- */
 
 /* Add to count[i], i < n, the number of pairs (layer, KV head) in which generated tokens read token first + i. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
