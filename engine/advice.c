@@ -158,7 +158,7 @@ static int file_value(const struct gguf *g, int i, double *out, char *note, size
 	return -1;
 }
 
-/* ---- the choice ---- */
+/* ---- the settings for a model ---- */
 
 /* Set setting i to a value, and record that the value comes from `from`. */
 static void choice_put(struct sampling_choice *c, enum sampling_setting i, double value, enum sampling_source from)

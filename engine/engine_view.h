@@ -84,8 +84,8 @@ struct cache_view {
 	 * unknown. auto: only entries of pinned tokens are counted. h2o, h2o+, snapkv: the number that the next token
 	 * will read. */
 	int32_t selected;
-	/* policies refresh and recycled: number of layers that selected anew for that token; -1 = unknown, or another
-	 * policy */
+	/* policies refresh and recycled: number of layers that selected anew for the last generated token; -1 =
+	 * unknown, or another policy */
 	int32_t refreshed;
 	/* policy refresh: cosine similarity of the newest query with the query of the last selection, mean over the
 	 * layers; -2 = unknown */
