@@ -177,8 +177,8 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 }
 
 /* Return the bytes of a set of arranged columns (tiles and units, cols.h). A block takes at most 44 bytes per column.
- * Residuals double the number of columns. Padding adds fewer than COLS_WIDEST columns to the columns, and fewer than
- * COLS_WIDEST to the residuals. */
+ * Residuals double the number of columns. Padding adds fewer than COLS_WIDEST columns, once for the columns and once
+ * for the residuals. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;

@@ -91,7 +91,7 @@ static uint32_t run_tasks(struct pool *p, int id)
 	uint32_t n = 0;
 	uint64_t t;
 
-	/* The load before the fetch_add keeps idle threads from increasing the counter without end. */
+	/* Without this load before the fetch_add, idle threads would increase the counter without end. */
 	while (ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed))) {
 		t = atomic_fetch_add_explicit(&p->ticket, 1, memory_order_acquire);
 		if (!ticket_open(t))

@@ -176,8 +176,8 @@ struct queries64 {
 	vec8 held[HELD + 1][8];
 };
 
-/* Multiply one key with nr queries, for head_dim 64. Up to HELD queries stay in registers. The result has the same
- * chains (partial sums) as that of row_chains(). */
+/* Multiply one key with nr queries, for head_dim 64. Up to HELD queries stay in registers. The chains (partial sums)
+ * are the same as in row_chains(). */
 INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();

@@ -123,8 +123,8 @@ INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANEL
 	}
 }
 
-/* Compute total = the dot products of group g of values, whose first unit is `unit`. Return the end of its last
- * unit. */
+/* Compute total = the dot products of group g of values, whose first unit is `unit`. Return the address after the
+ * group's last unit. */
 INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, int32_t g,
                                  const uint8_t *unit, vec_int total[PANELS][HEADS])
 {

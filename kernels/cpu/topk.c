@@ -145,8 +145,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Of the candidates whose values equal t, keep the `ties` with the highest scores before pooling; of equal scores, keep
- * the later slots. Set the values of all other candidates that equal t to NaN. */
+/* Keep only `ties` of the candidates whose values equal t: the candidates with the highest scores before pooling and,
+ * of equal scores, the later slots. Set the values of the other candidates that equal t to NaN. */
 static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
