@@ -72,7 +72,7 @@ template <class P, int DIM> struct decode_of {
 };
 
 /* The functions below are parts of attn_decode, called by all lanes of a warp. A row is a slot of the launch's part p,
- * numbered within it. A step is 16 rows. Lane 4 g + t works for query g of the tile. Parameters:
+ * numbered within the part. A step is 16 rows. Lane 4 g + t works for query g of the tile. Parameters:
  *     now    byte offset in the plane of row lane % 16 of the step
  *     i      first row of the step
  *     seen   first row that the lane's query does not see */

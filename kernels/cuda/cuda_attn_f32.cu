@@ -39,7 +39,7 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 			i0 + r < i1 && d < a.head_dim ? plane_value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-/* The functions below are parts of attn_f32. A row is a slot of the launch's part, numbered within it. Warp w has
+/* The functions below are parts of attn_f32. A row is a slot of the launch's part, numbered within the part. Warp w has
  * queries w + WARPS * j of the tile; query j sees rows low[j] .. seen[j] - 1. A lane computes the score of row i0 +
  * lane. V is summed in pieces of 64 dimensions; a lane sums dimensions 2 * lane and 2 * lane + 1 of every piece. */
 

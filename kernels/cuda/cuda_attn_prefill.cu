@@ -6,7 +6,7 @@
  * tile if the causal mask hides all rows of the tile.
  *
  * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe, and
- * with bf16 planes, products with the rounding errors as second operands are added.
+ * with bf16 planes, the products of the rounding errors are added.
  *
  * One launch. Memory traffic: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
@@ -159,7 +159,7 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
 }
 
 /* The functions below are parts of attn_prefill, called by all lanes of a warp. A row is a slot of the launch's part,
- * numbered within it; a tile of K and V begins at row i. Lane 4 g + t works for two of the warp's queries:
+ * numbered within the part; a tile of K and V begins at row i. Lane 4 g + t works for two of the warp's queries:
  *     r = 0   query g
  *     r = 1   query g + 8
  * Query r sees rows low[r] .. seen[r] - 1. c[n][b] is the score of query r = b / 2 with row i + 8 n + 2 t + b % 2. */

@@ -305,7 +305,7 @@ static int head_fits(struct backend *be, int32_t dim)
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
 /* group: number of values that are normalised together. wide 1: four values are read at a time. apart: number of groups
- * with different weights; then the weights repeat. */
+ * after which the weights repeat. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;

@@ -138,9 +138,9 @@ struct spread_args {
 	float share;
 };
 
-/* Return how many columns of the highest probabilities sum to `share`. The bins before bin b hold n of these columns,
- * with the sum `below`; the share is reached in bin b or later. Within the bin that reaches it, columns are counted by
- * the same formula as on the CPU. */
+/* Return how many columns, taken in descending order of their probabilities, sum to `share`. n: number of columns in
+ * the bins before bin b; below: their sum. Bin b or a later bin reaches the share; how many of its columns are counted
+ * follows from the same formula as on the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {

@@ -106,8 +106,8 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Return levels 4 k .. 4 k + 3 of a block. m, e: the words of the main and the extra plane with the indices
- * quant_main_word() and quant_extra_word(). */
+/* Return levels 4 k .. 4 k + 3 of a block. m: the block's main word with the index quant_main_word(); e: its extra word
+ * with the index quant_extra_word(). */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;

@@ -133,8 +133,8 @@ static __global__ void topk_clear(struct topk_launch a)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* Count the calls of a KV head's `blocks` blocks in *done. Return 1 in the last of these blocks to call, else 0. What
- * the other blocks wrote before their calls is then visible to the last block. Called by all threads of a block. */
+/* Count the calls of a KV head's `blocks` blocks in *done. Return 1 in the block that is the last to call, else 0. The
+ * last block then sees everything that the other blocks wrote before their calls. Called by all threads of a block. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);

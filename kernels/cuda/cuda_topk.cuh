@@ -132,8 +132,8 @@ void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
-/* Return the number of threads before this one in the block whose argument `set` is 1; *all = this number over all
- * threads. The function ends with a barrier, so that it can be called again at once. */
+/* Count the threads of the block whose argument `set` is 1. Return how many of them are before this thread; *all = how
+ * many there are. The function ends with a barrier, so that it can be called again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
