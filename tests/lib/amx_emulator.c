@@ -1,7 +1,7 @@
-/* tests/lib/amx_emulator.c - decodes and executes AMX instructions (amx_emulator.h). An instruction that the processor
- * would refuse, because of the shapes of its tile registers or in another way, ends the process. */
+/* tests/lib/amx_emulator.c - decodes and executes AMX instructions (amx_emulator.h). At an instruction that the
+ * processor would refuse, for example because the shapes of tile registers do not match, the process ends. */
 #define amx_permit machine_amx_permit
-#include "kernels/cpu/amx_permit.c" /* of the kernels: for machines with AMX */
+#include "kernels/cpu/amx_permit.c" /* the kernels' own amx_permit(), renamed: used on machines with AMX */
 #undef amx_permit
 
 #include <signal.h>
@@ -40,8 +40,8 @@ struct instruction {
 	const uint8_t *p;
 	size_t length;
 	uint8_t opcode, prefix;  /* prefix: 0 none, 1 = 66, 2 = F3, 3 = F2 */
-	uint8_t mod, reg, rm, v; /* register numbers: v is from the prefix bytes */
-	uintptr_t address;       /* of an operand in memory; for tile loads, of row 0 */
+	uint8_t mod, reg, rm, v; /* register numbers; v comes from the prefix bytes */
+	uintptr_t address;       /* address of the operand in memory; for tile loads, address of row 0 */
 	size_t stride;
 };
 
@@ -63,7 +63,7 @@ static uintptr_t general(const ucontext_t *u, int n)
 	return (uintptr_t)u->uc_mcontext.gregs[at[n]];
 }
 
-/* Decode the operand in memory: base + index * scale + displacement. Of a tile load, index * scale is the stride. */
+/* Decode the operand in memory: base + index * scale + displacement. In a tile load, index * scale is the stride. */
 static void decode_memory(struct instruction *i, const ucontext_t *u, int high_base, int high_index)
 {
 	const uint8_t *p = i->p + 5;
@@ -84,13 +84,13 @@ static void decode_memory(struct instruction *i, const ucontext_t *u, int high_b
 		memcpy(&displacement, p, 4);
 		p += 4;
 	}
-	if (i->mod == 0 && base == 5 && !has_sib) /* relative to the next instruction */
+	if (i->mod == 0 && base == 5 && !has_sib) /* the address is relative to the next instruction */
 		i->address = (uintptr_t)p;
 	i->address += (uintptr_t)(intptr_t)displacement;
 	i->length = (size_t)(p - i->p);
 }
 
-/* Return 0 if the bytes at p are no AMX instruction. */
+/* Decode the instruction at p. Returns 0 if it is no AMX instruction. */
 static int decode(struct instruction *i, const uint8_t *p, const ucontext_t *u)
 {
 	if (p[0] != 0xc4 || (p[1] & 31) != 2 || (p[2] & 0x84))
@@ -149,8 +149,8 @@ static void tile_move(const struct instruction *i, int store)
 	}
 }
 
-/* tdpbssd and its kin: c[m][n] += the sum over k of a[m][k] * b[k][n], four bytes at a time. Bytes of a are signed with
- * prefixes F3 and F2; bytes of b with 66 and F2. */
+/* Execute tdpbssd, tdpbsud, tdpbusd or tdpbuud: c[m][n] += the sum over k of a[m][k] * b[k][n]. Each 32-bit element
+ * holds four bytes. Bytes of a are signed with prefixes F3 and F2; bytes of b are signed with prefixes 66 and F2. */
 static void tile_dot(const struct instruction *i)
 {
 	const int c = i->reg, a = i->rm, b = i->v;
@@ -198,7 +198,7 @@ static int execute(const struct instruction *i)
 	return 1;
 }
 
-/* Execute the instruction that the processor lacks, and those after it of the same kind. */
+/* Execute the AMX instruction that raised SIGILL, and all AMX instructions directly after it. */
 static void on_illegal(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *u = context;

@@ -5,15 +5,15 @@
 #define WEIR_TEST_AMX_EMULATOR_H
 
 enum amx_kind {
-	AMX_AS_IS, /* the level amx is there if the machine has it */
-	AMX_RIGHT, /* on a processor without AMX, it is emulated */
-	AMX_WRONG, /* the same, with one wrong bit in every product */
+	AMX_AS_IS, /* use AMX only if the processor has it */
+	AMX_RIGHT, /* if the processor lacks AMX, emulate it */
+	AMX_WRONG, /* like AMX_RIGHT, but one bit of every product is wrong */
 	AMX_REFUSED,
 };
 
-/* Choose what this process gets; to be called before the first backend is opened. Until then, AMX_AS_IS. */
+/* Set which kind of AMX this process gets; the default is AMX_AS_IS. Call it before the first backend is opened. */
 void amx_emulate(enum amx_kind);
-/* Return 1 if the processor has AMX: then nothing is emulated. */
+/* 1 if the processor has AMX; nothing is emulated then. */
 int amx_native(void);
 /* Return the number of instructions emulated so far. */
 unsigned long amx_emulated(void);

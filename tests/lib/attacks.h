@@ -1,6 +1,6 @@
-/* tests/lib/attacks.h - strings that attack terminals: they take over the terminal, hide text or break the screen. They
- * are combined from three lists: beginnings of sequences, contents, ends. Also invisible characters, and bytes that are
- * not characters. */
+/* tests/lib/attacks.h - strings that attack terminals: they take over the terminal, hide text or break the screen.
+ * Control sequences are combined from three lists: beginnings, contents and ends. Other strings are invisible
+ * characters, and bytes that are not characters. */
 #ifndef WEIR_TEST_ATTACKS_H
 #define WEIR_TEST_ATTACKS_H
 
@@ -30,7 +30,7 @@ static inline void attack_add(struct attacks *a, const char *begin, const char *
 	str_adds(s, end);
 }
 
-/* Append a code point in UTF-8, even one that UTF-8 forbids: surrogates, and those beyond the last code point. */
+/* Append a code point in UTF-8, even a surrogate or a number above U+10FFFF, which UTF-8 forbids. */
 static inline void attack_utf8(struct str *s, uint32_t cp)
 {
 	char b[4];
@@ -56,7 +56,7 @@ static inline void attack_utf8(struct str *s, uint32_t cp)
 	}
 }
 
-/* Add control sequences: with every final byte, and those known to do harm. */
+/* Add CSI sequences: one for every final byte, and those in harm[], which are known to do harm. */
 static inline void attacks_csi(struct attacks *a)
 {
 	/* clang-format off */
@@ -85,8 +85,8 @@ static inline void attacks_csi(struct attacks *a)
 	}
 }
 
-/* Add control strings for the terminal: title, clipboard, links, colours, files, programs; without an end, with other
- * ends, nested. */
+/* Add control strings for the terminal: title, clipboard, links, colours, files, programs. Some have no end or another
+ * end; some are nested. */
 static inline void attacks_strings(struct attacks *a)
 {
 	/* clang-format off */

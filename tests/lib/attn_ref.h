@@ -35,8 +35,8 @@ struct shape {
 	float softcap;
 	int sinks;  /* 1 = each head has an attention sink, sink_of() */
 	int biased; /* 1 = the first list adds bias_of() to the scores of its slots */
-	int prompt; /* 1 = the tokens are computed as tokens of a prompt */
-	int apart;  /* 1 = the values have the type v_type, the keys `type`; 0 = both have `type` */
+	int prompt; /* 1 = compute the tokens as part of a prompt */
+	int apart;  /* 1 = keys have the type `type`, values `v_type`; 0 = both have `type` */
 	enum dtype v_type;
 };
 
@@ -44,11 +44,11 @@ struct world {
 	struct shape s;
 	int32_t cols, row0[MOST_PARTS];
 	float *q[MOST_PARTS];      /* [n][n_head * dim] */
-	int32_t *rows[MOST_PARTS]; /* [n_kv][n_rows] */
+	int32_t *rows[MOST_PARTS]; /* [n_kv][n_rows + 3]: the first n_rows are the slots of the part, if it is a list */
 	void *kb, *vb;             /* planes as stored */
 	float *k, *v;              /* the same planes as floats */
-	/* [n][n_head * block_bytes]: bits of the blocks that each query reads, for a single part from slot 0 on; NULL =
-	 * all */
+	/* [n][n_head * block_bytes]: one bit for each block of slots: 1 = the query reads it. NULL = all blocks are
+	 * read. Only for a single part from slot 0 on. */
 	uint8_t *blocks;
 	int32_t block_bytes;
 	int bidirectional; /* 1: no causal mask */
@@ -66,7 +66,8 @@ static inline float sink_of(int32_t head)
 {
 	return 3 * sinf((float)(7 * head + 1));
 }
-/* Return a bias like that of a sample: 0 for selected slots, up to 4 for sampled ones, SAMPLE_NONE for missing ones. */
+/* Return a bias as the bias of a sample is: 0 for selected slots, up to 4 for sampled slots, SAMPLE_NONE for missing
+ * slots. */
 static inline float bias_of(int32_t head, int part, int32_t k)
 {
 	int32_t x = (37 * k + 11 * head + 5 * part) % 23;
@@ -143,8 +144,8 @@ static inline size_t world_row(const struct world *w, int32_t head, int part, in
 	return ((size_t)head * (size_t)w->s.cap + (size_t)row) * (size_t)w->s.dim;
 }
 
-/* Compute in double the output out [n][width] and the probabilities p [n][n_head][cols], which are 0 for slots that a
- * token does not read. */
+/* Compute in double the output out [n][width] and the probabilities p [n][n_head][cols]. A slot that a token does not
+ * read has probability 0. */
 static inline void world_double(const struct world *w, double *out, double *p)
 {
 	const struct shape *s = &w->s;
@@ -253,7 +254,7 @@ static inline void stage_free(struct stage *g)
 
 #define GUARD 12345.5f /* value of the guards after outputs */
 
-/* Compute tokens t0 .. t1 in one call into out [t1 - t0][width]. */
+/* Compute tokens [t0, t1) in one call; their outputs go to out [t1 - t0][width]. */
 static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const struct attn_probe *probe, float *out)
 {
 	const struct shape *s = &g->w->s;
@@ -376,8 +377,8 @@ static inline struct shape shape_of_few(int round)
 	return s;
 }
 
-/* Return the largest squared error. Tokens of a prompt may be computed in narrower arithmetic; with keys of q4_0, queries
- * of generated tokens may be rounded to bytes. */
+/* Return the largest permitted error (NMSE). It is larger for tokens of a prompt, which may be computed in narrower
+ * arithmetic, and for keys of q4_0, with which queries may be rounded to bytes. */
 static inline double error_most(const struct shape *s)
 {
 	if (s->prompt && s->type != DT_F32 && value_type(s) != DT_F32)
@@ -385,8 +386,8 @@ static inline double error_most(const struct shape *s)
 	return s->type == DT_Q4_0 ? 1e-4 : 1e-11;
 }
 
-/* Compare attention at every level this machine has with the computation in double, for `rounds` shapes. with: changes
- * a world before it is used; may be NULL. */
+/* For `rounds` shapes, compare attention with the computation in double, at every level that this machine has. with:
+ * changes a world before it is used; may be NULL. */
 static inline void attn_matches_double(struct shape (*shape)(int round), void (*with)(struct world *), int rounds,
                                        const char *what)
 {
@@ -437,7 +438,7 @@ static inline int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Reduce the probabilities of several heads, `stride` apart, to one number. */
+/* Reduce the probabilities of several heads to one number. stride: distance of two heads in p. */
 static inline double reduced(const double *p, size_t stride, int32_t heads, enum reduce reduce)
 {
 	double x[64], sum = 0;
@@ -450,7 +451,7 @@ static inline double reduced(const double *p, size_t stride, int32_t heads, enum
 	                               : (x[(heads - 1) / 2] + x[heads / 2]) / 2;
 }
 
-/* Return how many of the n probabilities, largest first, are needed to reach the share. */
+/* Return how many of the n probabilities are needed to reach the sum `share`, if the largest are taken first. */
 static inline double rows_holding(const double *p, int32_t n, double share)
 {
 	double *x = must_alloc((size_t)n * sizeof *x), sum = 0;

@@ -1,4 +1,4 @@
-/* tests/lib/cut_short.h - converts the beginnings of a document, of every length. */
+/* tests/lib/cut_short.h - converts the first k bytes of a document, for every k. */
 #ifndef WEIR_TEST_CUT_SHORT_H
 #define WEIR_TEST_CUT_SHORT_H
 

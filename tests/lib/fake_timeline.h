@@ -1,8 +1,9 @@
 /* tests/lib/fake_timeline.h - an engine and a timeline that compute nothing, for tests of sessions/.
  *
- * Rows are a function of the fake model's seed, the tokens up to the row and their marks. So restored rows are
- * compared with computed ones; the saved timeline is not needed. This file defines the functions of engine/engine.h
- * that sessions/ calls; the linker of a test takes these and leaves the engine's own in the archive. */
+ * The entries of a token are computed from the fake model's seed, the tokens up to it and their marks. So restored
+ * entries can be compared with computed ones, without the saved timeline. This file defines the functions of
+ * engine/engine.h that sessions/ calls. The linker takes these definitions, and does not need the engine's own ones
+ * from the archive. */
 #ifndef WEIR_FAKE_TIMELINE_H
 #define WEIR_FAKE_TIMELINE_H
 
@@ -24,13 +25,13 @@ struct timeline {
 	uint64_t seed;
 	int32_t plane_bytes; /* bytes of one token in one plane; a token has FAKE_PLANES of them */
 	int32_t ctx;
-	int32_t window_planes; /* number of planes of layers with a window: they lack the tokens before `held` */
-	int32_t held;          /* number of first tokens that lack entries in the windowed planes */
+	int32_t window_planes; /* number of planes of layers with a window; these planes lack the first `held` tokens */
+	int32_t held;          /* number of first tokens that have no entries in the windowed planes */
 	int32_t dim;           /* head dimension of the rows, if near copies may be made of them; else 0 */
-	int32_t bounded;       /* tokens from this one on have no entries; 0 = all tokens have entries */
-	size_t head_bytes;     /* bytes of state in the head */
+	int32_t bounded;       /* only the first `bounded` tokens have entries; 0 = all tokens have entries */
+	size_t head_bytes;     /* bytes of the state in a snapshot's head */
 	const char *policy;
-	int fail_after; /* number of the call of timeline_entries_save() that fails; 0 = none */
+	int fail_after; /* which call of timeline_entries_save() fails, counted from now: 1 = the next; 0 = none */
 	struct tokens tokens;
 	struct str marks;
 	uint8_t *rows; /* [ctx][FAKE_PLANES][plane_bytes] */
@@ -91,7 +92,7 @@ static inline void fake_fill(void *out, size_t n, uint64_t h)
 	uint8_t *p = out;
 
 	for (size_t i = 0; i < n; i += 8) {
-		/* finite as f16, so that near copies can be made */
+		/* clear the top exponent bit of each f16, so that it is finite and near copies can be made */
 		uint64_t v = fake_mix(h + i * 0x9e3779b97f4a7c15u) & 0xbfffbfffbfffbfffu;
 		memcpy(p + i, &v, n - i < 8 ? n - i : 8);
 	}
@@ -139,7 +140,7 @@ static inline void fake_cut(struct timeline *tl, size_t n)
 		tl->begun_n = (int32_t)n;
 }
 
-/* 1 if all entries are those that the tokens determine. */
+/* 1 if all entries are equal to those computed from the tokens. */
 static inline int fake_right(const struct timeline *tl)
 {
 	size_t n = fake_row(tl);
@@ -156,8 +157,8 @@ static inline int fake_right(const struct timeline *tl)
 	return right;
 }
 
-/* Return the root of the mean squared difference between the entries of row i and those that the tokens determine, as
- * f16 values, which are below 2. */
+/* Return the root of the mean squared difference between the entries of row i and those computed from the tokens. Both
+ * are compared as f16 values, which are below 2. */
 static inline double fake_error(const struct timeline *tl, int32_t i)
 {
 	size_t n = fake_row(tl);
@@ -263,7 +264,7 @@ static inline void fake_transpose(struct timeline *tl, int32_t first, int32_t n,
 		}
 }
 
-/* 1 if the windowed planes, which are the last ones, have entries of these tokens. */
+/* 1 if the windowed planes, which are the last ones, have an entry of any of these tokens. */
 int timeline_windows_hold(struct timeline *tl, int32_t first, int32_t n)
 {
 	return !tl->window_planes || first + n > tl->held;

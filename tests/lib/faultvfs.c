@@ -1,10 +1,10 @@
 /* tests/lib/faultvfs.c - the VFS of faultvfs.h.
  *
- * A file object is a header with our methods, followed by the real file object. A call is passed to the real method
- * unless it must fail. A failing call does nothing, except that half of a write may be done, as on real disks.
+ * A file object is a header with our methods, followed by the real file object. A call that must not fail is passed to
+ * the real method. A failing call does nothing; only a failing write may do half of its work, as on real disks.
  *
- * For power cuts each file also has a model in memory: the bytes that are safely on the disk, and the writes since
- * the last sync. Whether a call also synced the directory is observed, by watching how SQLite opens the directory. */
+ * For power cuts each file also has a model in memory: the bytes that are safely on the disk, and the writes since the
+ * last sync. If SQLite opens the directory during a call, the call has also synced the directory. */
 #include "tests/lib/faultvfs.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ struct body;
 struct file {
 	sqlite3_file base;
 	sqlite3_file *under; /* the real file object, which follows this struct in memory */
-	struct body *body;   /* contents of the file for power cuts; NULL: not followed */
+	struct body *body;   /* contents of the file, for power cuts; NULL: the file is not followed */
 };
 
 #define UNDER(f) (((struct file *)(f))->under)
@@ -76,7 +76,7 @@ int fault_hits(void)
 
 /* ---- power cuts ---- */
 
-/* A file, independent of its names. */
+/* A followed file. Its names are in power.name[]. */
 struct body {
 	struct body *next;
 	uint8_t *disk; /* bytes that are safely on the disk */
@@ -84,7 +84,7 @@ struct body {
 	struct change {
 		size_t at, n;
 		uint8_t *bytes;
-	} * change; /* changes since the last sync; bytes NULL = truncated to `at` bytes */
+	} * change; /* changes since the last sync. bytes NULL = the file was truncated to `at` bytes */
 	int n;
 };
 
@@ -94,7 +94,9 @@ static struct {
 	struct {
 		char text[64];
 		struct body *disk, *now;
-	} name[32]; /* names in the directory; a name whose file is NULL does not exist */
+		/* Names in the directory. disk: the file of that name after a power failure; now: its file at
+		 * present. NULL = there is none. */
+	} name[32];
 	int names, calls, off, unsynced, dir_opened;
 	uint64_t dice;
 } power;
@@ -130,7 +132,8 @@ static struct body *body_new(void)
 	return power.bodies = b;
 }
 
-/* Return the index of a file's name, which is added if it is new; -1 = not in the followed directory. */
+/* Return the index in power.name[] of a file's name, and add the name if it is new; -1 = the file is not in the
+ * followed directory. */
 static int name_of(const char *path)
 {
 	size_t n = strlen(power.dir);
@@ -151,7 +154,7 @@ static int name_of(const char *path)
 	return i;
 }
 
-/* Apply one change to the bytes of a file: completely, or each sector with a probability of `odds` per cent. */
+/* Apply one change to the bytes of a file. Each sector of a write is applied with a probability of `odds` per cent. */
 static void change_apply(const struct change *c, uint8_t **bytes, size_t *size, size_t sector, unsigned odds)
 {
 	if (!c->bytes) {
@@ -171,7 +174,8 @@ static void change_apply(const struct change *c, uint8_t **bytes, size_t *size, 
 			continue;
 		if (*size < at + n) {
 			*bytes = need(realloc(*bytes, at + n + 1));
-			/* A gap before the write has zeros, or old contents of the disk. */
+			/* Fill a gap before the write with zeros or with random bytes, as if from old contents of the
+			 * disk. */
 			for (size_t i = *size; i < at; i++)
 				(*bytes)[i] = odds & 1 ? 0 : (uint8_t)toss();
 			*size = at + n;
@@ -201,7 +205,7 @@ static void body_change(struct body *b, size_t at, const void *bytes, size_t n)
 		memcpy(c->bytes = need(malloc(n + 1)), bytes, n);
 }
 
-/* Write a possible state of a file on the disk after a power failure. */
+/* Write one possible state of a file after a power failure. */
 static void body_image(const struct body *b, int fd)
 {
 	static const unsigned odds[] = { 3, 50, 51, 97 };
@@ -216,8 +220,8 @@ static void body_image(const struct body *b, int fd)
 		const struct change *c = &b->change[i];
 		int whole = way == 1 || (way == 2 && i < upto) || (way == 3 && i >= upto);
 
-		/* way 0: no change is on the disk; 1: all changes; 2: all before one that is torn; 3: only the last
-		 * ones; 4: random sectors; 5: random changes. */
+		/* Which changes are on the disk, by `way`: 0: none; 1: all; 2: the first `upto`, and part of the next
+		 * one; 3: all but the first `upto`; 4: random sectors of them; 5: random changes. */
 		if (whole || (way == 4 && (c->bytes || toss() & 1)) || (way == 5 && toss() & 1) ||
 		    (way == 2 && i == upto && c->bytes))
 			change_apply(c, &bytes, &size, sector, whole || way == 5 ? 100 : each);
@@ -253,7 +257,8 @@ static void power_fail(void)
 	}
 }
 
-/* Called before each call that changes something. Returns 1 if the power has failed. */
+/* Call this before each call that changes something. It lets the power fail at the chosen call. Returns 1 if the power
+ * has failed. */
 static int power_fails(void)
 {
 	if (power.dir[0] && !power.off && power.calls > 0 && --power.calls == 0)
@@ -261,7 +266,8 @@ static int power_fails(void)
 	return power.off;
 }
 
-/* If SQLite opened the directory to sync it, count its names as safely on the disk. Call after a sync. */
+/* Call this after a sync. If SQLite opened the directory to sync it, the names in it are safely on the disk from now
+ * on. */
 static void dir_settle(void)
 {
 	for (int i = 0; power.dir_opened && i < power.names; i++)
@@ -282,7 +288,7 @@ void power_begin(const char *dir)
 		int i, fd;
 
 		snprintf(path, sizeof path, "%.400s/%.255s", dir, f->d_name);
-		/* Skip shared memory, which the first process creates anew. */
+		/* Skip shared memory: the first process creates it anew. */
 		if (f->d_name[0] == '.' || strstr(f->d_name, "-shm") || (i = name_of(path)) < 0)
 			continue;
 		fd = open(path, O_RDONLY);

@@ -1,5 +1,5 @@
-/* tests/lib/faultvfs.h - two SQLite VFSs over the default one. The first makes the Nth call of chosen kinds fail,
- * once or from then on. The second remembers what is not synced yet, and cuts the power. */
+/* tests/lib/faultvfs.h - two SQLite VFSs over the default one. The first makes the nth call of chosen kinds fail, or
+ * the nth and all later calls. The second follows which changes are not synced yet, and simulates a power failure. */
 #ifndef WEIR_FAULTVFS_H
 #define WEIR_FAULTVFS_H
 
@@ -18,7 +18,7 @@ enum fault_kind {
 	FAULT_ALL = 127,
 };
 
-/* Register the VFS; later calls do nothing. It is not the default VFS: name it when a store is opened. */
+/* Register the VFS; later calls do nothing. It is not the default VFS: give its name when you open a store. */
 void fault_init(void);
 /* Make the nth call (1 = the next) of these kinds fail with that kind's SQLite error. sticky: 1 = all later calls fail,
  * too. full: 1 = writes fail as on a full disk. n = 0: nothing fails, calls are only counted. Resets the counts. */

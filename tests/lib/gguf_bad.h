@@ -133,7 +133,7 @@ static inline void accepted(struct str *file)
 	str_free(file);
 }
 
-/* Append bytes after a hostile record, so that it is not refused just because the file is too short. */
+/* Append bytes after a hostile record. Otherwise the file might be refused only because it is too short. */
 static inline void put_room(struct str *f)
 {
 	put_zeros(f, 4096);

@@ -18,7 +18,8 @@ static inline struct backend *open_level(const char *level, int threads)
 {
 	struct backend *be = NULL;
 	char err[160] = "", want[32], text[64];
-	const char *avx512 = strcmp(level, "amx") ? "" : "avx512, "; /* whose results amx has */
+	/* for amx, describe() names avx512 first, because their results are equal */
+	const char *avx512 = strcmp(level, "amx") ? "" : "avx512, ";
 
 	setenv("WEIR_CPU", level, 1);
 	if (backend_open(&be, "cpu", &(struct backend_options){ .threads = threads }, err) < 0) {

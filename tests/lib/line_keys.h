@@ -24,7 +24,7 @@ const char *__lsan_default_suppressions(void)
 	       "leak:rl_kill_text\n";
 }
 
-static int line_unused; /* number of keys of the last type() that the line did not use */
+static int line_unused; /* how many keys of the last type() the line did not use */
 
 __attribute__((unused)) static void line_on_key(const struct key *k, void *ud)
 {
@@ -130,7 +130,7 @@ __attribute__((unused)) static const char *const pieces[] = {
 	"\n",
 };
 
-/* Return the number of keys: n for `make test`, more with WEIR_SOAK=FACTOR. */
+/* Return how many keys a storm has: n for `make test`, more with WEIR_SOAK=FACTOR. */
 __attribute__((unused)) static long storm_length(long n)
 {
 	const char *soak = getenv("WEIR_SOAK");
@@ -138,8 +138,8 @@ __attribute__((unused)) static long storm_length(long n)
 	return soak ? atol(soak) * 100000 : n / (test_patience() > 1 ? 4 : 1);
 }
 
-/* Feed n random keys, pastes and calls. The line must stay valid UTF-8, the cursor on the screen, and the line usable
- * at the end. */
+/* Feed n random keys, pastes and calls. The line must stay valid UTF-8 and the cursor on the screen. At the end the
+ * line must be usable. */
 __attribute__((unused)) static void key_storm(long n)
 {
 	static const char *const seqs[] = {

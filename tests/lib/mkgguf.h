@@ -118,7 +118,8 @@ static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, 
 struct mk {
 	struct str kv, dir, data;
 	uint64_t n_kv, n_tensor;
-	uint32_t alignment; /* 0 = 32; set it before the first tensor; mk_finish() writes no key for the alignment */
+	/* alignment in bytes, 0 = 32. Set it before the first tensor. mk_finish() writes no key for it. */
+	uint32_t alignment;
 };
 
 static inline void mk_key(struct mk *m, const char *key, enum gguf_type type)

@@ -70,7 +70,7 @@ static inline void random_unit(size_t seed, struct str *out)
 	}
 }
 
-/* Make pattern i, one of those that are more than a repeated unit. Returns its name. */
+/* Append shape i, a pattern of n bytes or more that is not just a repeated unit. Returns its name. */
 static inline const char *shape(size_t i, size_t n, struct str *out)
 {
 	switch (i) {
@@ -158,7 +158,7 @@ static inline void pattern(size_t i, size_t n, struct str *out, char name[UNIT_M
 	str_free(&unit);
 }
 
-/* Set *out to `before`, the pattern and `behind`. escape: 1 = escape the pattern as text of XML. */
+/* Set *out to `before`, the pattern and `behind`, joined. escape: 1 = escape the pattern as text of XML. */
 static inline void wrap(struct str *out, const char *before, const char *p, size_t n, int escape, const char *behind)
 {
 	str_clear(out);
@@ -176,7 +176,7 @@ static inline void wrap(struct str *out, const char *before, const char *p, size
 
 /* ---- the measure ---- */
 
-/* A pass over a text. share: > 1 = it gets only this part (1/share) of the bytes, because it is slow. */
+/* A pass over a text. share: > 1 = a slow pass, which gets only 1/share of the bytes. */
 struct pass {
 	const char *name;
 	void (*run)(const char *, size_t);
@@ -184,8 +184,8 @@ struct pass {
 };
 
 #define FACTOR    3.0
-#define OF_MEDIAN 150 /* detects passes that are quadratic only up to some length of text, and slow for longer texts */
-#define AGAIN     5   /* measurements of a pattern that looks worse than linear */
+#define OF_MEDIAN 150 /* finds passes that are quadratic up to some length and linear beyond it, but slow */
+#define AGAIN     5   /* most measurements of a pattern that looks worse than linear */
 
 static inline double time_of(const struct pass *pass, const struct str *s, size_t n)
 {
@@ -207,8 +207,8 @@ static inline int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Check a suspicious pattern at twice the size. A single step can come from the allocator, which maps large blocks anew
- * each time; a pass that is worse than linear is also too slow at the next size. */
+/* Check a suspicious pattern again, with twice the bytes. A pass that is worse than linear is too slow at that size,
+ * too. Otherwise the time came from the allocator, which maps large blocks anew each time. */
 static inline void check_twice(const struct pass *pass, size_t i, size_t bytes, double half, double whole)
 {
 	struct str s = { 0 };
@@ -256,7 +256,7 @@ static inline void measure(const struct pass *pass, size_t bytes, double floor, 
 	}
 	qsort(all, PATTERNS, sizeof *all, by_time);
 	median = all[PATTERNS / 2];
-	/* If most patterns are refused at once, the median is too small to compare with. */
+	/* If a pass refuses most patterns at once, the median is too small for a comparison: use a floor. */
 	if (median < bytes * 1e-8)
 		median = bytes * 1e-8;
 	CHECK_MSG(slowest->whole <= OF_MEDIAN * median || slowest->whole <= 5 * floor,

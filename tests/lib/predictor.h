@@ -21,7 +21,7 @@ static inline void predictor_dir_remove(void)
 		fprintf(stderr, "%s was not removed\n", predictor_dir);
 }
 
-/* Use a temporary folder as the one where the policy looks for networks. It is removed at the end of the program. */
+/* Let the policy look for networks in a temporary folder, which is removed when the program ends. */
 static inline void predictor_home(void)
 {
 	static int made;
@@ -35,7 +35,7 @@ static inline void predictor_home(void)
 	atexit(predictor_dir_remove);
 }
 
-/* Fill in random weights, small and mostly positive, so that predictions depend on the whole image. */
+/* Fill in random weights. They are small and mostly positive, so that predictions depend on the whole image. */
 static inline void predictor_random(struct predictor *p, unsigned seed)
 {
 	float *w = (float *)p;
@@ -62,8 +62,8 @@ static inline void predictor_put(uint64_t fingerprint, int32_t block, int32_t ro
 	str_free(&path);
 }
 
-/* Compute the prediction in double for n columns of an image of `rows` rows, oldest first, each `stride` numbers
- * long. */
+/* Compute in double the prediction for n columns of an image. The image has `rows` rows, oldest first, `stride` numbers
+ * apart. */
 static inline void predictor_double(const struct predictor *p, const double *image, int32_t rows, size_t stride,
                                     int32_t n, double *out)
 {

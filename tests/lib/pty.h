@@ -1,7 +1,7 @@
 /* tests/lib/pty.h - a pseudo terminal with a reader, a display on it, and the expected screen.
  *
- * A thread reads the other side into a small terminal emulator (vt.h), which knows the sequences of the terminfo
- * entry and refuses all others. Its screen is compared with the grid. */
+ * A thread reads what the display writes. A small terminal emulator (vt.h) executes it: it accepts only the sequences
+ * of the terminfo entry. The emulator's screen is compared with the grid. */
 #ifndef WEIR_TEST_PTY_H
 #define WEIR_TEST_PTY_H
 
@@ -187,8 +187,9 @@ struct show {
 	struct vt vt;
 	struct display *d;
 	struct grid g;
-	int utf8, awkward_corner; /* see display.c */
-	/* 1 = the terminfo entry can hide the cursor; can switch to the alternate screen */
+	int utf8, awkward_corner; /* as in struct display */
+	/* hides_cursor: 1 = the terminfo entry can hide the cursor; alternates: 1 = it can switch to the alternate
+	 * screen */
 	int hides_cursor, alternates;
 };
 

@@ -98,8 +98,8 @@ static inline float recite_sign(int code, int i)
 	return x >> 40 & 1 ? 1 : -1;
 }
 
-/* Add the embedding and output matrices: the embedding of a token is close to the output row of the token that follows
- * it. */
+/* Add the embedding and output matrices. The embedding of a token is close to the output row of the token that comes
+ * next in the answer. */
 static inline void recite_matrices(struct mk *m, const struct recite *r)
 {
 	size_t n = (size_t)r->n * RECITE_WIDTH;

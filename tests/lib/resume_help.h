@@ -43,7 +43,7 @@ static inline void asks(struct timeline *tl, int32_t id)
 	tokens_add(&want, id);
 	CHECK_MSG(timeline_sync(tl, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
 	timeline_stats(tl, &st);
-	/* Two tokens may be computed, because the last sampled token has no KV entry yet. */
+	/* Two tokens may be computed: the new one, and the last sampled token, which has no KV entry yet. */
 	CHECK_MSG(st.prefill_tokens <= 2, "%d tokens were read", st.prefill_tokens);
 	tokens_free(&want);
 }

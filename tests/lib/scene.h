@@ -33,7 +33,7 @@ struct scene {
 };
 static char home[64];
 
-/* Record a message of say() as a notice. */
+/* Record as a notice what say() has printed. */
 static void on_say(const char *text, size_t n, void *ud)
 {
 	struct scene *s = ud;
@@ -193,7 +193,7 @@ __attribute__((unused)) static void do_line(struct scene *s, const char *line)
 	str_free(&text);
 }
 
-/* Type a command. % in it stands for a folder. */
+/* Run a line as if it were typed. A % in the line is replaced by the folder. */
 __attribute__((unused)) static void do_line_in(struct scene *s, const char *folder, const char *line)
 {
 	struct str text = { 0 };

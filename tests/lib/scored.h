@@ -1,4 +1,5 @@
-/* tests/lib/scored.h - sorts slots by their pooled scores, for the definitions of selection policies. */
+/* tests/lib/scored.h - sorts slots by their pooled scores, for tests that define which slots a selection policy
+ * takes. */
 #ifndef WEIR_TEST_SCORED_H
 #define WEIR_TEST_SCORED_H
 
@@ -22,7 +23,8 @@ static inline int scored_order(const void *pa, const void *pb)
 	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
 }
 
-/* Set all[n] to all scores, sorted. pooled: the largest of the `pool` scores around a slot. */
+/* Set all[n] to the slots with their scores, in scored_order(). pooled: the largest of the `pool` scores around a
+ * slot. */
 static inline void scored_pool(const double *x, int32_t n, int32_t pool, struct scored *all)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -34,8 +36,9 @@ static inline void scored_pool(const double *x, int32_t n, int32_t pool, struct 
 	qsort(all, (size_t)n, sizeof *all, scored_order);
 }
 
-/* Set out[] to the attention of a token to slots list[0 .. n) (NULL: the first n): the largest of the heads that share
- * a KV head, or (mean) their mean. q: [group][dim]; key: slot 0 of the KV head, slots `stride` floats apart. */
+/* Set out[n] to the attention of a token to the slots list[0 .. n); list NULL: to the first n slots. Of the heads that
+ * share a KV head, the largest attention counts; mean = 1: their mean. q: [group][dim]. key: slot 0 of the KV head;
+ * slots are `stride` floats apart. */
 static inline void scored_row(const float *q, int32_t group, int32_t dim, const float *key, size_t stride, double scale,
                               const int32_t *list, int32_t n, int mean, double *out)
 {

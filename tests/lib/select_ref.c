@@ -312,8 +312,8 @@ void random_scores(float *x, int32_t n, int kind)
 		case 3: x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN; break;
 		case 4: x[i] = NAN; break;
 		case 5: x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY; break;
-		case 6: /* ascending scores: the best are all at the end */ x[i] = (float)i * 1e-3f - 20; break;
-		default: /* peaks with the period of the sample's step: the estimate fails, so the fallback is tested */
+		case 6: /* ascending scores: the best ones are all at the end */ x[i] = (float)i * 1e-3f - 20; break;
+		default: /* peaks at the sample's step, so that its estimate is wrong and the fallback is used */
 			x[i] = i % (n / 512 ? n / 512 : 1) == 0 ? 5.0f + 0.001f * bell() : bell();
 		}
 }
@@ -357,10 +357,10 @@ static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n,
 			CHECK_MSG(at == taken, "%s: %d of %d sampled slots do not ascend", name, (int)(taken - at),
 			          (int)taken);
 	}
-	/* The selection uses its own exp(), which is precise to 1/1000; the bias must match the probability computed
-	 * with it. */
+	/* The selection uses its own exp(), which is precise to 1/1000, for the probabilities in the biases. */
 	CHECK_MSG(worst < 4e-3, "%s, %d and %d of %d: a bias is off by %g", name, (int)k, (int)sample, (int)n, worst);
-	/* A sum close to a half may be rounded up or down. */
+	/* Up to each slot, the number of sampled slots must be the rounded sum of the probabilities. A sum near one
+	 * half may be rounded either way. */
 	CHECK_MSG(off < 0.51 + 2e-3 * sample, "%s, %d and %d of %d: %g slots from what the probabilities say", name,
 	          (int)k, (int)sample, (int)n, off);
 	free(chosen);

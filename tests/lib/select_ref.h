@@ -15,14 +15,15 @@
 /* Return the tensor's bytes. */
 void *tensor_read(struct backend *be, const struct tensor *t);
 
-/* values of guards, where nothing may be written: in float results; in integer results */
+/* Values of guards, which surround a result and must not be overwritten. GUARD: in float results; GUARD_ROW: in integer
+ * results. */
 #define GUARD     12345.5f
 #define GUARD_ROW 987654321
 
-/* Make a tensor for a result [rows][cols], with one more column and one more row, filled with guards. */
+/* Make a tensor for a result [rows][cols]. It has one more column and one more row, and is filled with guards. */
 struct tensor guarded(struct backend *be, enum dtype type, int32_t rows, int32_t cols);
 
-/* Return the result [rows][cols], after a check of the guards; drops the tensor. */
+/* Check the guards of a result, drop its tensor, and return the result [rows][cols]. */
 void *unguarded(struct backend *be, struct tensor *t);
 
 /* Return a random number with an approximately normal distribution. */
@@ -35,13 +36,13 @@ float *random_keys(int32_t heads, int32_t cap, int32_t dim);
 /* Return a random query of n numbers. outliers: 1 = some are far from zero. */
 float *random_query(int32_t n, int outliers);
 
-/* Make a plane of this type from x. held: set to the stored values as floats. */
+/* Make a plane of the type from x. Sets held to the values that the plane stores, as floats. */
 struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
                         float *held);
 
-/* Set out to keys [heads][cap][dim] as a sketch of the first n slots stores them: centred, transformed and rounded to
- * the nearest codes, with the mean added. back: 1 = transform back. Close decisions between two codes are made in
- * single precision, as in the kernel. */
+/* Set out to the keys [heads][cap][dim] as a key sketch of the first n slots stores them: centred, transformed and
+ * rounded to the nearest codes. The mean is added again. back: 1 = also transform back. Decisions between two close
+ * codes are made in single precision, as in the kernel. */
 void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits, int back);
 
 /* Compute the scores of a scan in double, from keys [n_kv_head][cap][dim]. slack[h]: largest change of a score of KV
@@ -79,7 +80,7 @@ struct ranked {
 	int32_t row;
 };
 
-/* For qsort() of struct ranked: best first; ties by the slot. */
+/* For qsort() of struct ranked: the best first; equal scores in the order of their slots. */
 int better(const void *pa, const void *pb);
 
 /* sample_holds(): check a top k with a sample. The k slots must be the same as without a sample, and the sample must

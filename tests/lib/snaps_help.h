@@ -1,4 +1,4 @@
-/* tests/lib/snaps_help.h - a store with a kv.db in a folder of its own, and checks that several tests share. */
+/* tests/lib/snaps_help.h - a store with a kv.db in a folder of its own, and checks for several tests. */
 #ifndef WEIR_SNAPS_HELP_H
 #define WEIR_SNAPS_HELP_H
 

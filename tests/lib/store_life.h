@@ -1,7 +1,7 @@
 /* tests/lib/store_life.h - random sequences of changes to a store (lives): sessions grow, fork and are deleted.
  *
- * Each step is written to a diary before it is made and again after it was acknowledged. However a life ends, the store
- * must be the result of the acknowledged steps, or of one more step. */
+ * Each step is written to a diary before it is made, and again after the store has acknowledged it. However a life ends,
+ * the store must be the result of the acknowledged steps, or of one more step. */
 #ifndef WEIR_STORE_LIFE_H
 #define WEIR_STORE_LIFE_H
 
@@ -21,7 +21,7 @@ struct life {
 	int n;
 };
 
-/* One line of the diary: written before a change (ack 0) and after it (ack 1). */
+/* One line of the diary. ack 0: written before a change; ack 1: written after it. */
 struct entry {
 	int ack, op, at, to;
 	int64_t session, message;
@@ -37,7 +37,7 @@ __attribute__((unused)) static struct chat *chat_of(struct life *l, int64_t id)
 	return NULL;
 }
 
-/* Apply an entry of the diary to the model. Numbers that the store has not assigned yet are 0. */
+/* Apply an entry of the diary to the model. Ids that the store has not assigned yet are 0. */
 __attribute__((unused)) static void live(struct life *l, const struct entry *y)
 {
 	struct chat *c = y->op == NEW ? NULL : chat_of(l, y->session), *d;
@@ -51,7 +51,7 @@ __attribute__((unused)) static void live(struct life *l, const struct entry *y)
 		c->hash[c->n++] = y->hash;
 		break;
 	case UPDATE:
-		/* Forks share the message, so they change, too. */
+		/* Forks share the message: change it in all of them. */
 		for (int i = 0; i < l->n; i++)
 			for (int k = 0; k < l->chat[i].n; k++)
 				if (l->chat[i].message[k] == y->message)
@@ -121,7 +121,7 @@ __attribute__((unused)) static int roll(int n)
 	return (int)((dice >> 33) % (uint64_t)n);
 }
 
-/* Choose the next step at random; the message points to static bytes. */
+/* Choose the next step at random. *m points to static bytes. */
 __attribute__((unused)) static void life_choose(const struct life *l, struct entry *y, struct stored_message *m)
 {
 	static char text[6000];
@@ -152,12 +152,12 @@ __attribute__((unused)) static void life_choose(const struct life *l, struct ent
 	if (y->op == SET_HEAD || y->op == FORK)
 		y->at = roll(c->n + 1);
 	if (y->op == FORK && !y->at)
-		y->at = c->n; /* session_fork() takes 0 for the head */
+		y->at = c->n; /* in session_fork(), 0 means the head */
 	if (y->op == UPDATE)
 		y->message = c->message[roll(c->n)];
 }
 
-/* Make the step in the store, and note the numbers that the store assigns. */
+/* Make the step in the store, and set in *y the ids that the store assigns. */
 __attribute__((unused)) static int life_step(struct store *s, struct life *l, struct entry *y,
                                              const struct stored_message *m, struct err *e)
 {

@@ -23,7 +23,7 @@ static const struct tiny_family {
 };
 enum { FAMILIES = 4, WINDOWED = 3 };
 static int tiny_layers = LAYERS, tiny_vocab = N_VOCAB; /* layers and vocabulary of models that are made later */
-/* if not NULL, receives the descriptor of each model's file, whose name is already deleted */
+/* if not NULL, *tiny_fd is set to the descriptor of each model's file; the file has no name any more */
 static int *tiny_fd;
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)

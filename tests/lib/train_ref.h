@@ -1,5 +1,5 @@
-/* tests/lib/train_ref.h - the loss of a plain transformer in double, written independently: the reference for the
- * gradients of training.
+/* tests/lib/train_ref.h - computes the loss of a plain transformer in double, written independently. It is the
+ * reference for the gradients of training.
  *
  * Tokens before `fixed` are constants: their keys and values are frozen, so changed parameters affect only later
  * tokens. */
@@ -27,7 +27,7 @@ struct ref {
 	struct ref_layer *layer;
 	int32_t n, fixed;
 	struct train_mask mask;
-	int frozen; /* 1 = selected sets, and keys and values of the prefix, are kept from an earlier call */
+	int frozen; /* 1 = keep the selected sets, and the keys and values of the prefix, from an earlier call */
 };
 
 static inline double *ref_copy(const struct train_param *p)
@@ -120,7 +120,7 @@ static inline void ref_rope(const struct ref *r, double *x, int32_t heads, int32
 		}
 }
 
-/* Set p[n] to the attention of one head of token i to the tokens with reads[] = 1. */
+/* Set p[n] to the attention probabilities of one head of token i. Only tokens with reads[] = 1 count. */
 static inline void ref_probs(const struct ref *r, const struct ref_layer *l, const double *q, int32_t head, int32_t i,
                              const char *reads, double *p)
 {
@@ -208,8 +208,8 @@ static inline void ref_attend(struct ref *r, int32_t layer, const double *q, int
 	free(reads);
 }
 
-/* Return the sum of -ln p(id[i + 1]) over tokens fixed .. n. Computed token by token through all layers, because a
- * token depends only on earlier ones. */
+/* Return the sum of -ln p(id[i + 1]) over the tokens from `fixed` on. Each token is computed through all layers before
+ * the next token, because a token depends only on earlier ones. */
 static inline double ref_loss(struct ref *r, const int32_t *id)
 {
 	const struct trainer *t = r->t;

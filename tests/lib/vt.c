@@ -95,7 +95,7 @@ void vt_free(struct vt *v)
 	*v = (struct vt){ 0 };
 }
 
-/* Set out to the form of a sequence: each number, or missing number, becomes one '0'. */
+/* Set out to the form of a sequence: each number becomes one '0', and so does a missing number. */
 static void vt_shape(const char *s, size_t n, char *out, size_t cap)
 {
 	size_t k = 0;
@@ -216,7 +216,7 @@ static void vt_erase(struct vt *v, int y, int from, int to)
 	}
 }
 
-/* Scroll the rows from `top` to the end of the scrolling region: up by n rows, or down if n < 0. */
+/* Scroll the rows from `top` to the end of the scrolling region up by n rows; n < 0: down. */
 static void vt_scroll(struct vt *v, int top, int n)
 {
 	struct vt_cell *from = v->cell + top * v->w;

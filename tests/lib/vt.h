@@ -1,8 +1,7 @@
-/* tests/lib/vt.h - a small terminal emulator: turns a program's output into a screen and checks every control
- * sequence.
+/* tests/lib/vt.h - a small terminal emulator: turns a program's output into a screen and checks every control sequence.
  *
- * Allowed are the sequences of the terminal's terminfo entry (vt_allow() with tparm()'s result; digits stand for
- * any number), SGR with numbers, and what a test adds. The first forbidden sequence is kept in `bad`. */
+ * Allowed are the sequences that a test passes to vt_allow(), such as those of the terminal's terminfo entry, and SGR
+ * with numbers. Digits in an allowed sequence stand for any number. The first forbidden sequence is kept in `bad`. */
 #ifndef WEIR_VT_H
 #define WEIR_VT_H
 
@@ -28,22 +27,23 @@ struct vt {
 	struct vt_cell *cell;
 	struct vt_pen pen;
 	int wraps;       /* the next character begins a new line */
-	int top, bottom; /* first row of the scrolling region, and the row below its last row */
+	int top, bottom; /* top: first row of the scrolling region; bottom: the row below its last row */
 	int saved_x, saved_y;
-	/* 1 = erasing fills with the background colour; insert mode is on; automatic margins are off */
+	/* bce: 1 = erasing fills with the background colour; insert: 1 = insert mode is on; no_margin: 1 = automatic
+	 * margins are off */
 	int bce, insert, no_margin;
 	int alternate, paste, mouse, frame, hidden; /* 1 = the mode is on */
 	int frames;                                 /* number of marked frames */
 	int32_t last;
-	struct str held; /* bytes of a sequence that is not whole */
+	struct str held; /* bytes of an incomplete sequence */
 	char *allowed[256];
 	int n_allowed;
-	struct str clipboard; /* what OSC 52 sent, with its escape sequences; only if allowed */
+	struct str clipboard; /* strings of OSC 52, with their escape sequences, if OSC 52 is allowed */
 	int allow_strings;
 	char bad[200];
 	uint64_t sequences, characters;
-	/* keeps: 1 = the rows that scroll off the top are added to `scrolled`, with a newline behind each, and the alternate
-	 * screen is a screen of its own */
+	/* keeps: 1 = rows that scroll off the top are added to `scrolled`, with a newline after each, and the alternate
+	 * screen is separate from the normal screen */
 	int keeps;
 	struct str scrolled;
 	struct vt_cell *normal; /* the normal screen, while the alternate one is shown */
@@ -53,9 +53,9 @@ struct vt {
 /* Make the screen empty, with w x h cells. *v must be zero before the first call. */
 void vt_size(struct vt *v, int w, int h);
 void vt_free(struct vt *v);
-/* Resize as a terminal does, which keeps the text. VT_CUTS: rows keep their places, like those of xterm. VT_WRAPS: rows
- * that are too wide are wrapped again, and rows that have no room scroll off the top. VT_WRAPS_CUTS: rows below the cursor
- * are removed first, as tmux does. */
+/* Resize as a terminal does; the text is kept. VT_CUTS: rows keep their places, as in xterm. VT_WRAPS: rows that are
+ * too wide are wrapped again, and rows without room scroll off the top. VT_WRAPS_CUTS: like VT_WRAPS, but rows below
+ * the cursor are removed first, as in tmux. */
 enum vt_resize { VT_CUTS, VT_WRAPS, VT_WRAPS_CUTS };
 void vt_resize(struct vt *v, int w, int h, enum vt_resize);
 void vt_rows(const struct vt *v, struct str *out); /* append the rows on the screen as text, a newline behind each */

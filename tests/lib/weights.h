@@ -66,7 +66,7 @@ static inline void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 
 #define GUARD 12345.5f
 
-/* Allocate a result with one more row than needed, the guard, which must not change. */
+/* Allocate a result of n rows, and one more row as a guard, which must not change. */
 static inline struct tensor guarded(struct backend *be, int32_t n, int32_t cols)
 {
 	struct tensor t = tensor_new(be, DT_F32, n + 1, cols, NULL);

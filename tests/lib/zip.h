@@ -13,8 +13,8 @@ struct part {
 	const char *name, *text;
 };
 
-/* Return the bytes of a part's text. A text in UTF-16LE, known by its byte order mark, ends with two NUL bytes, any
- * other text with one. */
+/* Return the bytes of a part's text, without the NUL at its end. A text in UTF-16LE begins with a byte order mark and
+ * ends with two NUL bytes. */
 static inline size_t part_size(const struct part *p)
 {
 	size_t n = 0;

@@ -52,9 +52,9 @@ size_t transcript_below(const struct transcript *);
 
 /* ---- rows for the terminal's own scrollback (inline) ----
  *
- * A row is given out when it is drawn and then scrolls away for good. w: columns; page: rows of a page of the transcript;
- * most: most rows to give out at once; live: most rows to hold back, because text to come may change them. If there are
- * more such rows, the topmost ones are given out nevertheless. */
+ * A row is given out when it is drawn and then scrolls away for good. w: columns; page: rows of a page of the
+ * transcript; most: most rows to give out at once; live: most rows to hold back, because text to come may change them.
+ * If there are more such rows, the topmost ones are given out nevertheless. */
 struct flow_size {
 	int w, page;
 	size_t most, live;
