@@ -55,7 +55,7 @@ static int lab_missing(const char *command)
 
 /* ---- the chat ---- */
 
-/* Offer to download a model if none is installed and a user at a terminal can answer. */
+/* If no model is installed, and a user at a terminal can answer, offer to download one. */
 static int offer_model(struct options *o, struct err *e)
 {
 	struct str path = { 0 };
@@ -74,7 +74,7 @@ static int offer_model(struct options *o, struct err *e)
 	return rc;
 }
 
-/* Run the chat: on the full screen, line by line, with questions from a pipe, or for one question (--prompt). */
+/* Run the chat: on the full screen; line by line; with questions from a pipe; or for the one question of --prompt. */
 static int cmd_chat(struct options *o)
 {
 	struct chat c = { .quit = 0 };
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	/* for a completion, leave out the last word: it is incomplete */
+	/* for a completion, leave out the last word, which the user is still typing */
 	typed_read(&t, NULL, argc - first - complete, argv + first);
 	if (t.commands & CMD_LAB) {
 		lab_become(argv);

@@ -12,8 +12,8 @@
 #include "app/models/models.h"
 #include "app/tools/tools.h"
 
-/* Open /dev/null for each of the descriptors 0 to 2 that is closed. Otherwise the next opened file would get that
- * number, and answers would be written into it. /dev/null is opened read-only, so that writing an answer fails. */
+/* Open /dev/null for each of the descriptors 0 to 2 that is closed. Otherwise the next file to be opened would get this
+ * number, and answers would be written into it. /dev/null is opened read-only: writing an answer to it fails. */
 static void fill_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
