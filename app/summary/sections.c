@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-	LEVELS = 7, /* one more than the lowest heading level, 6, so that every heading outranks a paragraph */
+	LEVELS = 7, /* one more than the lowest heading level, 6: every heading then outranks a paragraph break */
 	TRIES = 12, /* most tries to find how many bytes of a text have the wanted number of tokens */
 };
 
@@ -64,7 +64,7 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Set *out to a number of bytes, counted from byte `from`, that have at most `tokens` tokens, and usually more than 7/8
+/* Set *out to a number of bytes, counted from byte `from`. They have at most `tokens` tokens, and usually more than 7/8
  * of `tokens`. Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
@@ -127,8 +127,8 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* If 1 to 1.5 sections of text remain, cut them near the middle, so that the last section is
-			 * not tiny. */
+			/* If 1 to 1.5 sections of text remain, cut them near the middle. Otherwise the last section
+			 * could be tiny. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);
 			else

@@ -1,5 +1,5 @@
-/* app/summary/summarize.c - summarizes sections of a text, then joins neighbouring summaries, level by level,
- * until one is left. In this file a part is one summary; it covers one or more consecutive sections. */
+/* app/summary/summarize.c - summarizes sections of a text, then joins neighbouring summaries, level by level, until one
+ * is left. In this file a part is one summary, of one or more consecutive sections. */
 #include "app/summary/summary.h"
 #include "app/models/models.h"
 #include "engine/base/sentences.h"
@@ -76,8 +76,8 @@ static void choose_sampling(struct maker *m)
 	m->sampling.repeat_last = -1;
 }
 
-/* Set m->section, m->ctx and m->reasoning so that a prompt and its answer fit the model's context. A prompt has one
- * section or two summaries, and FRAME_TOKENS. Returns 0, or -1 with ERR_FIT. */
+/* Set m->section, m->ctx and m->reasoning so that a prompt and its answer fit the model's context. A prompt has
+ * FRAME_TOKENS and one section, or FRAME_TOKENS and two summaries. Returns 0, or -1 with ERR_FIT. */
 static int choose_sizes(struct maker *m, struct err *e)
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -238,9 +238,9 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 	str_free(&piece);
 }
 
-/* Generate an answer of about `words` words. It stops at the model's end of turn, at the first end of a sentence
- * after 1.5 times `words`, at the token limit, or when it repeats itself. Without an end of turn, it is cut after its
- * last complete sentence. Returns 0 or -1. */
+/* Generate an answer of about `words` words. It ends at the model's end of turn; at the token limit; when it repeats
+ * itself; or, after 1.5 times `words`, at the end of a sentence. Without an end of turn, it is cut after its last
+ * complete sentence. Returns 0 or -1. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
 	struct reasoning think = { .first = engine_info(m->engine)->thinks_first && m->reasoning };
@@ -428,8 +428,8 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Return how many words to ask for in the summary of each section. Together these summaries may have twice the words
- * of the whole summary, and any two of them must fit into one prompt. */
+/* Return the number of words to ask for in the summary of a section. All these summaries together may have twice the
+ * words of the whole summary. Any two of them must fit one prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {
 	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);
@@ -441,7 +441,7 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
-/* Summarize n sections (the first level), and append to p the summaries that are not empty. *n_part: their number.
+/* Summarize n sections: the first level. Append the summaries that are not empty to p. *n_part: number of summaries.
  * The caller frees their texts. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
@@ -472,7 +472,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 	return rc;
 }
 
-/* Join neighbouring summaries, in place (one further level). Returns the new number of summaries, or 0 on error. */
+/* Join neighbouring summaries in place: one further level. Returns the new number of summaries, or 0 on error. */
 static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;

@@ -38,10 +38,10 @@ enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
 	/* Append the result stored under `key` to *out; it may be empty. Returns 1 if found, else 0. May be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
-	/* Store a new result. May be NULL. */
+	/* Store a new result under `key`. May be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
-	/* Called before each prompt, during its prefill and before each token. Nonzero stops the summary. May be
-	 * NULL. */
+	/* Report progress: called before each prompt, during its prefill and before each token. A return value other
+	 * than 0 stops the summary. May be NULL. */
 	int (*progress)(const struct summary_progress *, void *ud);
 	void *ud;
 };
@@ -56,8 +56,8 @@ struct summary {
 void summary_free(struct summary *);
 
 /* Summarize all texts together in about `words` words. Returns 0, or -1 with ERR_CANCELLED (stopped), ERR_FIT,
- * ERR_DOCUMENT (no text), ... Results completed before the error were passed to put(). Release *out with
- * summary_free() in both cases. */
+ * ERR_DOCUMENT (no text), .... After an error, put() has stored the results that were completed before. Release *out
+ * with summary_free() in both cases. */
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
@@ -68,9 +68,10 @@ void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the end (byte offset) of the section that begins at byte `from`. It has `least` to `most` bytes, and ends at
- * the best break in that range: before the highest heading, else after a paragraph, sentence, line, word or character.
- * Of equal breaks the last is taken. If at most `most` bytes remain, they are one section. */
+/* Return the end (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes. It
+ * ends at the best break in this range: before the highest heading, else after a paragraph, sentence, line, word or
+ * character. If several breaks are equally good, the last one is taken. If at most `most` bytes remain, they are one
+ * section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
 /* A section: bytes [from, to) of text number `text`. heading: the heading above its first word, or NULL. */
@@ -78,8 +79,8 @@ struct section {
 	size_t text, from, to;
 	const char *heading;
 };
-/* Cut the texts into sections of at most `tokens` tokens, without sections of blanks alone. Returns 0 or -1. The
- * caller frees *out. Headings point into the texts. */
+/* Cut the texts into sections of at most `tokens` tokens. Sections without text are left out. Returns 0 or -1. The
+ * caller frees *out. The headings of the sections point into the texts. */
 int sections_cut(const struct engine *, const struct summary_text *, size_t n_text, int32_t tokens,
                  struct section **out, size_t *n, struct err *);
 
