@@ -1,7 +1,7 @@
 /* app/term/external.c - runs other programs: the user's editor, shell commands, clipboard helpers.
  *
- * Programs are started with posix_spawn(), which is safe while other threads run. $EDITOR may contain arguments, so the
- * shell splits it. The draft's folder is passed to that shell as a parameter, so its name needs no quoting. */
+ * Programs are started with posix_spawn(), which is safe while other threads run. $EDITOR may contain arguments: a
+ * shell splits them. The draft's folder is a parameter of that shell, so its name needs no quoting. */
 #include "app/term/term.h"
 
 #include <dirent.h>
@@ -44,8 +44,8 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. If weir was killed while the editor ran, the script deletes the draft when the
- * editor has ended. The trap keeps the script alive if the terminal is closed. */
+/* The shell script that runs the editor. When the editor has ended, the script deletes the draft if weir was killed in
+ * the meantime. The trap keeps the script alive if the terminal is closed. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
@@ -190,8 +190,8 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	/* A process group of its own: Ctrl-C on the terminal reaches only weir, which then kills the command and
-	 * its children. */
+	/* Start a process group. Ctrl-C on the terminal then reaches only weir, which kills the command and its
+	 * children. */
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
@@ -237,9 +237,8 @@ static int pipe_write(int fd, const char *text, size_t n)
 	return 0;
 }
 
-/* Wait for a clipboard helper to exit, and kill it after a second, so that a hanging desktop cannot block the
- * screen. now: 1 = kill it at once. Returns the exit status. (The helper leaves a child process that serves the
- * clipboard.) */
+/* Wait for a clipboard helper to exit. After a second it is killed, so that a hanging desktop cannot block the screen.
+ * now: 1 = kill it at once. Returns the exit status. (The helper leaves a child process that serves the clipboard.) */
 static int wait_a_second(pid_t pid, int now)
 {
 	int status;

@@ -54,8 +54,8 @@ static void line_show(struct str *out, const struct listing_cell *cell, size_t n
 	for (size_t i = 0, shown = 0; i < n; i++) {
 		if (!cell[i].title)
 			continue;
-		/* Put two blanks after the first column and before the last one, and one blank between other
-		 * columns. */
+		/* Put two blanks after the first column and before the last column, and one blank between the
+		 * others. */
 		str_adds(out, !shown ? "" : shown == 1 || i == last ? "  " : " ");
 		shown++;
 		if (titles)

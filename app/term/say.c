@@ -70,8 +70,8 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines that say() wrote to standard error. A full screen that is opened later and covers these lines shows
- * them again. No lock is needed: before a screen opens, only the main thread calls say(). */
+/* The last lines that say() wrote to standard error. When a full screen opens, it covers these lines and shows them
+ * again. No lock is needed: before a screen opens, only the main thread calls say(). */
 enum { AGAIN_MOST = 20 };
 static struct {
 	char *line[AGAIN_MOST];

@@ -42,7 +42,7 @@ static void poll_wake(void)
 {
 	int keep = errno;
 
-	if (write(wake_pipe[1], "!", 1) < 0) { /* the pipe is full, so poll() returns anyway */
+	if (write(wake_pipe[1], "!", 1) < 0) { /* the pipe is full: poll() returns anyway */
 	}
 	errno = keep;
 }
@@ -59,7 +59,7 @@ static void on_stop_signal(int sig)
 		atomic_store(&stopped, 1);
 		if (tl)
 			timeline_cancel(tl);
-		/* After the third SIGINT during one answer, end the process: the answer evidently does not stop. */
+		/* The third SIGINT during one answer ends the process, because the answer evidently does not stop. */
 		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
 			restore_terminal();
 			_exit(130);
@@ -114,11 +114,11 @@ void signals_init(void)
 
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
 		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe a prompt notices a signal at the next key */
-	/* No SA_RESTART, so that a signal also interrupts a write to a full pipe. SIGINT is handled even if it was
-	 * ignored at the start (as in a shell's background job), so that the answer so far is saved. */
+	/* Without SA_RESTART, a signal also interrupts a write to a full pipe. SIGINT is handled even if it was ignored
+	 * at the start, as in a shell's background job: the answer so far is then saved. */
 	signal_handle(SIGINT, on_stop_signal, 0);
 	signal_handle(SIGTERM, on_stop_signal, 0);
-	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* keep what nohup has set */
+	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* keep the setting of nohup */
 		signal_handle(SIGHUP, on_stop_signal, 0);
 	signal_handle(SIGPIPE, SIG_IGN, 0);
 	signal_handle(SIGXFSZ, SIG_IGN, 0);
@@ -127,8 +127,8 @@ void signals_init(void)
 	sigaction(SIGBUS, &bus, NULL);
 #ifndef __SANITIZE_ADDRESS__
 	{
-		/* A handler of a stack overflow needs a stack of its own. The system puts the registers there, of which
-		 * AMX alone has 8 KB. */
+		/* After a stack overflow, the handler needs a stack of its own. The system also saves the registers
+		 * there; those of AMX alone take 8 KB. */
 		static char stack[32768];
 		stack_t ss = { .ss_sp = stack, .ss_size = sizeof stack };
 		sigaltstack(&ss, NULL);
@@ -141,8 +141,8 @@ void signals_init(void)
 #endif
 }
 
-/* A core limit of 0 is not enough: the kernel still pipes the core to a handler such as systemd-coredump. So the
- * dumpable flag is cleared, too. A sanitizer's leak checker needs that flag. */
+/* The dumpable flag is cleared, too, because a core limit of 0 is not enough: the kernel still pipes the core to a
+ * handler such as systemd-coredump. A sanitizer's leak checker needs the flag. */
 void signals_leave_no_core(void)
 {
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

@@ -39,8 +39,8 @@ void say_lines(const struct str *);
  * be thread-safe, because any thread may call say(). Call say_to() while no other thread runs. */
 typedef void say_fn(const char *line, size_t n, void *ud);
 void say_to(say_fn *, void *ud);
-/* Call the function with each of the last 20 lines that say() wrote to standard error, then forget them: a full
- * screen that has covered these lines shows them. */
+/* Call the function with each of the last 20 lines that say() wrote to standard error, then forget them. A full screen
+ * has covered these lines, and shows them again in this way. */
 void say_again(say_fn *, void *ud);
 /* log_add(): keep a message for /log. log_show(): append the last `last` messages with their times; returns their
  * number. */
@@ -58,7 +58,8 @@ int write_all(int fd, const char *bytes, size_t n);
 /* human_count(): append a number such as "1,234,567". human_bytes(): append a size such as "93.8 MiB". */
 void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
-/* Append the size of saved snapshots, and how much of it is near copies, such as "6.5 MiB, 6.0 MiB of it near-exact". */
+/* Append the size of saved snapshots, and how much of it is near-exact (packed to save room), such as "6.5 MiB, 6.0 MiB
+ * of it near-exact". */
 void human_saved(struct str *out, uint64_t bytes, uint64_t near);
 /* Append text in exactly `width` columns: padded with blanks, or cut and marked with three dots. Control
  * characters are filtered. */
@@ -78,7 +79,7 @@ enum cell_kind {
 struct listing_cell {
 	const char *key;   /* member of the JSON object; NULL: shown only as text */
 	const char *title; /* head of the column; NULL: written only as JSON */
-	/* width in columns. Negative: the text is untrusted, so it is filtered, cut to the width and left-aligned
+	/* width in columns. If it is negative, the text is untrusted: it is filtered, cut to the width and left-aligned
 	 * (table_cell()) */
 	int width;
 	enum cell_kind kind;
@@ -88,7 +89,7 @@ struct listing_cell {
 /* A table that is being made. All rows have the same cells. */
 struct listing {
 	int json;       /* 1 = a JSON object a row */
-	int titles;     /* 1 = a line of titles above the first row */
+	int titles;     /* 1 = titles of the columns above the first row */
 	int rows;       /* rows so far */
 	struct str out; /* lines with newlines between, none after the last */
 };
@@ -113,20 +114,20 @@ int read_whole(const char *path, size_t max, struct str *out, struct err *);
  * signals_fd() readable. */
 
 void signals_init(void);
-/* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. NULL: they end the program; after signals_note(1)
- * they are only recorded, for signals_take_int() and signals_quit(). */
+/* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. With NULL, these signals end the program; but after
+ * signals_note(1) they are only recorded, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* on = 1: long work begins; signals stop it, and it polls signals_stopped(). on = 0: the work has ended. If a timeline
- * is passed to signals_watch() after the work was stopped, the timeline is cancelled at once. */
+/* on = 1: long work begins; it polls signals_stopped(), so that signals stop it. on = 0: the work has ended. If
+ * signals_watch() gets a timeline after a signal has stopped the work, the timeline is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
-/* Call with 1 before waiting for a key and with 0 after it. In between, also note changes of the window size and
- * Ctrl-Z. */
+/* Call with 1 before waiting for a key, and with 0 after it. In between, changes of the window size and Ctrl-Z are
+ * recorded, too. */
 void signals_prompt(int waiting);
 /* Disable core files of this process and of programs that it starts, because its memory contains secrets. */
 void signals_leave_no_core(void);
-/* Save the terminal's state, so that it can be restored if the program dies of a signal. reset: control sequence
- * that is written then; a constant string. */
+/* Save the terminal's state. It is restored if the program dies of a signal. reset: constant string, a control sequence
+ * that is then written. */
 void signals_save_terminal(int fd, const char *reset);
 /* Stop the running answer or work, as SIGINT does. */
 void signals_stop(void);
@@ -149,9 +150,9 @@ struct output {
 	int to_terminal; /* 1 = wrap words */
 	struct wrap wrap;
 	struct str held;  /* without the filter: bytes of an incomplete character */
-	struct str ready; /* scratch */
+	struct str ready; /* scratch buffer */
 	int mid_line;     /* 1 = the text written so far does not end with a newline */
-	int broken;       /* standard output cannot be written */
+	int broken;       /* 1 = standard output cannot be written any more */
 };
 void output_init(struct output *, int raw);
 void output_free(struct output *);
@@ -187,14 +188,15 @@ struct progress {
 	int shown;    /* 1 = the line is on the terminal */
 	const char *verb, *unit;
 	double start, last;
-	int64_t first; /* `done` of the first call; the speed leaves it out */
+	int64_t first; /* value of `done` at the first call: the speed does not count it */
 	int started;
 };
 /* 1 while say_to() is in effect: a full screen uses standard error, so no progress line may be written. */
 int said_elsewhere(void); /* say.c */
 void progress_init(struct progress *, int quiet, int verbose, const char *verb, const char *unit);
 void progress_show(struct progress *, int64_t done, int64_t total);
-/* If standard error is no terminal, print a new line every five seconds, even without -v. For very long work. */
+/* For very long work, after progress_init(): if standard error is no terminal, print a new line every five seconds,
+ * even without -v. */
 void progress_slow(struct progress *, int quiet);
 /* Like progress_show(), but show this text. */
 void progress_line(struct progress *, const char *text);
@@ -221,9 +223,9 @@ void progress_clear(struct progress *);
 
 /* ---- other programs (external.c) ---- */
 
-/* Let the user edit the text in $VISUAL, $EDITOR or vi; close the screen before. *text becomes the saved text
- * without its last newline; it is unchanged after an error (-1). in_memory: 1 = put the temporary file only on a
- * file system that is in memory. */
+/* Let the user edit the text in $VISUAL, $EDITOR or vi. Close the screen before. *text becomes the saved text without
+ * its last newline. Returns 0; after -1 *text is unchanged. in_memory: 1 = put the temporary file only on a file system
+ * that is in memory. */
 int external_edit(struct str *text, int in_memory, struct err *);
 /* Run a shell command with empty input. Its output is appended to *out; *status: its exit status. -1: it could not
  * be run, printed more than `most` bytes, or was stopped (signals_stopped()). */
