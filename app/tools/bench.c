@@ -1,10 +1,9 @@
-/* app/tools/bench.c - weir bench: measures prefill and decode speed, and compares them with the limits of the
- * machine.
+/* app/tools/bench.c - weir bench: measures prefill and decode speed, and compares them with the limits of the machine.
  *
- * A decoded token reads all weights and the KV cache once, so decode is compared with the memory bandwidth (on a
- * GPU: the speed of copying inside its memory). Prefill is compared with the 8-bit multiply-adds per second,
- * counting only those of the weights. The text is pseudo-random, which takes the same work as any text. --fill
- * random fills the cache with random KV entries, which reaches a depth of 128K tokens in seconds. */
+ * A decoded token reads all weights and the KV cache once. So decode is compared with the memory bandwidth (on a GPU:
+ * the speed of copying inside its memory). Prefill is compared with the 8-bit multiply-adds per second; only
+ * multiply-adds with weights are counted. The text is pseudo-random, which takes the same work as any text. --fill
+ * random fills the cache with random KV entries: this reaches a depth of 128K tokens in seconds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,8 +113,8 @@ int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, st
 	return bench_print(b, &s, e);
 }
 
-/* Return the bytes that a prefill of n tokens must read, per token. Each chunk reads the weights once, and the KV
- * entries up to its end once. */
+/* Return the bytes per token that a prefill of n tokens must read. Each chunk reads all weights once, and once the KV
+ * entries up to the chunk's end. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
@@ -130,8 +129,8 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
-/* Return the multiply-adds with weights in a prefill of n tokens, per token. Every token passes all layers; only the
- * last one passes the output head. */
+/* Return the multiply-adds with weights per token, in a prefill of n tokens. Every token passes all layers; only the
+ * last token passes the output head. */
 static double prefill_macs(const struct bench *b, int32_t n)
 {
 	const struct engine_info *i = engine_info(b->engine);
@@ -142,8 +141,8 @@ static double prefill_macs(const struct bench *b, int32_t n)
 
 /* ---- filling the cache with random entries ---- */
 
-/* Fill p with random entries. In every element type, each two bytes are a float of moderate size and either sign, so that
- * no value and no scale of a block is NaN, infinite or denormal. */
+/* Fill p with random entries. In every element type, each two bytes are a float of moderate size and either sign. So no
+ * value, and no scale of a block, is NaN, infinite or denormal. */
 static void random_entries(uint8_t *p, size_t bytes)
 {
 	static uint64_t state = 88172645463325252u;
@@ -184,7 +183,7 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 
 	while (s.n < b->o->reps) {
 		double start;
-		/* Remove the tokens of the last repetition, and keep the first `depth` ones, which are prefilled only
+		/* Remove the tokens of the last repetition. The first `depth` tokens stay: they are prefilled only
 		 * once. */
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
@@ -224,8 +223,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A step computes the token that the step before it has sampled. So the first step computes nothing,
-		 * and n tokens need n + 1 steps. */
+		/* A step computes the token that the step before it has sampled, so the first step computes nothing: n
+		 * tokens need n + 1 steps. */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
@@ -312,8 +311,9 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: the time of its own work, less that of the policy `full` (rotating
- * queries and keys). The difference is a few microseconds, so the least of several repetitions is taken. */
+/* Measure what a policy costs beyond attention: the time of its own work, less the time of the own work of the policy
+ * `full` (rotating queries and keys). The difference is a few microseconds, so several repetitions are made, and the
+ * least time is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -355,7 +355,7 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 
 /* ---- the command ---- */
 
-/* 1 if a prefill of n tokens is also measured at this depth, because both fit the context that the model was trained
+/* 1 if a prefill of n tokens is also measured at this depth: together they fit the context that the model was trained
  * for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {

@@ -6,7 +6,8 @@
 
 struct bench {
 	const struct options *o;
-	/* the options with only one of their policies (--kv); the member `o` then points to these */
+	/* the options, but with a single policy (--kv): the one that is measured now. The member `o` then points
+	 * here */
 	struct options each;
 	int gpu;
 	struct engine *engine;

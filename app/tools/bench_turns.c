@@ -1,9 +1,9 @@
 /* app/tools/bench_turns.c - weir bench --turns N: compares policies and depths on a machine whose speed varies.
  *
- * Every policy at every depth has its own sequence, and all are open at once. In each round (turn) every sequence
- * generates a few tokens, so that the compared times are only seconds apart. Speeds are compared within a round;
- * the medians of the ratios over all rounds are shown. After a round, sequences shorter than SHORT tokens are rolled
- * back, because a longer cache would make them slower. */
+ * Every policy at every depth has its own sequence. All sequences are open at once. In each round (turn) every sequence
+ * generates a few tokens, so the compared times are only seconds apart. Speeds are compared within a round; the medians
+ * of the ratios over all rounds are shown. After a round, sequences shorter than SHORT tokens are rolled back, because
+ * a longer cache would make them slower. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static int runner_open(struct bench *b, struct runner *r, struct err *e)
 }
 
 /* Time one turn of one sequence. The first step after a prefill is not timed: a step computes the token that the step
- * before it has sampled, so the first computes none. */
+ * before it has sampled, so the first one computes nothing. */
 static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *e)
 {
 	int32_t n = b->o->decode_steps;

@@ -1,6 +1,7 @@
 /* app/tools/docs.c - weir docs ls|show|search|rm: the documents of all sessions. Needs no model.
  *
- * Other weir processes may run meanwhile. A document is not deleted while one of them has a session with it open. */
+ * Other weir processes may run meanwhile. A document is not deleted while another process has a session with this
+ * document open. */
 #include "app/tools/tools.h"
 #include "engine/base/json.h"
 
@@ -198,7 +199,7 @@ static int docs_remove(struct store *store, struct snaps *snaps, const struct op
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir docs rm' wants the names or numbers of documents");
-	/* Find all names before the first document is deleted: if one is unknown, nothing is deleted. */
+	/* Find all names before the first document is deleted. If a name is unknown, no document is deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (library_find(store, o->file[i], &id, e) < 0)
 			return -1;

@@ -72,7 +72,7 @@ void version_describe(int verbose, struct str *out)
 	str_addf(out, "%s\n", __VERSION__);
 }
 
-/* Append what the check of the GPU found, and that nobody has measured one yet. */
+/* Append the result of the GPU's check, and that weir has not been measured on a real GPU yet. */
 static void doctor_gpu_check(const struct options *o, const struct engine_gpu *gpu, struct str *s)
 {
 	str_adds(s, "\n");
@@ -224,8 +224,7 @@ static void doctor_encoder(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
-/* Append the state of the server that runs the model, with one line for each thing that may be wrong. The key is never
- * shown. */
+/* Append the state of the server that runs the model, one line for each possible fault. The key is never shown. */
 static void doctor_server(const struct options *o, struct str *s)
 {
 	static const char *const keys[] = {

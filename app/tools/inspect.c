@@ -74,7 +74,7 @@ static void add_row(struct str *s, const char *key, const char *value)
 	str_adds(s, "\n");
 }
 
-/* Append the sampling settings. If they differ with and without reasoning, append all. */
+/* Append the sampling settings. If they differ with and without reasoning, append both sets. */
 static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
 {
 	static const struct {
@@ -270,7 +270,7 @@ int cmd_inspect_tokens(const struct options *o)
 		rc = parse_ids(name, &text, engine_info(engine)->n_vocab, &t, &e);
 		if (!rc)
 			ids_decode(engine, &t, o->special, &out);
-		/* A file gets the exact bytes, a terminal filtered text. */
+		/* a file gets the exact bytes, a terminal gets filtered text */
 		if (!rc && isatty(1)) {
 			struct str raw = out;
 			struct clean clean;

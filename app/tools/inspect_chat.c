@@ -116,10 +116,10 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		e.code = ERR_MODEL; /* the exit code of a model error, also if the template refuses the conversation */
+		e.code = ERR_MODEL; /* sets the exit code, also if the template refuses the conversation */
 		rc = -1;
 	}
-	/* A file gets the exact bytes, a terminal filtered text. */
+	/* a file gets the exact bytes, a terminal gets filtered text */
 	if (!rc && isatty(1)) {
 		struct str raw = out;
 		struct clean clean;

@@ -14,7 +14,7 @@
 #define SHOWN_MAX 200 /* bytes of a setting that are shown */
 
 struct view {
-	int json, n; /* n: number of items in the current list */
+	int json, n; /* json: 1 = write JSON; n: number of items in the current list */
 	int64_t head;
 	uint64_t bytes;
 	size_t summaries;

@@ -48,8 +48,8 @@ static void list_unfinished(const char *in, struct str *out, size_t *width)
 	str_free(&folder);
 }
 
-/* Append the path of the file, with "~" for the home directory. For weir's own files append only the folder, because
- * the list already has their name. */
+/* Append the path of the file, with "~" for the home directory. Of weir's own files append only the folder, because the
+ * name is in the list already. */
 static void add_place(struct str *out, const struct model_file *f)
 {
 	const char *home = getenv("HOME"), *last = strrchr(f->path, '/');
@@ -63,7 +63,7 @@ static void add_place(struct str *out, const struct model_file *f)
 	clean_line(f->path + skip, n - skip, out);
 }
 
-/* Append a line for each file, with a star for the one whose path is `used`. Returns 1 if one of the files has this
+/* Append a line for each file. The file whose path is `used` gets a star. Returns 1 if one of the files has this
  * path. */
 static int list_files(const struct model_file *file, size_t n, const struct str *used, size_t width, struct str *out)
 {
@@ -140,8 +140,8 @@ int cmd_models(const struct options *o)
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* 1 if the file belongs to the model `name`: NAME.gguf, NAME-0000I-of-0000N.gguf, or a partial download of these (with
- * .SUM.part at the end). */
+/* 1 if the file belongs to the model `name`: NAME.gguf, NAME-0000I-of-0000N.gguf, or the partial download of such a
+ * file (with .SUM.part at the end). */
 static int is_of(const char *file, const char *name)
 {
 	size_t n = strlen(name);

@@ -87,7 +87,8 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	if (!rc) {
 		p->n_model = hub_models(&p->repo, &p->model);
 		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
-		/* The table may name a file that the repository no longer has: choose as if no file was named. */
+		/* The built-in table may name a file that the repository no longer has: then choose as if no file was
+		 * named. */
 		if (!p->chosen && !strpbrk(said, "/:"))
 			p->chosen = hub_choose(&p->repo, p->model, p->n_model, NULL, engine_memory_free(), e);
 		rc = p->chosen ? 0 : -1;

@@ -27,7 +27,7 @@ extern const struct known_model known_models[]; /* models by size, then encoders
 /* Find a model of the table by its name or the beginning of its name. Returns NULL with *e set if none or several
  * match. */
 const struct known_model *known_model(const char *name, struct err *e);
-/* Return the row whose file is called FILE.gguf; NULL if there is none. file: FILE. */
+/* Return the row of the table whose file is FILE.gguf; NULL if there is none. file: the name FILE. */
 const struct known_model *known_model_of(const char *file);
 /* Append the models of the table, one per line; if encoders = 1, its encoders instead. here: 1 = only those whose file is
  * not on this machine. numbered: 1 = with numbers from 1. */
@@ -57,8 +57,8 @@ void hub_file_address(const struct hub_repo *, const struct hub_file *, struct s
 /* Set *e to the meaning of a reply with an error status, and return -1. what: the requested file; NULL = the list of
  * files. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
-/* Wait before the next try. tries: number of failures since the last progress. Returns 0 to try again; -1 if that
- * cannot help, or if the user has stopped (*e is set). */
+/* Wait before the next try. tries: number of failures since the last progress. Returns 0 to try again. Returns -1 with
+ * *e set if another try cannot help, or if the user has stopped. */
 int hub_wait(const struct http_reply *, int tries, struct err *);
 
 /* ---- pull_choose.c ---- */
@@ -75,8 +75,8 @@ struct hub_model {
  * hub_models_free(). */
 size_t hub_models(const struct hub_repo *, struct hub_model **out);
 void hub_models_free(struct hub_model *, size_t n);
-/* Find the model with this quantization or file name. wanted NULL: the first quantization of a list, from Q4_K_M on,
- * that fits into `memory` bytes. */
+/* Find the model with this quantization or file name. wanted NULL: take the first quantization of a list (from Q4_K_M
+ * on) whose model fits into `memory` bytes. */
 const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_model *, size_t n, const char *wanted,
                                    uint64_t memory, struct err *);
 

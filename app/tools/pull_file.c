@@ -1,7 +1,7 @@
 /* app/tools/pull_file.c - fetches one file of a model, and resumes it after every interruption (pull.h).
  *
- * The partial file is called NAME.gguf.SUM.part, which no program takes for a model. SUM is the beginning of the
- * whole file's SHA-256, so the download of another version is never resumed. A complete file with the right checksum
+ * The partial file is called NAME.gguf.SUM.part, which no program takes for a model. SUM is the beginning of the whole
+ * file's SHA-256: with another version of the file, the download begins anew. A complete file with the right checksum
  * is renamed to NAME.gguf. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
@@ -120,8 +120,8 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
-/* Open and lock the partial file. Returns 1; 0 if another process has just finished or deleted it: look again; -1 if
- * another process is fetching it, or it cannot be written. */
+/* Open and lock the partial file. Returns 1; -1 if another process is fetching it, or if it cannot be written; 0 if
+ * another process has just finished or deleted it: the caller must then look again. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -230,8 +230,8 @@ static void show_progress(void *ud)
 	str_free(&s);
 }
 
-/* Check the header of the reply: -1 if it is about another file than the list, or begins at another byte than was
- * asked for. */
+/* Check the header of the reply. Returns -1 if its file is not the file of the list, or if it begins at another byte
+ * than was asked for. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;

@@ -38,7 +38,8 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
-/* Set the context size that a conversation would get with the memory that is free now, and whether the model fits. */
+/* Set the context size that a conversation would get with the memory that is free now. Also set whether the model
+ * fits. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
 	struct timeline_options to = { .ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory };
@@ -68,15 +69,15 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Estimate the tokens per second from the memory bandwidth: each token reads the weights once, at 0.9 of the speed of
- * plain reading. The median of several measurements is taken. The first one is discarded, because the CPU's clock is
- * still low. */
+/* Estimate the tokens per second from the memory bandwidth. Each token reads the weights once, at 0.9 times the speed
+ * of plain reading. The median of several measurements is taken, without the first one: the CPU's clock is still low
+ * then. */
 static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
 	double run[RUNS];
-	/* Measure with as many bytes as the weights have: those of a small model stay in the CPU's caches, which are
-	 * faster. */
+	/* Measure with as many bytes as the weights have, at most 512 MiB: the weights of a small model stay in the
+	 * CPU's caches, which are faster. */
 	uint64_t bytes = i->bytes_per_token < (512u << 20) ? i->bytes_per_token : 512u << 20;
 
 	for (int k = -WAKE; k < RUNS; k++) {

@@ -1,9 +1,9 @@
 /* app/tools/pull_hub.c - lists the files of a repository, by the web interface of huggingface.co and its mirrors
  * (pull.h).
  *
- * HF_ENDPOINT names another server. HF_TOKEN is an access token; by default, the token is used that Hugging Face's
- * own tools have stored. Names, sizes and checksums are not trusted. A file is identified by its SHA-256,
- * whichever server sent it. */
+ * HF_ENDPOINT names another server. HF_TOKEN is an access token; without it, the token is used that Hugging Face's own
+ * tools have stored. Names, sizes and checksums are not trusted. A file is identified by its SHA-256, whichever server
+ * sent it. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 
@@ -74,8 +74,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* Read the access token. It may be sent only encrypted, or to this machine. If the server is neither, a stored token
- * is not used; HF_TOKEN, which the user has set, is then an error. */
+/* Read the access token. It may be sent only encrypted, or to a server on this machine. For any other server, HF_TOKEN,
+ * which the user has set, is an error; a stored token is not used. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -153,7 +153,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 {
 	const char *host = strstr(r->address, "://") + 3;
 
-	/* the reply is from the storage of the files, whose addresses expire after a while */
+	/* the reply is from the server that stores the files: the addresses there expire after a while */
 	if (reply->elsewhere && reply->status != 429 && reply->status < 500)
 		return err_set(e, ERR_FAIL,
 		               "the storage that %s redirects to refuses '%.100s' (%d): run the same command again",

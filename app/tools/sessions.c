@@ -30,7 +30,7 @@ static int state_one(const struct session *s, void *ud)
 	return 0;
 }
 
-/* Find the sizes of all sessions' snapshots. Without them, because kv.db is damaged or missing, they count as 0. */
+/* Find the sizes of all sessions' snapshots. If kv.db is damaged or missing, the sizes are 0. */
 static int list_states(struct store *store, struct session_list *l, struct err *e)
 {
 	struct snaps *snaps = NULL;
@@ -162,8 +162,8 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* Find and lock all sessions before the first one is deleted: if a name is unknown or a session is in use, none
-	 * is deleted. If deleting one fails, the sessions that were deleted before it stay deleted. */
+	/* Find and lock all sessions before the first session is deleted: if a name is unknown or a session is in use,
+	 * no session is deleted. If deleting one fails, the sessions deleted before it stay deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

@@ -14,7 +14,7 @@
 #include "engine/base/utf8.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000, RECORD_MOST = 4096 };
-#define NUMBER_MOST (INT64_C(1) << 53)    /* a double holds whole numbers up to this one exactly */
+#define NUMBER_MOST (INT64_C(1) << 53)    /* a double holds all whole numbers up to 2^53 exactly */
 #define AT_MOST     INT64_C(253402300799) /* the end of the year 9999 */
 
 struct importing {
@@ -95,7 +95,7 @@ static const struct option_def *kept_option(const char *name)
 	return NULL;
 }
 
-/* Check a setting by parsing it as its option: a session with an invalid value could not be opened. */
+/* Check a setting: parse it as the value of its option. A session with an invalid value could not be opened. */
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
 	struct options scratch;
@@ -108,7 +108,7 @@ static int check_setting(const struct importing *x, const struct option_def *d, 
 	return rc < 0 ? err_set(e, ERR_USAGE, "'%.200s' is not imported: its settings: %.300s", x->file, why.msg) : 0;
 }
 
-/* Store the settings, except those that this version does not have. */
+/* Store the settings. Settings that this version of weir does not have are left out. */
 static int import_settings(struct importing *x, struct store *store, struct err *e)
 {
 	struct jv list, it = { 0 }, k = { 0 };
@@ -278,7 +278,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1))) /* the list is full at 0, 1, 2, 4, 8, ... marks */
+		if (!(*n & (*n - 1))) /* the list is full if it has 0, 1, 2, 4, 8, ... marks */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}

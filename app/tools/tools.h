@@ -38,8 +38,8 @@ int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 
-/* Open chat.db and kv.db, call the function, and close them. reads: 1 = open only chat.db, for reading; snaps is then
- * NULL. Returns the exit code that the function returned, or after -1 that of its error. */
+/* Open chat.db and kv.db, call the function, and close them. reads: 1 = open only chat.db, read-only; snaps is then
+ * NULL. Returns the exit code: the function's result, or after -1 the exit code of its error. */
 typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
 int stored_run(const struct options *, int reads, stored_fn *);
 /* Append the words that follow the command on the command line, with blanks between them. Returns 0, or -1 with
