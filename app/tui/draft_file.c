@@ -1,8 +1,8 @@
 /* app/tui/draft_file.c - saves unsent text in a file, so that it is not lost when the program is killed.
  *
- * The file contains the queued messages and the text of the input line. It is written at most once a second, or at once
- * if the text has become shorter, and deleted when the screen is closed normally. A private conversation writes no
- * draft file. A lock lets only one process use the file; a second weir has no draft file. */
+ * The file contains the queued messages and the text of the input line. It is written at most once a second; if the
+ * text has become shorter, at once. It is deleted when the screen is closed normally. A private conversation writes no
+ * draft file. A lock lets only one process use the file: a second weir has no draft file. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>
@@ -15,16 +15,16 @@
 enum { DRAFT_MOST = 1 << 20 };
 #define EVERY 1.0
 
-/* Append the path of the draft file. 0 if no draft is saved. */
+/* Append the path of the draft file. Returns 0 if no draft is saved. */
 static int draft_path(const struct tui *t, struct str *path)
 {
 	return t->keeps_draft && !user_path(path, DIR_STATE, "draft", NULL);
 }
 
-/* Lock the draft file until the program ends. 1 if no other process has locked it. */
+/* Lock the draft file until the program ends. Returns 1; 0 if another process has locked it. */
 static int draft_lock(void)
 {
-	static int fd = -1; /* holds the lock; the next screen of this program closes it and locks again */
+	static int fd = -1; /* holds the lock; the next screen of this program closes it and locks the file again */
 	struct str path = { 0 };
 	int mine = 0;
 

@@ -226,7 +226,7 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-enum { SCREEN_AT = 8 }; /* how many of the chat's commands come before the screen's own ones */
+enum { SCREEN_AT = 8 }; /* number of the chat's commands that come before the screen's own commands */
 
 static struct ui_command of_screen(const struct screen_slash *s)
 {
@@ -260,7 +260,8 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
-	/* Keep the order of the chat's commands, and put the screen's own commands before the rarely used ones. */
+	/* The chat's commands keep their order. The screen's own commands are put before the rarely used commands of
+	 * the chat. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
 		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));
@@ -417,5 +418,5 @@ void tui_take(struct tui *t, struct str *text)
 		ui_entry_end(t->ui, NULL);
 	}
 	if (!t->working)
-		ui_work(t->ui, NULL); /* nothing runs, so the next message is sent at once */
+		ui_work(t->ui, NULL); /* no work runs, so the next message is sent at once */
 }

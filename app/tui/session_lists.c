@@ -27,8 +27,8 @@ int tui_is_hidden(const struct tui *t, int64_t session)
 	return 0;
 }
 
-/* The rows for ui_sessions() while they are made. All strings are in one buffer, which moves as it grows. So rows
- * contain offsets until the list is complete. */
+/* The rows for ui_sessions() while they are made. All strings are in one buffer, which moves as it grows. So the rows
+ * contain offsets in the buffer until the list is complete. */
 struct rows {
 	struct tui *t;
 	struct ui_session *row;
@@ -46,7 +46,8 @@ static size_t keep_string(struct str *text, const char *s)
 	return at;
 }
 
-/* Store an offset in a pointer member; it is replaced by a pointer when the list is complete. */
+/* Return an offset as a pointer, to store it in a pointer member. It is replaced by a true pointer when the list is
+ * complete. */
 static const char *as_offset(size_t at)
 {
 	return (const char *)(uintptr_t)at;

@@ -30,7 +30,7 @@ static const char document[] =
 
 enum { STEPS = 6 };
 
-/* Conditions for the end of a step. */
+/* Functions that tell whether a step is done. */
 static int has_answer(const struct tui *t)
 {
 	return t->tour.answers > t->tour.before;

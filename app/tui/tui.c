@@ -19,8 +19,8 @@
 #define FRAME       (1.0 / 30)
 /* least seconds between two drawings after a key: typing is shown sooner than an answer */
 #define KEY_FRAME   (1.0 / 120)
-/* Inline, seconds without a change of the terminal's size before anything is written for the new size. tmux reports a
- * change up to 0.25 s after it has wrapped what it shows. */
+/* In an inline screen, nothing is written for a new size of the terminal until the size has not changed for so many
+ * seconds. tmux reports a change up to 0.25 s after it has wrapped the shown text. */
 #define RESIZE_REST 0.3
 enum { READ_MOST = 65536 };
 
@@ -54,7 +54,7 @@ void tui_measure(struct tui *t)
 	ui_resize(t->ui, w, h);
 }
 
-/* The terminal's size has changed, and may change again at once. */
+/* Wait until the terminal's size stays the same, because it may change again at once. */
 static void wait_for_size(struct tui *t)
 {
 	t->resized = now_seconds();
@@ -93,8 +93,8 @@ static void take_keys(struct tui *t)
 	free(buf);
 }
 
-/* Read what was typed before the screen opened, line by line: the terminal was in line mode, in which Enter arrives as
- * a newline. */
+/* Read what was typed before the screen opened, line by line. The terminal was in line mode, where Enter arrives as a
+ * newline. */
 static void take_typed_ahead(struct tui *t)
 {
 	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
@@ -116,7 +116,7 @@ static void take_typed_ahead(struct tui *t)
 	free(buf);
 }
 
-/* Return when the next frame may be drawn. */
+/* Return the time at which the next frame may be drawn. */
 static double frame_due(const struct tui *t)
 {
 	double due = t->drawn + (t->typed ? KEY_FRAME : FRAME);
@@ -130,7 +130,7 @@ void tui_show(struct tui *t)
 
 	t->drawn = now_seconds();
 	t->typed = 0;
-	/* If the size has just changed, the signal of it is on its way. */
+	/* display_show() fails if the terminal's size has just changed: SIGWINCH will follow. */
 	if (!t->display || display_show(t->display, g))
 		ui_shown(t->ui);
 	else

@@ -7,8 +7,8 @@
 
 #include "app/chat/chat.h"
 
-/* 1 if standard input and output are a terminal that can show a full screen, and no option (--line, --json) asks
- * for line mode. */
+/* 1 if the full screen can and may be used: standard input and output are a suitable terminal, and no option (--line,
+ * --json) asks for line mode. */
 int tui_wanted(const struct options *);
 /* Return -1 with ERR_USAGE if --inline was given for a terminal that cannot do it. */
 int tui_refuses_inline(const struct options *, struct err *);

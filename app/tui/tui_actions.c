@@ -13,7 +13,7 @@ void tui_suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* the terminal was cleared, although the grid of cells has not changed: draw everything */
+	/* the terminal was cleared and the grid of cells did not change: draw everything */
 	tui_show(t);
 }
 

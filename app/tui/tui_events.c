@@ -69,8 +69,8 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* Begin another entry after STREAM_ENTRY bytes, because an entry is laid out again whenever text
-		 * is appended. */
+		/* Begin another entry after STREAM_ENTRY bytes: whenever text is appended, the whole entry is laid out
+		 * again. */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);

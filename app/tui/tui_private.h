@@ -36,7 +36,7 @@ struct tui {
 	int listed; /* 1 = the list of sessions was opened once, so it must be kept up to date */
 	int relist; /* 1 = the list of sessions has changed */
 	int64_t hidden[HIDDEN_MOST];
-	int n_hidden; /* deleted sessions whose deletion can still be undone */
+	int n_hidden; /* number of ids in `hidden`: deleted sessions that can still be restored */
 	int working;
 	int typed;          /* 1 = keys have come since the last drawing */
 	int answer_due;     /* 1 = a question was asked whose answer has no entry yet */
@@ -53,13 +53,13 @@ struct tui {
 	uint64_t memory;
 	double memory_at, drawn, resized; /* resized: when the terminal's size changed last */
 	int served;                       /* 1 = the model is on a server */
-	/* The tour. step: the current one, from 1; 0 = no tour. A step that waits for an answer or a document ends when
-	 * the number of answers or documents exceeds `before`, their number when the step began. */
+	/* The tour. step: number of the current step, from 1; 0 = no tour. before: number of answers or documents when
+	 * the step began. A step that waits for an answer or a document ends when there are more. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
 	} tour;
-	/* A copy to the clipboard runs in a thread of its own, because the desktop's program may hang. */
+	/* A copy to the clipboard. It runs in a thread of its own, because the desktop's program may hang. */
 	struct {
 		pthread_t thread;
 		int running;

@@ -131,9 +131,9 @@ int worker_start(struct worker *w, struct err *e)
 	int rc;
 
 	w->running = w->c->streaming.on; /* reading a streamed text begins at once */
-	/* Block signals in the worker thread, because the main thread handles them. Signals that a memory access of the
-	 * worker raises stay unblocked, such as SIGBUS in a truncated mapped file: if such a signal is blocked, it
-	 * kills the program without calling the handler. */
+	/* Block signals in the worker thread, because the main thread handles them. Signals that an instruction of the
+	 * worker raises are not blocked, such as SIGBUS in a truncated mapped file. If such a signal was blocked, it
+	 * would kill the program without calling the handler. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
@@ -175,8 +175,8 @@ int worker_stop(struct worker *w)
 		struct job *job = *p;
 
 		if (worker_job_is_small(
-			    /* keep the small jobs (rename, delete, ...), which the list of sessions already shows
-			     * as done */
+			    /* keep the small jobs (rename, delete, ...): the list of sessions already shows them as
+			     * done */
 			    job->what)) {
 			p = &job->next;
 			continue;
@@ -187,7 +187,7 @@ int worker_stop(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
-	w->status_new = 1; /* no message waits any more */
+	w->status_new = 1; /* no message is queued any more */
 	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);
@@ -228,8 +228,8 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
-	/* The last report is about an earlier job, because the worker may not have started the newest one. Report
-	 * "working" instead. */
+	/* The worker may not have begun the newest job. Its last report is then about an earlier job: report "working"
+	 * instead. */
 	if (w->waiting && !s->working) {
 		s->working = WORKER_BUSY;
 		snprintf(s->verb, sizeof s->verb, "working");
@@ -297,7 +297,7 @@ void worker_close(struct worker *w)
 		pthread_join(w->thread, NULL);
 	worker_finish(w);
 	worker_ignore(w);
-	chat_delete_due(w->c, 1); /* delete now, while an error can still be shown */
+	chat_delete_due(w->c, 1); /* delete the sessions from the disk now, while an error can still be shown */
 	say_to(NULL, NULL);
 	while ((e = worker_take(w)))
 		event_free(e);

@@ -13,21 +13,23 @@
 enum job_what {
 	JOB_LINE, /* text: a message or a command */
 	JOB_READ, /* prefill the documents */
-	/* id: continue in that session; text: not empty = first wait until no other process writes it */
+	/* id: the session to switch to. text: if not empty, first wait until no other process writes this session */
 	JOB_SWITCH,
-	/* id; text: the new name. This job and those below are small: they also run between two tokens of an answer */
+	/* id: a session; text: its new name. JOB_RENAME and the jobs below are small: they also run between two tokens
+	 * of an answer */
 	JOB_RENAME,
-	JOB_FORK,     /* id */
-	JOB_DELETE,   /* id. If that session has a running answer, the job waits for the end of the answer */
-	JOB_UNDELETE, /* the session deleted last */
+	JOB_FORK, /* id: the session to copy */
+	/* id: the session to delete. If it has a running answer, the job waits for the end of this answer */
+	JOB_DELETE,
+	JOB_UNDELETE, /* restore the session that was deleted last */
 	JOB_LOOK,     /* text: a command that only shows something; its output becomes EV_LOOK */
-	JOB_MOUSE,    /* id: 1 = on; stored in the config file */
+	JOB_MOUSE,    /* switch the mouse on (id = 1) or off, and store this in the config file */
 	JOB_REPORT,   /* report the cache at once */
 };
 
 enum event_what {
 	EV_MESSAGES, /* empty the transcript; the conversation's messages follow as EV_MESSAGE */
-	EV_MESSAGE,  /* role, text, note */
+	EV_MESSAGE,  /* a message: role, text, note */
 	EV_CUT,      /* remove everything after the first `messages` messages */
 	EV_QUESTION, /* text: a question; its answer follows. Empty text: the last question is answered again */
 	EV_PIECE,    /* text to append to the answer */
@@ -35,12 +37,12 @@ enum event_what {
 	EV_STREAM,
 	/* span[n_span]: how surprising the growing file's sentences are to the model, from its byte `at` */
 	EV_SURPRISE,
-	/* The messages after the first `messages` ones were undone, but stay visible on the screen. */
+	/* All messages after the first `messages` were undone, but stay visible on the screen. */
 	EV_RETURNED,
 	EV_TURNED, /* the answer has ended; note: a line below it, or empty */
 	EV_DRAFT,  /* text for the input line */
 	EV_NOTICE,
-	EV_ERROR,     /* text */
+	EV_ERROR,     /* text: an error message */
 	EV_DOCUMENTS, /* doc[n_doc]: all documents */
 	EV_PLACE,     /* open document place.doc at its bytes [place.from, place.to) */
 	EV_LOOK,      /* note: a command line; text: its output (JOB_LOOK) */
@@ -54,7 +56,7 @@ enum event_what {
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */
 };
-/* as in struct ui_document */
+/* a document as the screen shows it; members as in struct ui_document */
 struct event_doc {
 	char *name;
 	struct str text;
@@ -95,10 +97,10 @@ struct worker_status {
 	int kept_on_disk; /* 1 = the conversation is saved */
 	/* 1 = another weir process writes the session, so it is read-only here */
 	int read_only;
-	int32_t seen, kept, ctx, evicted, thinned; /* tokens */
+	int32_t seen, kept, ctx, evicted, thinned; /* numbers of tokens */
 	int64_t session_id;
 	int64_t hidden[HIDDEN_MOST];
-	int n_hidden; /* deleted sessions whose deletion can still be undone */
+	int n_hidden; /* number of ids in `hidden`: deleted sessions that can still be restored */
 	double last_tps, prefill_tps;
 	uint64_t kv_bytes;
 };
@@ -119,16 +121,16 @@ void worker_do(struct worker *, enum job_what, int64_t id, const char *text, siz
 int worker_stop(struct worker *);
 /* Return a descriptor that is readable while there are events or a new status. */
 int worker_fd(const struct worker *);
-/* The next event, which the caller frees; NULL = none. */
+/* Return the next event, which the caller frees; NULL = none. */
 struct event *worker_take(struct worker *);
-/* Copy the status. 1 if it has changed since the last call. Right after worker_do() it says that work runs, unless
- * the job is small. */
+/* Copy the status. Returns 1 if it has changed since the last call. Right after worker_do() the status says that work
+ * runs, unless the job is small. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
 /* Choose the cache figures to report: 0 = none; 1 = those of the cache panel's small forms (bar, side panel); 2 =
  * all. */
 void worker_panel(struct worker *, int how);
-/* Get the newest cache report, valid until the next call. 1 if it is new since the last call. */
+/* Set *out to the newest cache report, valid until the next call. Returns 1 if it is new since the last call. */
 int worker_cache(struct worker *, const struct cache_report **);
 /* Stop the thread, wait for it and free the worker. */
 void worker_close(struct worker *);

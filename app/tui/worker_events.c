@@ -21,7 +21,7 @@ void event_free(struct event *e)
 	free(e);
 }
 
-/* Make worker_fd() readable. The lock is held. */
+/* Make worker_fd() readable. The caller holds the lock. */
 void worker_signal(struct worker *w)
 {
 	if (!w->signalled && eventfd_write(w->fd, 1) == 0)

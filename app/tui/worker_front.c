@@ -41,7 +41,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	struct worker *w = c->ud;
 
 	w->reading = -1;
-	if (total > 0) { /* without a total, the work is no prefill of the conversation */
+	if (total > 0) { /* without a total, the work is not a prefill of the conversation */
 		struct timeline_stats st = { 0 };
 
 		if (c->conv.tl)
@@ -156,8 +156,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
-/* Post the first n messages. resting: 1 = no turn is about to begin, so a note says if the last answer is
- * incomplete or missing. */
+/* Post the first n messages. resting: 1 = no turn is about to begin. If the last answer is incomplete or missing, a
+ * note then says so. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -192,8 +192,8 @@ static void send_messages(struct worker *w, size_t n, int resting)
 	}
 }
 
-/* Post the growing file's text from byte `from` on. If the transcript contains too much of it, send all messages
- * again, which shortens it. */
+/* Post the growing file's text from byte `from` on. If the transcript contains too much of this text, send all messages
+ * again: this shortens it. */
 static void text_grew(struct worker *w, size_t from)
 {
 	const struct message *m = &w->c->conv.msg[w->c->conv.n_msg - 1];
@@ -205,8 +205,8 @@ static void text_grew(struct worker *w, size_t from)
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
 
-/* Post that only the first `messages` messages are part of the conversation. Later questions stay on the screen:
- * they were asked while the file is read, and are undone. */
+/* Post that only the first `messages` messages are part of the conversation. Later questions were asked while the file
+ * is read: they are undone, but stay on the screen. */
 static void post_returned(struct worker *w, size_t messages)
 {
 	struct event *e = event_new(EV_RETURNED, "", 0);
@@ -215,8 +215,8 @@ static void post_returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-/* Note which part of the conversation has changed, so that it is sent later. For changes that have no callback of
- * their own. */
+/* Note which part of the conversation has changed, so that it is sent later. Only for changes that no callback of
+ * struct front reports. */
 static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct worker *w = ud;
@@ -277,8 +277,8 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		/* the screen does not count a streamed text without a question as a message, so its message numbers may
-		 * differ from those of the conversation */
+		/* The screen does not count a streamed text as a message while it has no question. Its message numbers
+		 * may then differ from those of the conversation. */
 		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);
@@ -301,7 +301,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	else if (w->messages_stale || !question)
 		send_messages(w, conv->n_msg, 0);
 	if (!question)
-		/* drop the command's notices: a regenerated answer comes right below its question */
+		/* drop the command's notices: a regenerated answer must come right below its question */
 		worker_drop_held(w);
 	if (!question && !c->goes_on)
 		send_sources(w, SIZE_MAX, &(struct answer_sources){ 0 });
@@ -388,7 +388,7 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	worker_post_text(c->ud, EV_DRAFT, text, n);
 }
 
-/* Send all messages and documents again, even those that the transcript has. */
+/* Send all messages and documents again. */
 static void on_came_back(struct chat *c)
 {
 	struct worker *w = c->ud;

@@ -11,13 +11,13 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* 1 if undoing the last deletion restores a session that was on the screen, so that another conversation is shown. */
+/* 1 if undoing the last deletion shows another conversation: it restores a session that was on the screen. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
 }
 
-/* Remove and free *p. The lock is held. */
+/* Remove *p from the queue and free it. The caller holds the lock. */
 static void drop_job(struct worker *w, struct job **p)
 {
 	struct job *job = *p;
@@ -29,7 +29,7 @@ static void drop_job(struct worker *w, struct job **p)
 	free(job);
 }
 
-/* If a waiting JOB_DELETE is followed by JOB_UNDELETE, drop both. 1 if there was such a pair. */
+/* If a JOB_UNDELETE waits behind the JOB_DELETE that it undoes, drop both. Returns 1 if there was such a pair. */
 static int cancel_deletion(struct worker *w)
 {
 	int cancelled = 0;
@@ -91,7 +91,7 @@ static void run_small(struct worker *w, struct job *job)
 		return;
 	}
 	if (job->what == JOB_RENAME)
-		chat_delete_due(c, 1); /* a session whose deletion is pending may still have the new name */
+		chat_delete_due(c, 1); /* the new name may be that of a deleted session that is still on the disk */
 	if (!c->log || (c->log->failed && !c->log->read_only))
 		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)
@@ -123,8 +123,8 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
-/* Report the cache this many times less often while no cache panel is open. Such reports are needed, too: a panel
- * opened after an answer shows that answer's attention. */
+/* While no cache panel is open, the cache is reported so many times less often. These reports are needed, too: a panel
+ * that is opened after an answer shows that answer's attention. */
 enum { CACHE_UNSEEN = 4 };
 
 void worker_between(struct worker *w)
@@ -202,8 +202,8 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Show the command above its notices. But not /variant, which Left and Right run: the
-			 * answer itself says which variant it is. */
+			/* Show the command above its notices. Exception: /variant, which the keys Left and Right run.
+			 * The answer itself says which variant it is. */
 			if (!turn && !is_variant(&job->text))
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);
@@ -224,7 +224,7 @@ void worker_run_job(struct worker *w, struct job *job)
 	if (conversation_is_open(&c->conv)) {
 		worker_send_changes(w);
 		worker_release_held(w);
-		/* find evicted words anew for this report, even if that was done within the last second */
+		/* look for evicted words now, even if this was done less than a second ago */
 		w->listener.lensed = 0;
 		worker_report_cache(w, 1);
 	}

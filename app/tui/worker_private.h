@@ -66,8 +66,8 @@ struct worker {
 	int messages_stale, documents_stale; /* 1 = messages or documents differ from what was sent */
 	int32_t *first;
 	size_t n_first; /* first[n_first]: index of each document's first token, as sent */
-	/* 1 = a command runs that may change the messages. Its notices are queued in `held`, so that the screen
-	 * gets the messages first */
+	/* 1 = a command runs that may change the messages. Its notices wait in `held`: the screen gets the messages
+	 * first */
 	int holding;
 	struct event *held, **held_end;
 	struct str *said; /* output of the small job that runs; NULL: none runs */
@@ -84,7 +84,7 @@ void worker_post_text(struct worker *, enum event_what, const char *text, size_t
 void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
-void worker_signal(struct worker *); /* make fd readable; the lock is held */
+void worker_signal(struct worker *); /* make fd readable; the caller holds the lock */
 /* worker_jobs.c */
 int worker_job_is_small(enum job_what); /* 1 if the job needs only the store */
 void worker_run_job(struct worker *, struct job *);

@@ -1,4 +1,4 @@
-/* app/tui/worker_report.c - reports figures of which only the newest counts: progress, status, the cache. */
+/* app/tui/worker_report.c - reports figures: progress, status, the cache. A new figure replaces the older one. */
 #include "app/tui/worker_private.h"
 
 #include <stdio.h>
@@ -45,13 +45,12 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 	s->seen = st.n_tokens;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
-	/* The conversation is new, but the timeline still has the previous one's figures: do not report them. */
+	/* The conversation is new, and the timeline still has the figures of the previous one: do not report them. */
 	if (!c->conv.n_msg) {
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
 	}
-	/* Before the first answer, do not report the decode speed, which is still that of the previous
-	 * conversation. */
+	/* Before the first answer, the decode speed is still that of the previous conversation: do not report it. */
 	if (c->conv.n_msg < 2)
 		s->last_tps = 0;
 	else if (st.decode_tokens > 1 && st.decode_seconds > 0)
