@@ -180,7 +180,7 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the planes (arrays of sums) that the step writes before anything can fail. Even a step that fails may
+	/* Before anything can fail, choose the planes (arrays of sums) that the step writes. Even a step that fails may
 	 * write them, so they must not include the current plane. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);

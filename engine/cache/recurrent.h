@@ -45,8 +45,8 @@ struct recurrent {
 	 * have */
 	struct tensor *now, *next;
 	int32_t at; /* number of tokens that `now` covers */
-	/* number of tokens that `next` covers: between steps, `next` has the states before the last step; -1: it has
-	 * none */
+	/* number of tokens that `next` covers; -1: `next` is not valid. Between steps it has the states before the last
+	 * step. */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */

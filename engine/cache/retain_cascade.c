@@ -362,7 +362,7 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 }
 
 /* Until the rings are full, a rollback point is kept after every LAG tokens. In a step of several drafted tokens such a
- * point may come before the last token: then keep the sums as they were there. */
+ * point may come before the last token: then keep the sums as they were after the point's last token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
