@@ -121,7 +121,7 @@ struct attn_spec {
 	/* ATTN_DELTA: number and size of the heads of keys and values. ATTN_SPACE, in this order: groups, heads, rows
 	 * and columns of a head's state. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* ATTN_DELTA: the value heads that share key head k. 1 = consecutive ones; 0 = k, k + n_key_head, ... */
+	/* ATTN_DELTA: which value heads share key head k: 1 = consecutive ones; 0 = heads k, k + n_key_head, ... */
 	int grouped;
 };
 
