@@ -298,7 +298,7 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* words_apart becomes 0 if a token contains a place between two words, so that merging can join words.
+		/* words_apart becomes 0 if a token reaches from one word into the next, so that merging can join words.
 		 * Skip tokens that merging cannot make: control and unknown tokens if there is a list of merges, else
 		 * all but normal tokens. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
