@@ -67,8 +67,8 @@ struct cache_view {
 	 * larger of the two values. */
 	enum view_watched watched_pinned;
 	int32_t n_layer; /* rows of heat[]: one per layer, at most VIEW_LAYERS */
-	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) times the maximum, or less if h = 1; h = 0 means nothing.
-	 * For VIEW_SELECTED the maximum is 1. For attention mass the maximum is the largest value in any layer, apart
+	/* Logarithmic scale: the value is 2^((h - 255) / 32) times the maximum. h = 1: it may also be smaller; h = 0:
+	 * it is 0. For VIEW_SELECTED the maximum is 1. For attention mass it is the largest value in any layer, apart
 	 * from the first 4 tokens: these are attention sinks with far more mass, and their h is limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
 	/* Running average of attention over all layers, as shares: share[0] on pinned tokens, share[i] on ring i. If
