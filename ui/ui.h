@@ -111,7 +111,7 @@ enum ui_what {
 	UI_PREVIEW, /* id: post that session's last messages */
 	/* id: continue that session; text: if not empty, first wait until no other process writes the session */
 	UI_SWITCH,
-	UI_RENAME, /* id; text: the new name */
+	UI_RENAME, /* id: rename that session; text: its new name */
 	UI_FORK,   /* id: copy that session */
 	/* id: delete that session (the user has confirmed it); UI_UNDELETE restores it for DELETE_UNDO seconds */
 	UI_DELETE,
@@ -234,7 +234,7 @@ void ui_open_sessions(struct ui *);
 #define DELETE_UNDO 10.0
 /* ask for confirmation in the open list of sessions */
 void ui_ask_delete(struct ui *, int64_t session);
-void ui_edit(struct ui *, const char *text); /* requests UI_EDITOR */
+void ui_edit(struct ui *, const char *text); /* request UI_EDITOR; text: what to edit; "": the draft */
 /* Open the documents pane. where: "" = at the place shown last; else "p12", "40%" or words to find. */
 void ui_open_documents(struct ui *, const char *where);
 /* Open the documents pane at bytes [from, to) of a document's posted text, which are highlighted like a match. */
@@ -255,7 +255,7 @@ enum { UI_COLS = 256, UI_LAYERS = 128, UI_COL_TEXT = 96, UI_REGIONS = 12, UI_FLO
 struct ui_region {
 	char letter;         /* 's' sinks, 'p' pinned prefix, '1', '2', ... rings */
 	const char *name;    /* "sinks", "prefix", "ring 1" */
-	int32_t fill, slots; /* tokens in the region; its capacity (0 = only that of the cache) */
+	int32_t fill, slots; /* tokens in the region; its capacity (0 = limited only by the cache) */
 	int32_t stride;      /* one of `stride` tokens enters the region; 0 = all */
 	int32_t first, last; /* index of the oldest and of the newest token in the region; -1 = empty */
 	float share;         /* current share of the attention mass; < 0 = not observed */

@@ -3,7 +3,7 @@
  * key hints.
  *
  * The input line, which has the cursor, is above all rows that fill the whole width. A terminal that becomes narrower
- * wraps full rows into two. Below the cursor, that moves nothing above the cursor. */
+ * wraps full rows into two. These rows are below the cursor, so the rows above the cursor do not move. */
 #include "ui/text/text.h"
 #include "ui/ui_private.h"
 

@@ -184,7 +184,7 @@ static void route(struct ui *u, const struct key *k)
 			return;
 		/* Pass Ctrl-X and the key to readline, which has bindings after Ctrl-X, too. */
 		if (u->focus == ON_LINE) {
-			if (!input_wants_escape()) /* not in a history search, nor in vi's insert mode */
+			if (!input_wants_escape()) /* in a history search or in vi's insert mode, omit Ctrl-X */
 				input_key(&x);
 			line_key(u, k);
 		}

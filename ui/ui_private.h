@@ -82,7 +82,7 @@ struct ui {
 
 	struct transcript *transcript;
 	int chosen;                  /* 1: the user chose an entry of the palette, which must still be run */
-	struct pane *panes[N_PANES]; /* [NO_PANE] is NULL */
+	struct pane *panes[N_PANES]; /* panes[NO_PANE] is NULL */
 	enum pane_id pane;
 	enum focus focus;
 	int panel;      /* 1: bar or side panel switched on */
@@ -183,7 +183,7 @@ void ui_do_chosen(struct ui *);
 key_fn ui_key;
 /* ui_mouse.c */
 int mouse_key(struct ui *, const struct key *, struct key *of_hint); /* 1 if a key in the row of hints was clicked */
-void select_draw(struct ui *);                                       /* restyle the selected cells */
+void select_draw(struct ui *);                                       /* show the selected cells in ST_SELECTED */
 void select_end(struct ui *);
 /* ui_commands.c */
 void ui_source_next(struct ui *);                        /* open the next source of the visible answer (F7) */

@@ -13,7 +13,7 @@
 
 int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
-/* 1 if the tests use a GPU. A test that simulates the CUDA runtime defines TEST_CUDA_PLAYED and never uses one. */
+/* 1 if the tests use a GPU. A test that simulates the CUDA runtime defines TEST_CUDA_PLAYED, and uses no GPU. */
 static inline int test_cuda_is_device(void)
 {
 #ifdef TEST_CUDA_PLAYED

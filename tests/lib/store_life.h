@@ -1,7 +1,7 @@
 /* tests/lib/store_life.h - random sequences of changes to a store (lives): sessions grow, fork and are deleted.
  *
- * Each step is written to a diary before it is made, and again after the store has acknowledged it. However a life ends,
- * the store must be the result of the acknowledged steps, or of one more step. */
+ * Each step is written to a diary before it is made, and again after the store has acknowledged it. However a life
+ * ends, the store must be the result of the acknowledged steps, or of one more step. */
 #ifndef WEIR_STORE_LIFE_H
 #define WEIR_STORE_LIFE_H
 

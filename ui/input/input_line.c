@@ -223,8 +223,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* A macro may end a line although the message continues. Insert the line and a line break into the next
-		 * line. */
+		/* A macro may end a line although the message continues. Put the line back as the beginning of the next
+		 * line, with a line break after it. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");

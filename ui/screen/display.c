@@ -161,7 +161,7 @@ static void start_colours(struct display *d)
 		d->own_bg = COLOR_BLACK;
 	}
 	/* Use 256 colours only if the terminal has exactly 256. If it has more, ncurses takes numbers above 7 as RGB
-	 * values. The palette then has only eight colours with a number. */
+	 * values. Then only the first eight colours of the palette have numbers. */
 	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
 }
 

@@ -21,7 +21,7 @@
 
 struct display {
 	int fd;
-	SCREEN *screen; /* NULL while paused */
+	SCREEN *screen; /* NULL while ncurses is closed */
 	FILE *in, *out;
 	char *entry; /* terminfo entry */
 	int want_colours;

@@ -149,7 +149,7 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	/* start with a whole number of characters left of the area, so that wide characters keep their columns */
+	/* if x is left of the area, skip whole characters, so that wide characters keep their columns */
 	int from = x < 0 ? x % width : x;
 
 	if (end > a->w)

@@ -67,7 +67,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		/* The paste has its full length, and ends inside a character: that character becomes U+FFFD. */
+		/* The paste was not cut at KEYS_PASTE_MAX, but itself ends inside a character: that becomes U+FFFD. */
 		n = k->held.n;
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;

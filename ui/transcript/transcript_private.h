@@ -108,8 +108,9 @@ struct transcript {
 	int dirty;
 	uint64_t stamp; /* incremented when all lines must be laid out again */
 
-	/* The first visible row is line `line` of entry `top`. Because line numbers change with the width, the row
-	 * is also stored as `source`: an offset in the text, or with behind = 1 a number of rows after the text. */
+	/* The first visible row is line `line` of entry `top`. Line numbers change with the width. So the row is also
+	 * stored as `source`: an offset in the text; with behind = 1, a number of rows after the text. follow: 1 = the
+	 * view follows new text, so that the last row is visible. */
 	int follow;
 	size_t top, line;
 	uint32_t source;
