@@ -1,7 +1,7 @@
 /* sessions/fetch/curl.h - the functions of libcurl that weir uses, and helpers for requests; private to sessions/.
  *
- * libcurl is loaded with dlopen() when the first address is read. Linked to weir, it and the libraries that it needs
- * would slow down every start. */
+ * libcurl is loaded with dlopen() when the first address is read. If weir were linked to libcurl, every start would
+ * load libcurl and its libraries, and would be slower. */
 #ifndef WEIR_CURL_H
 #define WEIR_CURL_H
 

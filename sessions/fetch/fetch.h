@@ -14,8 +14,8 @@ int doc_is_address(const char *path); /* 1 if path begins with "http://" or "htt
 struct http_reply {
 	int status;     /* 200, 404, ...; 0: no answer */
 	int64_t length; /* bytes of the body; -1 = unknown */
-	/* from the header Content-Range: first: offset of the body's first byte in the file; total: size of the
-	 * file; -1: unknown */
+	/* from the header Content-Range; -1: unknown. first: offset of the body's first byte in the file; total: size
+	 * of the file */
 	int64_t first, total;
 	char type[128]; /* Content-Type as sent; "" = none */
 	/* number of Content-Encodings; more than 1 is refused, because nested compression can expand without limit */
@@ -34,7 +34,8 @@ struct http_reply {
 };
 struct http_request {
 	const char *url;
-	/* Bearer token; NULL: none. Sent only to the server of url: encrypted, or to a server on this machine. */
+	/* Bearer token; NULL: none. It is sent only to the server of url, and only if the connection is encrypted or
+	 * the server is this machine. */
 	const char *token;
 	int packed;  /* 1: accept a gzip answer; the reply's length then counts compressed bytes */
 	int seconds; /* time limit for the whole transfer; 0: none */
