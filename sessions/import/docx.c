@@ -59,7 +59,7 @@ struct docx {
 	long note_id;
 	int in_note;
 	size_t note_number;
-	int font; /* symbol_font() of the run's font */
+	int font; /* result of symbol_font() for the run's font */
 	struct docx_form form;
 	size_t form_end;       /* end of the text before the form field */
 	size_t chunks_missing; /* inserted documents that could not be read */
@@ -347,7 +347,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->font = v ? symbol_font(v->value, v->n) : 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) { /* LibreOffice writes superscripts as text raised by half points */
+	} else if (!strcmp(name, "position")) { /* LibreOffice raises superscripts by a number of half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }

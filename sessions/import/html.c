@@ -12,7 +12,7 @@
 /* Keep hidden text if it has at least this many characters and is longer than the rest of the page: then a script will
  * show the text. */
 #define HIDDEN_KEPT 20
-#define BYLINE_MAX  200 /* bytes; a longer element is more than the author's name */
+#define BYLINE_MAX  200 /* bytes; a longer by-line contains more than the author's name */
 
 /* Count the UTF-8 characters that are not blank. */
 static size_t count_characters(const char *s, size_t n)
@@ -170,8 +170,8 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Find the title of a main text r[n] that has no heading of level 1: the last such heading before it. Returns NULL if
- * there is none. */
+/* Return the title of a main text r[n]: the last heading of level 1 before it. NULL if there is none, or if the main
+ * text has a heading of level 1 itself. */
 static const struct mark *title_before(const struct doc *d, const struct range *r, size_t n)
 {
 	const struct mark *title = NULL;

@@ -11,8 +11,8 @@
  * A and B, "A or B" the larger one. */
 enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
 
-/* The properties that can hide text; CSS_SIZE is font-size. CSS_MARKER is list-style, which can hide the numbers of a
- * list. CSS_FLOAT is float, and position where it takes an element out of its line. */
+/* The properties that are read. CSS_SIZE: font-size. CSS_MARKER: list-style, which can hide the numbers of a list.
+ * CSS_FLOAT: float, or a position that takes an element out of its line. */
 enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_FLOAT, CSS_PROPERTIES };
 
 /* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK,
@@ -31,7 +31,7 @@ struct css_values {
 const char *css_skip_blanks(const char *p, const char *end);
 /* Return the end of the text without its trailing blanks. */
 const char *css_trim_end(const char *p, const char *end);
-/* Return the first of the bytes `stop` outside strings and brackets, or `end`. */
+/* Return the place of the first byte that is in `stop` and outside strings and brackets; or `end`. */
 const char *css_scan(const char *p, const char *end, const char *stop);
 /* Return the '}' that closes a block, or `end`. p: behind the block's '{'. */
 const char *css_block_end(const char *p, const char *end);

@@ -17,7 +17,7 @@ enum {
 /* An open element. */
 struct html_frame {
 	char name[16];      /* cut to 15 bytes; only compared */
-	unsigned is;        /* BLOCK, LINE ... of html_elements.c */
+	unsigned is;        /* flags BLOCK, LINE ... (html_elements.c) */
 	unsigned skips : 1; /* its contents are left out */
 	unsigned hides : 1; /* its text is counted as hidden */
 	unsigned nav : 1;   /* its text is counted as navigation */

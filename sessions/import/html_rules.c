@@ -218,7 +218,7 @@ static void try_rules(struct html_rules *r, const GumboNode *node, struct winner
 	}
 }
 
-/* Set *hidden, which was inherited from the parent element, if the value says so. */
+/* Set *hidden if the value shows or hides text; otherwise keep it as inherited from the parent element. */
 static void change(unsigned char *hidden, enum css_value v)
 {
 	if (v == CSS_HIDES || v == CSS_SHOWS)

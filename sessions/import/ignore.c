@@ -23,7 +23,7 @@ enum {
 
 /* ---- one pattern ---- */
 
-/* 1 if all bracket expressions of a pattern's segment are closed. For git, a pattern with an open one matches
+/* 1 if all bracket expressions of a pattern's segment are closed. In git, a pattern with an open bracket matches
  * nothing. */
 static int brackets_closed(const char *p)
 {
@@ -249,7 +249,8 @@ void ignores_above(struct ignores *g, const char *folder)
 		if (!i)
 			break;
 	}
-	/* inside: .git was found in the folder of end[n - 2], or in the listed folder if n is 1 */
+	/* If .git was found (`inside`), it is in the folder of end[n - 2], or in the listed folder if n is 1. Read the
+	 * .gitignore files from there downwards. */
 	for (int k = n - 2; inside && k >= 0; k--) {
 		str_clear(&path);
 		str_add(&path, folder, end[k]);

@@ -59,7 +59,7 @@ struct mark {
 /* The file that a document was read from, so that later changes can be noticed. */
 struct doc_origin {
 	char *path;          /* absolute; NULL: not a file, or unknown */
-	int64_t size, mtime; /* bytes; nanoseconds since 1970 */
+	int64_t size, mtime; /* size in bytes; mtime in nanoseconds since 1970 */
 	uint8_t hash[32];    /* SHA-256 of the file */
 };
 
@@ -164,9 +164,10 @@ void doc_paths_free(struct doc_paths *);
  * In an ordinary process return -1. */
 int doc_helper(int argc, char **argv);
 /* Read a model file (header, keys, tensors, vocabulary, template) in the jail, because a bad file could crash this
- * process. Returns -1 with ERR_MODEL if the reader crashed or used too much, -1 with ERR_CANCELLED if the user stopped
- * it, else 0. Other errors are reported when the caller reads the file itself. list: path of a list of good files,
- * which are not read again unless they have changed; may be NULL. remember: 1 = add the file to the list. */
+ * process. Returns -1 with ERR_MODEL if the reader crashed or used too much time or memory; -1 with ERR_CANCELLED if
+ * the user stopped it; else 0. Other errors are reported when the caller reads the file itself. list: path of a list of
+ * good files, which are not read again unless they have changed; may be NULL. remember: 1 = add the file to the
+ * list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
 /* Append the names of the parts of the jail that this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);

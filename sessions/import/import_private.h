@@ -92,7 +92,7 @@ void form_field_clear(struct form_field *);
 
 /* Return a number for a font whose characters are pictures, such as Wingdings; 0 for any other font. */
 int symbol_font(const char *name, size_t n);
-/* Return the text for a byte in a font of pictures (a number of symbol_font()); a bullet if the byte has no text. */
+/* Return the text for a byte in a font of pictures; a bullet if the byte has no text. font: result of symbol_font(). */
 const char *symbol_text(int font, unsigned char byte);
 
 /* ---- guess.c ---- */
@@ -184,7 +184,7 @@ void doc_forget_pages(struct doc *); /* delete the page marks, because it is unk
 /* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
 void doc_mark_text(struct doc *);
 void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank lines as paragraphs; then sort all marks */
-/* Bytes from .. to of a text; `to` is not included. */
+/* Bytes [from, to) of a text. */
 struct range {
 	size_t from, to;
 };
@@ -236,7 +236,8 @@ int pptx_import(const char *p, size_t n, struct doc *, struct err *);
 int feed_import(const char *p, size_t n, struct doc *, struct err *);
 int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* input: an XML file, or a zip archive with one */
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
-int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* the text is the unpacked bytes */
+/* the document's text becomes the unpacked bytes */
+int gzip_import(const char *p, size_t n, struct doc *, struct err *);
 /* The input of these two functions is text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
@@ -276,7 +277,7 @@ struct xml_attr {
 	const char *name;
 	const char *value;
 	size_t n;
-}; /* local name; value is not NUL-terminated */
+}; /* name: without namespace prefix; value: n bytes, not NUL-terminated */
 struct xml_handler {
 	/* names come without namespace prefix */
 	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);
@@ -484,7 +485,7 @@ int foreign_why(const char *p, size_t n, struct str *why);
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
 /* Make bytes valid UTF-8 with \n line ends and without NULs. */
 void text_tidy(struct str *);
-const char *doc_shown(const char *path); /* end of a path, for messages */
+const char *doc_shown(const char *path); /* Return the end of a path, for messages. */
 /* Set ERR_DOCUMENT: "document 'PATH' WHY". Returns -1. */
 int doc_refuse(struct err *, const char *path, const char *why);
 

@@ -11,7 +11,7 @@
 
 #define DEPTH_MAX 16
 
-/* st: NULL = the file was not examined */
+/* Add a path to the list. st: status of the file; NULL = the file was not examined. */
 static int add_path(struct doc_paths *list, const char *path, const struct stat *st, struct err *e)
 {
 	if (list->n == DOC_PATHS_MAX)

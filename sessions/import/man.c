@@ -23,7 +23,7 @@ static int is_word(struct part w, const char *word)
 	return strlen(word) == w.n && !memcmp(word, w.s, w.n);
 }
 
-/* 1 if one of the words, which are separated by blanks, is w. */
+/* 1 if w is one of the words, which are separated by blanks. */
 static int is_one_of(struct part w, const char *words)
 {
 	while (*words) {

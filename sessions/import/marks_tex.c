@@ -83,7 +83,7 @@ static const char *group_end(const char *p, const char *end, char open, char clo
 struct title {
 	struct str text;
 	int32_t accent; /* combining character that follows the next letter; 0: none */
-	int math;       /* 1: between dollar signs, where names of commands are names of signs ("\alpha") */
+	int math;       /* 1: between dollar signs, where a command such as "\alpha" is the name of a sign */
 };
 
 static void title_add(struct title *t, const char *s, size_t n)

@@ -331,8 +331,8 @@ void mime_decode(const struct mime *m, struct str *out)
 	str_free(&how);
 }
 
-/* Return the offset of the next line "--BOUNDARY", or n. *next: offset of the line after it; *last: 1 for the last
- * one. */
+/* Return the offset of the next line "--BOUNDARY", or n. *next: offset of the line after it. *last: 1 = no further part
+ * follows. */
 static size_t find_boundary(const char *p, size_t n, size_t at, const char *boundary, size_t *next, int *last)
 {
 	size_t k = strlen(boundary);

@@ -42,7 +42,7 @@ static int is_listed(const char *list, const struct str *line)
 	return found;
 }
 
-/* Append with one write(), so that lines of two processes do not mix. An error is ignored: the file is then
+/* Append with one write(), so that lines of two processes do not mix. An error is ignored: the model file is then
  * checked again next time. */
 static void add_to_list(const char *list, const struct str *line)
 {

@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
-/* bytes before and behind a hyphen in which the word with its hyphen is looked for */
+/* a word with a hyphen is looked for in this many bytes before and behind the hyphen */
 #define HYPHEN_NEAR    4096u
 #define DPI            "300"
-#define SMALL_PIXELS   "3508" /* longer side in pixels of a page that is too large at DPI; equal to A4 at 300 dpi */
+/* a page that is too large at DPI is drawn with this longer side, in pixels; an A4 page has it at 300 dpi */
+#define SMALL_PIXELS   "3508"
 
 static struct doc_recognition settings;
 

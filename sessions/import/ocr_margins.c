@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define NEAR         8 /* pages before and after a page that are compared with it */
-#define TIMES        3 /* least number of pages with an equal line or with page numbers, to leave these out */
+#define TIMES        3 /* lines and page numbers are left out if at least this many pages have them */
 #define LETTERS_MIN  4
 #define NUMBER_CHARS 7 /* most characters of a page number: "- 123 -" */
 

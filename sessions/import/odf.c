@@ -193,7 +193,8 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
 }
 
-/* 1 if a page has more than PAGE_CHARACTERS_MAX characters: page breaks are missing. end: end of the last page. */
+/* 1 if a page has more than PAGE_CHARACTERS_MAX characters, which means that page breaks are missing. end: end of the
+ * last page. */
 static int has_overlong_page(const struct doc *d, size_t end)
 {
 	for (size_t i = d->n_mark; i-- > 0;) {

@@ -17,7 +17,7 @@
 enum { SAYS_NOTHING = -1 };
 
 struct style {
-	char family; /* first letter of the family's name */
+	char family; /* first letter of the style's family, such as 'p' for "paragraph" */
 	char *name, *parent, *list;
 	int level, hidden, raised, kept, before, after; /* SAYS_NOTHING (unset), or a value of struct odf_look */
 	long page_number;
@@ -29,7 +29,7 @@ struct list {
 
 struct odf_styles {
 	struct style *style;
-	size_t n_style, *slot, n_slot; /* slot: hash table of indexes + 1 */
+	size_t n_style, *slot, n_slot; /* slot: hash table of styles; a value is the style's index + 1 */
 	struct list *list;
 	size_t n_list;
 	struct list_level outline[LIST_LEVELS];

@@ -8,7 +8,7 @@
 
 #include "sessions/import/import_private.h"
 
-/* in points, from the page's top left corner */
+/* A rectangle, in points from the page's top left corner. */
 struct pdf_box {
 	float x0, y0, x1, y1;
 };
@@ -43,7 +43,7 @@ struct pdf_page {
 
 /* An entry of the document's own outline. */
 struct pdf_entry {
-	uint32_t page; /* from 0 */
+	uint32_t page; /* index of the page */
 	int level;
 	size_t at, n; /* range of its title in pdf.titles */
 };
@@ -61,7 +61,7 @@ struct pdf {
 	int depth;               /* level of the outline that is being read; 0 = outside of an outline */
 	struct pdf_piece *piece; /* pieces of the page that is being read */
 	size_t n_piece, cap_piece;
-	size_t replaced; /* byte sequences that were no UTF-8 */
+	size_t replaced; /* number of invalid UTF-8 sequences, which were replaced */
 	float body;      /* size of most letters */
 };
 

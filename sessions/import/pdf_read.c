@@ -113,8 +113,8 @@ static int direction(int32_t cp)
 	return (cp | 32) >= 'a' && ((cp | 32) <= 'z' || cp >= 0xc0) ? -1 : 0;
 }
 
-/* Put a line (the text from byte `from` on) into reading order if it has Hebrew or Arabic characters: pdftotext prints
- * characters from left to right, as they stand on the page. Returns 1 if most characters are Hebrew or Arabic. */
+/* Put a line into reading order if it has Hebrew or Arabic characters. pdftotext prints characters from left to right,
+ * as they stand on the page. from: offset of the line in *t. Returns 1 if most characters are Hebrew or Arabic. */
 static int order_characters(struct str *t, size_t from)
 {
 	size_t n = 0, right = 0, left = 0, i, j;

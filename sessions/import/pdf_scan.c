@@ -11,7 +11,7 @@
 /* The pages of a document, in order, with the text that was recognised. */
 struct scan {
 	const struct doc *d;
-	size_t *mark; /* [n] the pages' marks */
+	size_t *mark; /* [n] index in d->mark of each page's mark */
 	struct str *text;
 	size_t n;
 };

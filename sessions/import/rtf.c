@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define WORD_MAX   32
-#define FORM_UNSET 25 /* \ffres of a form field that the user has not set */
+#define FORM_UNSET 25 /* value of \ffres for a form field that the user has not set */
 
 /* ---- text ---- */
 

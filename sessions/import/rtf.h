@@ -33,7 +33,7 @@ struct rtf_group {
 /* A font. page: code page, 0 = the document's. fixed: fixed-width, which shows program text. */
 struct rtf_font {
 	int number, page, fixed;
-	int symbol; /* symbol_font() */
+	int symbol; /* result of symbol_font() for the font's name */
 };
 struct rtf_style {
 	int number, level, program;

@@ -208,8 +208,8 @@ static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
 	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
 }
 
-/* Find the encoding of p[0 .. n), a text without its byte order mark. marked: 1 if the mark was that of UTF-8. Sets *c;
- * NULL means UTF-8. Returns -1 if the bytes are not text. */
+/* Find the encoding of p[0 .. n), a text without its byte order mark. marked: 1 = it had a byte order mark of UTF-8.
+ * Sets *c; NULL means UTF-8. Returns 0; -1: the bytes are not text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
 	struct survey s = survey_bytes(p, n);

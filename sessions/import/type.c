@@ -233,7 +233,7 @@ static int is_notebook(const char *name, const char *p, size_t n)
 	        memmem(p, n, "\"nbformat\"", 10) && memmem(p, n, "\"cell_type\"", 11));
 }
 
-/* 1 for subtitles, by the name, or if a line with two times is near the beginning of a file without a known name. */
+/* 1 for subtitles: by the name, by "WEBVTT" at the beginning, or by a first cue: "1" and a line with two times. */
 static int is_subtitles(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "srt", "vtt", "sbv", "ass", "ssa", NULL };
@@ -256,7 +256,7 @@ static int has_field(const char *p, size_t n, const char *name)
 	return 0;
 }
 
-/* 1 for mail, by the name, or by the header fields at the beginning of a file without a known name. */
+/* 1 for mail: by the name, or by header fields at the beginning, such as "From" and "Message-ID". */
 static int is_mail(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "eml", "emlx", "mbox", "mbx", "mht", "mhtml", NULL };

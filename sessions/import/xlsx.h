@@ -9,7 +9,7 @@ enum xlsx_look { XLSX_NUMBER, XLSX_PERCENT, XLSX_DATE, XLSX_TIME, XLSX_DATE_TIME
 
 /* How cells of each style show numbers. */
 struct xlsx_styles {
-	unsigned char *look; /* [n] enum xlsx_look by the index of a cell's style */
+	unsigned char *look; /* [index of a cell's style] enum xlsx_look */
 	size_t n, cap;
 	struct xlsx_format {
 		long id;
