@@ -24,8 +24,7 @@
 #include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
-/* ms. A file that was changed less than this time ago may change again without new file times, so its hash is not
- * stored. */
+/* In ms. A file that was changed more recently may change again and keep its file times. So its hash is not stored. */
 #define RACY_MS 100
 
 /* ---- the weights ---- */
