@@ -1,7 +1,7 @@
 /* sessions/store/db.c - opens SQLite databases safely, caches statements, and turns errors into sentences.
  *
- * A database file is not trusted: another program or a failing disk may have changed it. Therefore the connection is
- * configured, before it reads the schema, not to run code that a schema can contain: triggers, views, functions. */
+ * A database file is not trusted: another program or a failing disk may have changed it. A schema can contain code:
+ * triggers, views, functions. So before the connection reads the schema, it is configured not to run such code. */
 #include "sessions/store/db.h"
 
 #include <errno.h>

@@ -145,7 +145,7 @@ struct search {
 	struct passage_index *x;
 	const struct indexed_text *text;
 	size_t n_text;
-	struct passage_rows *rows; /* [n_text] */
+	struct passage_rows *rows; /* [n_text] sentences of each text */
 	uint32_t *order;           /* [n_text] indexes of the texts, in the order of their rows */
 	struct row_range *range;   /* [n_range] ascending */
 	size_t n_range;

@@ -62,7 +62,7 @@ struct kept_rows {
 };
 
 struct passage_index {
-	struct db *db; /* the store's database; &memory without a writable store */
+	struct db *db; /* the store's database; without a writable store, &memory */
 	struct db memory;
 	struct db *vectors; /* database with the table of vectors: db, or &cache */
 	struct db cache;
