@@ -324,7 +324,7 @@ static int token_may_go(const struct http_request *q, const char *url)
 	return q->token && same_origin(q->url, url) && http_is_private(url);
 }
 
-/* Classify the host that has answered: this machine, its private network or the internet. It may not redirect to a
+/* Classify the host that has answered: this machine, its private network or the internet. A host may not redirect to a
  * nearer host. */
 static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const char *url)
 {

@@ -78,7 +78,7 @@ void http_patience(struct http_client *c, double seconds)
 	c->until = now_seconds() + seconds;
 }
 
-/* ---- what arrives ---- */
+/* ---- receiving an answer ---- */
 
 static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 {
