@@ -45,9 +45,9 @@ static size_t utf8_multibyte(const char *p, size_t n)
 	return multibyte;
 }
 
-/* Decode the page to UTF-8. Many pages are UTF-8 but declare another encoding, so valid UTF-8 with more than 2
- * multi-byte characters is taken for UTF-8. If a Chinese, Japanese or Korean encoding is declared, more than 16 such
- * characters are needed, because a short text in these encodings may be valid UTF-8 by chance. */
+/* Decode the page to UTF-8. Many pages are UTF-8 but declare another encoding. So valid UTF-8 with more than 2
+ * multi-byte characters is taken for UTF-8. If the declared encoding is Chinese, Japanese or Korean, more than 16 such
+ * characters are needed: a short text in these encodings may be valid UTF-8 by chance. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);

@@ -122,7 +122,7 @@ int docx_chunk(struct writer *w, const struct opc *rels, const struct xml_attr *
 	return 0;
 }
 
-/* ---- what is not written ---- */
+/* ---- comments and diagrams ---- */
 
 void docx_note_parts(struct doc *d, const struct zip *zip)
 {

@@ -1,5 +1,5 @@
-/* sessions/import/foreign.c - recognises files of formats that are not read, by their first bytes or by what a
- * container holds, and gives advice such as the name of a converter. */
+/* sessions/import/foreign.c - recognises files of formats that are not read. It looks at their first bytes, or at what
+ * a container holds, and gives advice such as the name of a converter. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>

@@ -196,7 +196,7 @@ static const struct charset *guess_latin(const char *p, size_t n)
 	return best && most >= enough && most > western + better ? charset_by_label(best, strlen(best)) : NULL;
 }
 
-/* ---- both ---- */
+/* ---- any script ---- */
 
 const struct charset *charset_guess(const char *p, size_t n)
 {

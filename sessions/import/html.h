@@ -18,10 +18,11 @@ void html_tree_parse(struct html_tree *, const char *p, size_t n, int xml);
 void html_tree_free(struct html_tree *);
 /* Copy the element's name to out[n], in lower case, cut to n - 1 bytes. */
 void html_name(const GumboNode *element, char *out, size_t n);
-const GumboVector *html_children(const GumboNode *); /* NULL: the node has none */
-/* value of an attribute; NULL: the element lacks it */
+const GumboVector *html_children(const GumboNode *); /* return the node's children; NULL: it can have none */
+/* return the value of an attribute; NULL: the element lacks it */
 const char *html_attr(const GumboNode *element, const char *name);
-const GumboNode *html_before(const GumboNode *); /* the element before a node, with the same parent, or NULL */
+/* return the element before a node, with the same parent; NULL: none */
+const GumboNode *html_before(const GumboNode *);
 /* 1 if the attribute value s, a list of words, contains the word of n bytes, in any case. */
 int html_has_word(const char *s, const char *word, size_t n);
 int html_has_class(const GumboNode *element, const char *class);

@@ -23,7 +23,7 @@ struct html_frame {
 	unsigned nav : 1;   /* its text is counted as navigation */
 	unsigned label : 1; /* a <button> inside it is text */
 	unsigned main : 1;  /* it begins a range of the main text */
-	unsigned by : 1;    /* it begins a range of html.by */
+	unsigned by : 1;    /* it names the author: it begins a range of by[] in struct html */
 	unsigned list : 1, ordered : 1, heading : 1;
 	unsigned link_note : 1; /* "[" was written before a note's number inside it; "]" is due */
 	unsigned link : 1;      /* <a> */

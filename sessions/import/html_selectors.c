@@ -253,7 +253,7 @@ enum css_match css_selector_matches(const struct css_compounds *all, const struc
 	return parts_match(all->p + s->first, s->n - 1, node, tries);
 }
 
-/* ---- reading ---- */
+/* ---- reading selectors ---- */
 
 uint32_t css_bucket(char kind, const char *p, size_t n)
 {

@@ -234,9 +234,10 @@ int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int xlsx_import(const char *p, size_t n, struct doc *, struct err *);
 int pptx_import(const char *p, size_t n, struct doc *, struct err *);
 int feed_import(const char *p, size_t n, struct doc *, struct err *);
-int fb2_import(const char *p, size_t n, struct doc *, struct err *); /* input: an XML file, or a zip archive with one */
+/* convert FictionBook: an XML file, or a zip archive with one */
+int fb2_import(const char *p, size_t n, struct doc *, struct err *);
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
-/* the document's text becomes the unpacked bytes */
+/* unpack a gzip file: the document's text becomes the unpacked bytes */
 int gzip_import(const char *p, size_t n, struct doc *, struct err *);
 /* The input of these two functions is text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
@@ -385,7 +386,7 @@ struct odf_list_style {
 };
 /* Find a list style by its name; NULL: there is none. */
 struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);
-struct list_level *odf_outline(struct odf_styles *); /* levels of numbered headings, with their counts */
+struct list_level *odf_outline(struct odf_styles *); /* return the levels of numbered headings, with their counts */
 void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */
@@ -467,7 +468,7 @@ void ignores_free(struct ignores *);
 /* ---- origin.c ---- */
 
 struct stat;
-int64_t origin_mtime(const struct stat *); /* nanoseconds since 1970 */
+int64_t origin_mtime(const struct stat *); /* return the time of the last change, in nanoseconds since 1970 */
 /* Record the file that a document was read from: path, size, time (from st, taken when the file was opened) and
  * hash. */
 void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);

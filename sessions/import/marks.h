@@ -18,7 +18,8 @@ int line_is_all(struct line, char c);
  * 0. */
 int marks_stopped(size_t at, size_t *asked);
 
-void marks_sort(struct doc *d); /* by offset; at equal offsets pages come first, then headings, then paragraphs */
+/* Sort the marks by offset; at equal offsets pages come first, then headings, then paragraphs. */
+void marks_sort(struct doc *d);
 
 /* Each of these functions finds the headings of d->text and stores them by doc_mark(). */
 void mark_plain(struct doc *d);

@@ -62,7 +62,7 @@ struct odf {
 /* ---- odf_text.c: what the elements of the body write ---- */
 
 void odf_page(struct odf *, long number);       /* begin a page or slide; number 0: the next one */
-void odf_page_break(struct odf *, long number); /* odf_page() for a break before a paragraph or table */
+void odf_page_break(struct odf *, long number); /* begin a page at a page break before a paragraph or table */
 void odf_hide_begin(struct odf *, int hidden);  /* begin an element; a hidden one hides all inside it */
 void odf_hide_end(struct odf *);
 void odf_paragraph_begin(struct odf *, int is_heading, const struct xml_attr *, size_t n);
@@ -100,7 +100,7 @@ void odf_row_begin(struct odf *, const struct xml_attr *times);
 void odf_row_end(struct odf *);
 void odf_cell_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_cell_end(struct odf *);
-/* cells covered by a merged cell; they have no text */
+/* add the cells that a merged cell covers; they have no text */
 void odf_cells_covered(struct odf *, const struct xml_attr *times);
 void odf_cells_open(struct odf *); /* open the rows and cells around the next text */
 

@@ -260,8 +260,8 @@ static int is_rare(int32_t cp)
 	return (cp >= 0x180 && cp < 0x250) || (cp >= 0xe000 && cp < 0xf900) || cp == 0xfffd || cp >= 0xf0000;
 }
 
-/* PAGE_UNREADABLE if more than a third of the page's letters are rare characters (is_rare). Texts in languages that use
- * such characters have fewer of them. */
+/* Return PAGE_UNREADABLE if more than a third of the page's letters are rare characters (is_rare). Texts in languages
+ * that use such characters have fewer of them. */
 static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
 {
 	size_t letters = 0, rare = 0;

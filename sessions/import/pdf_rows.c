@@ -241,8 +241,8 @@ static void place_row(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* Add lines of one cell to tables. A table gets such a line if it is as wide as the line or wider, has a row among the
- * 15 parts before the line, and reaches below the line. */
+/* Add lines of one cell to tables. A table gets such a line if it is at least as wide as the line and reaches below it.
+ * One of the 15 parts before the line must be in the table. */
 static void place_single_cells(struct rows *r)
 {
 	for (size_t i = 0; i < r->n; i++) {

@@ -69,7 +69,7 @@ static void note_recognised(struct doc *d, const char *languages)
 	str_free(&list);
 }
 
-/* ---- the new text ---- */
+/* ---- the text with recognised pages ---- */
 
 static void find_pages(struct scan *s)
 {

@@ -78,6 +78,6 @@ void rtf_table_end(struct rtf *);
 void rtf_note_begin(struct rtf *);
 void rtf_note_end(struct rtf *);
 void rtf_part_begin(struct rtf *, const char *sign);     /* begin a part of a formula */
-const struct rtf_font *rtf_font_now(const struct rtf *); /* current font, or NULL if the font table lacks it */
+const struct rtf_font *rtf_font_now(const struct rtf *); /* return the current font; NULL: the font table lacks it */
 
 #endif

@@ -53,7 +53,7 @@ static char *url_name(const char *url)
 	return xstrndup(from, (size_t)(end - from));
 }
 
-/* ---- what arrives ---- */
+/* ---- receiving a document ---- */
 
 static int too_long(struct err *e)
 {
