@@ -355,7 +355,7 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 	               : 0;
 }
 
-/* ---- why not ---- */
+/* ---- why a snapshot cannot be used ---- */
 
 /* 1 if the line `name` differs between the texts `was` and `is`. Then copy `sentence` to out, with "%1" and "%2"
  * replaced by the values of the two lines. */

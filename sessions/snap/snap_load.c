@@ -163,7 +163,7 @@ static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
 		         count_text((uint64_t)tokens).s);
 }
 
-/* ---- by a head ---- */
+/* ---- loading a snapshot, by its head ---- */
 
 struct found_head {
 	int64_t id, message, bytes, tail;

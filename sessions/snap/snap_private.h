@@ -73,7 +73,7 @@ struct snaps {
 
 /* ---- snaps.c ---- */
 
-int64_t snaps_now(void); /* milliseconds since 1970 */
+int64_t snaps_now(void); /* return the time in milliseconds since 1970 */
 int snaps_writable(const struct snaps *, struct err *);
 /* Call after a database error, outside a transaction. If the disk is full, *e says so. If the file is damaged, it is
  * renamed and a new file is started; *e says so. Returns -1. */
@@ -169,7 +169,7 @@ int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 
 /* ---- snap_budget.c ---- */
 
-int head_delete(struct snaps *, int64_t number, struct err *); /* the head's chunks stay */
+int head_delete(struct snaps *, int64_t number, struct err *); /* delete a head, but not its chunks */
 /* Set *used and *empty to the bytes of the file's used and empty pages. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
 /* Store the head dimension of KV entries, which packing needs, for snapshots with this fingerprint. dim = 0: the
