@@ -461,7 +461,7 @@ int32_t db_small(int64_t v)
 	return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
-/* ---- one process at a time ---- */
+/* ---- locks between processes ---- */
 
 int range_lock(int fd, int64_t at, int64_t n)
 {

@@ -224,8 +224,8 @@ static int format_of(struct store *s, int *out, struct err *e)
 	return 0;
 }
 
-/* Check the structure of chat.db. To bound the time, check only the tables session, message, setting and document in a
- * file of more than CHECK_WHOLE bytes, without the texts of documents and the search indexes. */
+/* Check the structure of chat.db. In a file of more than CHECK_WHOLE bytes, check only the tables session, message,
+ * setting and document. This bounds the time: the texts of documents and the search indexes are the large parts. */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = { "PRAGMA quick_check(1)", NULL };
@@ -469,7 +469,7 @@ void store_close(struct store *s)
 	free(s);
 }
 
-/* ---- small things ---- */
+/* ---- functions of struct store for other files ---- */
 
 const char *store_dir(const struct store *s)
 {

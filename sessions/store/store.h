@@ -59,14 +59,14 @@ void session_leave(struct store *, int64_t id);
 long session_writer(const struct store *, int64_t id);
 /* Create a session and become its only writer (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find a session. what: its name, else its title, else its number in `weir sessions ls`, else the beginning of a name
- * or title, if it fits one session only. ERR_USAGE if none fits; the message contains the nearest name. */
+/* Find a session. what: its name, else its title, else its number in `weir sessions ls`, else the beginning of its name
+ * or title if no other session's begins so. ERR_USAGE if none fits; the message contains the nearest name. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Find the session used last. 1 = found; 0 = the store has no session; -1 = error. */
 int session_last(struct store *, int64_t *id, struct err *);
 int session_get(struct store *, int64_t id, struct session *out, struct err *);
 typedef int session_fn(const struct session *, void *ud); /* nonzero ends the list */
-/* lists all sessions, the session used last first */
+/* list all sessions, the session used last first */
 int session_list(struct store *, session_fn *, void *ud, struct err *);
 /* Rename a session. ERR_USAGE: the name is taken or not valid. ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
@@ -147,7 +147,8 @@ struct document_change {
 /* Add, replace and drop documents: all of them, or none if one fails. A replaced document keeps its place. */
 int session_change_documents(struct store *, int64_t session, struct document_change *, size_t n, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
-int session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *); /* oldest first */
+/* list the session's documents, oldest first */
+int session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);
 
 /* The library (library.c): the distinct texts of all documents of all sessions. */
 struct library_text {
@@ -160,7 +161,7 @@ struct library_text {
 	int32_t sessions; /* number of sessions with this text */
 };
 typedef int library_fn(const struct library_text *, void *ud);
-int library_list(struct store *, library_fn *, void *ud, struct err *); /* newest first */
+int library_list(struct store *, library_fn *, void *ud, struct err *); /* list the texts, newest first */
 /* Find a text. what: a document's name, else a number ("7", "#7"), else the beginning of exactly one name. ERR_USAGE if
  * no text or several texts fit. */
 int library_find(struct store *, const char *what, int64_t *id, struct err *);

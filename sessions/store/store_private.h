@@ -107,7 +107,8 @@ void title_make(struct str *out, const char *question, size_t n);
 struct node {
 	int64_t parent, session, depth;
 };
-int node_get(struct store *, int64_t id, struct node *, struct err *); /* returns 1; 0 = no such message; -1 = error */
+/* read a message's place in the tree: returns 1; 0 = no such message; -1 = error */
+int node_get(struct store *, int64_t id, struct node *, struct err *);
 /* sets the error "there is no message ID"; returns -1 */
 int message_none(struct err *, int64_t session, int64_t id);
 /* sets the error "... before message ID is lost"; returns -1 */
@@ -147,7 +148,7 @@ int beginnings_keep(struct store *, int64_t deleted, struct err *);
 /* Compute the checksum (XXH3) of two byte strings. Rows store it to detect changed values, because SQLite itself checks
  * only the structure of a file. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
-int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* SHA-256 */
+int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* compute the SHA-256 of bytes */
 
 /* settings.c */
 int setting_sum_ok(sqlite3_stmt *, int first_column); /* 1 if the row's checksum is right; columns: key, sum, value */
