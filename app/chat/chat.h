@@ -269,8 +269,8 @@ int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoni
 void chat_delete(struct chat *, int64_t session);
 /* Restore the session that was deleted last. Returns 0; if there is none, tells the user and returns -1. */
 int chat_undelete(struct chat *);
-/* Delete from the disk all deleted sessions that can no longer be restored. all: 1 = also delete those that could still
- * be restored. */
+/* Delete from the disk all deleted sessions whose time for /undelete is over. all: 1 = also delete the other deleted
+ * sessions. */
 void chat_delete_due(struct chat *, int all);
 /* time at which the next session must be deleted from the disk; 0 = none */
 double chat_delete_next(const struct chat *);

@@ -1,7 +1,7 @@
 /* app/chat/cmd_places.c - /outline lists a document's headings; /goto PLACE opens a document at a place.
  *
  * PLACE is a page label ("12", "xii"), a heading's number ("#3"), a percentage ("40%"), or words of a heading or of the
- * text. It is searched in all documents, or in one document that is named before it. */
+ * text. It is looked for in all documents, or in one document whose name comes before it. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>

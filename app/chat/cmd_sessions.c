@@ -161,7 +161,7 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
 	close(fd);
 	if (rc)
-		unlink(path); /* a partial file would make the next try fail */
+		unlink(path); /* otherwise the partial file would make the next try fail */
 	return rc;
 }
 

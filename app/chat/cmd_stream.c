@@ -23,7 +23,7 @@ static void recompute_progress(int32_t done, int32_t total, void *ud)
 {
 	struct chat *c = ud;
 
-	/* Show nothing for short prefills, such as that of the chat template's tokens. */
+	/* Show nothing for a short prefill, for example of the chat template's tokens. */
 	if (total > SHOWN_LEAST)
 		c->front->progress(c, "reading", done, total);
 }

@@ -81,7 +81,7 @@ void chat_delete(struct chat *c, int64_t session)
 	d->was_here = session == c->log->session;
 	if (d->was_here) {
 		c->streaming.on = 0;
-		conversation_clear(&c->conv); /* leaves the session */
+		conversation_clear(&c->conv); /* this also leaves the session */
 		session_log_hold(c->log, session, 0, &by, &e);
 	}
 	notice(c, "[session '%s' is deleted; /undelete restores it within %.0f seconds]", name.p, DELETE_UNDO);

@@ -28,9 +28,9 @@ struct look {
 	struct folder *f;
 	int opened; /* 1 = the user opens the folder now */
 	struct doc_paths list;
-	struct tracked *tracked; /* [n_tracked], sorted by path */
+	struct tracked *tracked; /* [n_tracked] documents with files of the folder, sorted by path */
 	size_t n_tracked;
-	struct file_todo *todo; /* [n_todo] */
+	struct file_todo *todo; /* [n_todo] files to read */
 	size_t n_todo, n_changed;
 	char *gone; /* [conv.n_doc] 1 = the document must be dropped */
 	size_t n_gone;
@@ -91,8 +91,8 @@ static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 		d->renewed = d->stored != 0; /* store the file's new time */
 }
 
-/* Handle a document whose file is not in the list, because the file is gone or git ignores it now. Note the document as
- * gone; but if its file exists, and the user has added the file by name or opens the folder now, keep it. */
+/* Handle a document whose file is not in the list: the file is gone, or git ignores it now. If the file exists, and the
+ * user has added it by name or opens the folder now, the document is kept. Otherwise it is noted as gone. */
 static void look_missing(struct look *l, const struct tracked *t)
 {
 	const struct folder_file *left = left_find(l->f, t->path);

@@ -28,7 +28,7 @@ static struct stored_document row_of(const struct conversation *conv, const stru
 	};
 }
 
-/* Store the noted changes: first the rows that are dropped, then the documents that are due. Returns 0 or -1. */
+/* Store the noted changes: first delete the dropped rows, then store the documents that are due. Returns 0 or -1. */
 static int store_changes(struct session_log *r, struct conversation *conv, size_t due, struct err *e)
 {
 	struct document_change *change = xcalloc(r->n_dropped + due + 1, sizeof *change);

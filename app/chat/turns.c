@@ -213,8 +213,8 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 		folder_note(conv, &conv->doc[event->i], 'd');
 }
 
-/* Tell the user that no document answers the question, and show the nearest passages; the model was not asked. In a
- * script the exit code is 1, like that of grep without a match. */
+/* Tell the user that no document answers the question, and show the nearest passages. The model was not asked. In a
+ * script the exit code is 1, as with grep. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);

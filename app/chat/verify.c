@@ -1,9 +1,9 @@
 /* app/chat/verify.c - weir verify SESSION: computes every answer of a session again, and compares its tokens with the
- * stored ones.
+ * stored tokens.
  *
- * The questions are asked in their order in a conversation of their own that is not stored, with the session's
- * documents and settings. The random generator begins each answer in the state that was stored with the answer. An
- * answer that differs, or cannot be computed again, is replaced by the stored one before the next question. */
+ * The questions are asked in their order, in a separate conversation that is not stored, with the session's documents
+ * and settings. The random generator begins each answer in the state that was stored with the answer. If the new answer
+ * differs, or cannot be computed, the stored answer replaces it before the next question. */
 #include "app/chat/chat.h"
 #include "engine/base/json.h"
 
