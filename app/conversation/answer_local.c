@@ -372,8 +372,7 @@ static size_t local_count(const struct conversation *conv, const char *text, siz
 
 /* ---- documents ---- */
 
-/* Set *e for a document that does not fit into a cache that evicts (why: the error of conversation_pin()). Returns
- * -1. */
+/* Set *e: the document does not fit into a cache that evicts. why: the error of conversation_pin(). Returns -1. */
 static int pin_error(const struct document *d, const struct err *why, struct err *e)
 {
 	return err_set(e, why->code,

@@ -80,9 +80,9 @@ struct document {
 	size_t tokens;       /* number of tokens of text, maybe an estimate */
 	struct text_at place;
 	size_t at;      /* number of messages when the document was added */
-	uint64_t bytes; /* size of the file */
+	uint64_t bytes; /* size of the file in bytes */
 	int64_t stored; /* row id in the store; 0 = not stored */
-	int type;       /* enum doc_type */
+	int type;       /* value of enum doc_type */
 	struct mark *mark;
 	size_t n_mark;             /* number of marks (pages and headings); their byte offsets count from body */
 	struct doc_origin *origin; /* the file; never NULL, maybe empty */
@@ -115,7 +115,7 @@ struct folder_file {
 	char why;
 };
 struct folder {
-	char *path; /* absolute */
+	char *path; /* absolute path of the folder */
 	struct folder_file *left;
 	size_t n_left, cap_left;
 	int told; /* 1 = the user was told that the folder cannot be listed */
@@ -240,15 +240,15 @@ struct conversation {
 	const char *docs;      /* the value of --docs when document.whole was set */
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
-	struct rendered rendered; /* newest rendering */
-	size_t rendered_msg;      /* number of messages in rendered */
-	unsigned rendered_flags;  /* enum render_flags used for rendered */
+	struct rendered rendered; /* the conversation as it was rendered last */
+	size_t rendered_msg;      /* number of messages in `rendered` */
+	unsigned rendered_flags;  /* enum render_flags with which `rendered` was made */
 	struct tokens prefix;     /* tokens before the first question: system prompt and documents */
 	int prefix_known;         /* 1 = prefix is up to date */
 	int32_t pinned;           /* number of prefix tokens that the cache never evicts; -1 = not pinned yet */
 	int grows; /* 1 = the last message is still being read from a stream; the next question is appended to it */
 	struct turn last;
-	uint64_t total_answer; /* tokens of all answers */
+	uint64_t total_answer; /* number of tokens of all answers */
 	int outgrown;          /* 1 = at the end of the last turn, some tokens were evicted */
 	struct companion *companion;
 	int n_companion, cap_companion;
@@ -302,9 +302,9 @@ int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, con
 
 struct answer_record {
 	uint64_t random[4];       /* state of the random generator before the answer */
-	struct sampling sampling; /* the settings of sampling_set */
-	unsigned sampling_set;    /* bits 1 << enum sampling_setting */
-	int32_t ctx;              /* the context, in tokens */
+	struct sampling sampling; /* values of the settings whose bits sampling_set has */
+	unsigned sampling_set;    /* known settings: bits 1 << enum sampling_setting */
+	int32_t ctx;              /* context size in tokens */
 	/* most tokens of the answer (-n), or the number of its tokens if it was stopped; -1 = no limit */
 	int32_t limit;
 	struct str sha256, device; /* SHA-256 of the model file; the processor, as "cpu avx512, 2 threads" */
@@ -444,9 +444,9 @@ void conversation_json(const struct conversation *, const struct turn *, const c
 
 /* ---- reasoning (reasoning.c) ----
  *
- * Models that reason first write the reasoning between marks such as <think> ... </think>, and then the answer. An
- * opening mark counts only at the beginning of the text; later ones are part of the answer. Some templates end the
- * prompt with the opening mark, so that the text has only the closing one. */
+ * Models that reason first write the reasoning between marks such as <think> ... </think>, and after it the answer. An
+ * opening mark counts only at the beginning of the text; a later opening mark is part of the answer. Some templates end
+ * the prompt with the opening mark: the text then has only the closing mark. */
 
 /* State of the parser for an answer that arrives in pieces. Initialize it to zero, then set `first`. */
 struct reasoning {
@@ -487,8 +487,8 @@ int reasoning_closed(const char *text);
 
 /* ---- a model on a server (answer_remote.c) ---- */
 
-/* Fill in the connection settings of the server, and the server's model if the options name one. */
 struct remote_options;
+/* Fill in the connection settings of the server, and the server's model if the options name one. */
 void model_server_options(const struct options *, struct remote_options *);
 
 #endif

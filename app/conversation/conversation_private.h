@@ -106,7 +106,7 @@ struct undone {
 	struct message *msg;
 	size_t n_msg;
 	struct document doc;
-	size_t doc_at; /* index of the document */
+	size_t doc_at; /* index of `doc` in the conversation */
 	int replaces;  /* 1 = redo replaces document doc_at by doc; 0 = redo inserts doc at index doc_at */
 };
 

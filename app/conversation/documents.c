@@ -185,8 +185,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 		document_free(&conv->doc[--conv->n_doc]);
 		return -1;
 	}
-	/* If d makes the documents that were added together too many for the context, all of them are searched, even
-	 * documents that were prefilled whole until now. */
+	/* If the documents that were added together are too many for the context because of d, all of them are
+	 * searched, even documents that were prefilled whole until now. */
 	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;

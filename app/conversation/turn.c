@@ -70,8 +70,8 @@ static int companions_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question as a new message. Exception: if the last message is still being read from a stream (conv->grows),
- * the question is appended to it, because the message's text is already prefilled. Takes ownership of context. */
+/* Add the question as a new message. Exception: while the last message is still being read from a stream (conv->grows),
+ * its text is already prefilled, so the question is appended to it. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
