@@ -18,7 +18,7 @@ enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 /* A context in which the questions are asked, and the results: right answers, prompt tokens, seconds to the first
  * token. */
 struct setting {
-	const char *name, *docs; /* docs: value of --docs */
+	const char *name, *docs; /* docs: value of --docs in this setting */
 	int32_t passages;        /* value of --passages; -1: without documents */
 	struct mean good, tokens, first_s;
 };
@@ -28,7 +28,7 @@ struct asking {
 	const struct lab_options *lab;
 	struct conversation conv;
 	struct passage_index *index;
-	uint64_t seed; /* the first seed */
+	uint64_t seed; /* seed of the first answer to a question */
 	int32_t seeds;
 	/* Means over questions, of the search:
 	 * first:     1 if the first passage has an answer;

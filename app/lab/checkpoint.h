@@ -14,7 +14,7 @@ struct finished {
 struct checkpoint {
 	const struct options *o;
 	int fd;                /* -1: nothing is stored (no --resume) */
-	struct str text;       /* the file's bytes at opening */
+	struct str text;       /* content of the file when it was opened */
 	struct finished *done; /* [n] results of the file, sorted by key */
 	size_t n, cap;
 	struct str same;      /* members that all keys have: model, engine, element type of the KV cache, chunk size */

@@ -34,7 +34,7 @@ struct questions {
 	struct words doc; /* owned: the paragraphs */
 };
 struct corpus {
-	struct str lists;                  /* bytes of the words */
+	struct str lists;                  /* text of all word lists, to which the lists below point */
 	struct words adjective, noun, all; /* all: the words of all lists, sorted, each once */
 	struct str essay;                  /* the essays, with single blanks; empty: no essay was given */
 	struct spans sentence;             /* sentences of the essay */

@@ -23,7 +23,7 @@ struct given_set {
 	enum eval_metric metric;
 	int32_t gen;         /* most tokens of an answer; 0 = GEN_OWN */
 	int one_line, plain; /* one_line: 1 = an answer is one line; plain: 1 = without a chat template */
-	struct item *item;   /* [n] prompts */
+	struct item *item;   /* [n] prompts of the task */
 	size_t n, cap;
 	struct words classes; /* owned: the classes of METRIC_CLASS */
 };

@@ -12,7 +12,7 @@ struct given {
 	struct given_set *set;  /* [n] the prompts of each task */
 	size_t left_out;        /* records of tasks that weir cannot score */
 	char left_out_name[48]; /* name of a task whose records were left out */
-	uint64_t hash;          /* hash of the files */
+	uint64_t hash;          /* hash of the user's files */
 };
 
 /* Read files of JSON lines, or of a JSON list. Each record is one of these:

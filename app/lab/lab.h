@@ -25,8 +25,8 @@
 
 #include "app/options/options.h"
 
-/* The options of weir-lab: those of weir, and its own. Commands get a pointer to the first member, struct options;
- * lab_of() returns the whole struct. */
+/* The options of weir-lab: the options of weir, and its own options. A command gets a pointer to the first member,
+ * struct options; lab_of() returns the whole struct. */
 struct lab_options {
 	struct options o;
 
@@ -36,14 +36,14 @@ struct lab_options {
 	/* recovery: number of KV entries that every policy reads; 0 = the policies' own settings */
 	int32_t entries;
 	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
-	const char *tried;   /* tune: "KEY=VALUE,VALUE,..." */
+	const char *tried;   /* tune: the values to try, "KEY=VALUE,VALUE,..." */
 	const char *tasks;   /* ruler: names separated by commas; NULL = all tasks */
 	struct int_list len; /* tasks: tokens of a prompt and its answer */
 	/* Number of samples of a task, windows of a text, or questions. For `needle`: samples at each length and
 	 * depth. */
 	int32_t samples;
 	int32_t depths;                     /* needle: number of depths */
-	int32_t block, rows, crops, epochs; /* settings of eval predictor */
+	int32_t block, rows, crops, epochs; /* predictor: settings of the training, see predictor_settings */
 	const char *questions;              /* ask: the file of questions */
 	int32_t seeds;                      /* ask: how often each question is asked */
 	const char *resume;                 /* file of finished results, or of a training; NULL = none */

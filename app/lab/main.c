@@ -15,7 +15,7 @@ static void help(const struct options *o, struct str *out)
 
 static int run(struct options *o)
 {
-	struct lab_options *l = (struct lab_options *)o; /* o is its first member */
+	struct lab_options *l = (struct lab_options *)o; /* o is the first member of struct lab_options */
 	struct err e = { 0 };
 
 	if (!l->samples)

@@ -28,7 +28,7 @@ struct plot {
 	struct policy_list kvs;
 	struct progress progress;
 	int32_t cell;    /* number of tokens that a pixel, or a point of the span, stands for */
-	struct str said; /* output lines */
+	struct str said; /* lines of output so far */
 };
 
 /* Open the model, and tokenize the part of the text that --offset and --tokens name. n: number of tokens if --tokens
@@ -233,7 +233,7 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 	while (i < n && kept[i] == 255)
 		i++;
 	if (i == n)
-		i = 0; /* all tokens are kept */
+		i = 0; /* all tokens are kept, so there are no sinks to skip */
 	while (i < n && !kept[i])
 		i++;
 	return n - i;

@@ -32,7 +32,7 @@ struct ppl {
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
 	int order[LIST_MAX];          /* the order in which the policies run */
-	struct score score[LIST_MAX]; /* [kvs.n] */
+	struct score score[LIST_MAX]; /* [kvs.n] sums of each policy */
 	struct progress progress;
 	size_t text_tokens, base; /* tokens of the text; index of the current window's first token */
 	int nth;                  /* index of the running policy in `order` */

@@ -21,8 +21,8 @@ struct training {
 	struct predictor_settings s;
 	int32_t window, last;
 	struct progress progress;
-	int n_train, n_held; /* windows of all texts */
-	int done;            /* windows done */
+	int n_train, n_held; /* number of training windows and held-out windows of all texts */
+	int done;            /* number of windows computed so far */
 };
 
 /* ---- texts ---- */

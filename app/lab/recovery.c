@@ -36,7 +36,7 @@ struct run {
 	int32_t window, last;
 	struct checkpoint checkpoint;
 	struct recovered sum[LIST_MAX]; /* sums of each policy over all windows */
-	struct mean mass[LIST_MAX];     /* means over windows */
+	struct mean mass[LIST_MAX];     /* mean over windows of the share of the mass that each policy recovers */
 	struct str list[LIST_MAX];      /* JSON lists of the windows' masses */
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;

@@ -103,7 +103,7 @@ struct run {
 	uint64_t material_hash, seed;
 	int32_t samples, depths; /* depths: of `needle`; 0 = another task */
 	struct progress progress;
-	int64_t done, total; /* number of answers */
+	int64_t done, total; /* number of answers so far, and of all answers */
 };
 
 /* 1 if generating can stop: the answer has all references, or as many rows as the reference, or the task wants one line
@@ -166,8 +166,8 @@ struct cell {
 	struct mean all, by_depth[5]; /* by_depth: depths 0 .. 0.2, 0.2 .. 0.4, ... */
 	struct mean *swept;           /* [depths] for `needle`: the mean at each depth */
 	struct str list, depths;      /* JSON lists in order of the samples: scores, depths */
-	double seconds, answering;    /* prefill and generation; generation alone */
-	int64_t generated;            /* tokens of all answers */
+	double seconds, answering;    /* seconds of prefill and generation, and of generation alone */
+	int64_t generated;            /* number of tokens of all answers */
 };
 
 static void cell_free(struct cell *c)

@@ -26,7 +26,7 @@ struct task_def {
 	unsigned command, needs; /* command: CMD_EVAL_..., which runs the task; needs: flags of enum eval_needs */
 	int32_t gen;             /* most tokens of an answer */
 	enum eval_metric metric;
-	int32_t least; /* units of the shortest prompt */
+	int32_t least; /* number of units of the shortest prompt */
 	/* Build a prompt of `units` units (sentences, words, documents ...). More units make it longer and change
 	 * nothing else. len: tokens of prompt and answer. i: number of the sample. Returns 0 or -1. */
 	int (*build)(const struct corpus *, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,

@@ -41,7 +41,7 @@ struct scoring {
 	struct timeline *tl;
 	int32_t n_vocab;
 	int bad;           /* 1: a probability was no number */
-	struct str points; /* as window.curve, while it grows */
+	struct str points; /* window.curve, while it grows */
 	void (*show)(size_t done, void *ud);
 	void *ud;
 };
