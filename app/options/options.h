@@ -20,7 +20,7 @@
 typedef uint64_t command_set;
 #define COMMAND_BIT(i)       (UINT64_C(1) << (i))
 #define CMD_ALL              (~UINT64_C(0))
-#define CMD_CHAT             COMMAND_BIT(0) /* weir, weir -p */
+#define CMD_CHAT             COMMAND_BIT(0) /* `weir` and `weir -p` */
 #define CMD_MODELS           COMMAND_BIT(1)
 #define CMD_INSPECT_MODEL    COMMAND_BIT(2)
 #define CMD_INSPECT_TOKENS   COMMAND_BIT(3)
@@ -105,18 +105,18 @@ struct int_list {
 };
 
 struct option_def {
-	const char *name; /* without the dashes */
-	char key;         /* short form, or 0 */
+	const char *name; /* name without the dashes */
+	char key;         /* letter of the short form, or 0 */
 	enum option_type type;
 	const char *arg; /* name of the value, for --help; OPT_CHOICE: the choices, "a|b|c" */
-	const char *env; /* environment variable, or NULL */
+	const char *env; /* name of the environment variable, or NULL */
 	const char *help;
 	command_set commands;
 	unsigned flags;
 	/* offset of the value in struct options; for an option of weir-lab, in the larger struct that begins with
 	 * struct options */
 	size_t off;
-	double min, max; /* range of a number */
+	double min, max; /* least and greatest value of a number */
 };
 extern const struct option_def option_defs[]; /* ends with name = NULL */
 
@@ -149,7 +149,7 @@ struct options {
 	int seed_set;
 
 	const char *system; /* system prompt; NULL = the template's own */
-	const char *prompt; /* -p; NULL = a conversation */
+	const char *prompt; /* question of -p; NULL = a conversation */
 	const char *color;
 	const char *surprise;  /* tint sentences that surprise the model, while a growing file is read: "on", "off" */
 	const char *think;     /* reasoning: "auto", "on", "show", "hide", "off" */
@@ -179,7 +179,7 @@ struct options {
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 
-	const char *session;     /* -s */
+	const char *session;     /* name of the session (-s), or NULL */
 	int go_on, private_talk; /* --continue, --private */
 	int limit;               /* most results of a search */
 	int yes;                 /* 1 = do not ask (pull, models rm) */
@@ -234,7 +234,7 @@ char *options_own(struct options *, const char *text, size_t n);
 /* Append the option's value as text. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
 
-/* Read the config file into the options; options_parse() calls this. It is no error if there is no file. */
+/* Read the config file into the options. Called by options_parse(). A missing file is no error. */
 int config_read(struct options *, struct err *);
 /* Set an option in the config file, and leave the other lines. value: text as for option_set(). The file's path is
  * appended to *where. Returns 0, or -1 with the file unchanged. */
