@@ -20,7 +20,7 @@ struct growing {
 	size_t at;             /* bytes of the message that are tokenized */
 	struct tokens pending; /* tokens that are not prefilled yet; after conversation_grow() fewer than a chunk */
 	size_t had;            /* tokens in the timeline after the last prefill */
-	uint64_t total;        /* tokens of text since growing_count_anew() */
+	uint64_t total;        /* tokens of text read since growing_count_anew() */
 };
 const struct growing *growing_of(const struct conversation *);
 
