@@ -317,7 +317,7 @@ int chunk_parse(struct chunk *c, const char *json, size_t n)
 	if (!json_valid(json, n))
 		return -1;
 	root = jv_parse(json, n);
-	if (*root.p == '[' && jv_next(root, &first, NULL)) /* an error in a list */
+	if (*root.p == '[' && jv_next(root, &first, NULL)) /* some servers send an error as a list with one object */
 		root = first;
 	if (*root.p != '{')
 		return -1;

@@ -37,11 +37,11 @@ struct remote_options {
 enum remote_kind { REMOTE_PLAIN, REMOTE_LLAMA, REMOTE_VLLM, REMOTE_SGLANG, REMOTE_OLLAMA };
 struct remote_info {
 	enum remote_kind kind;
-	const char *program;    /* "llama-server", "vLLM", ...; "" = unknown */
-	const char *server;     /* "http://127.0.0.1:8080" */
+	const char *program;    /* name of the server's program: "llama-server", "vLLM", ...; "" = unknown */
+	const char *server;     /* the server's address without a path: "http://127.0.0.1:8080" */
 	const char *model;      /* the server's name of the model, without control characters */
 	int32_t ctx, ctx_train; /* context size of the server, and of the model's training, in tokens; 0 = unknown */
-	uint64_t n_params;      /* 0 = unknown */
+	uint64_t n_params;      /* number of the model's parameters; 0 = unknown */
 	int counts;             /* 1 = the server counts tokens; 0 = they are estimated */
 	int extends;            /* 1 = the server can continue an answer */
 	int think_switch;       /* 1 = the server accepts a request to answer without reasoning */
@@ -56,10 +56,10 @@ const struct remote_info *remote_info(const struct remote *);
 /* Append the names of all models of the server, one per line. */
 void remote_models(const struct remote *, struct str *out);
 
-/* What answers at an address, for `weir doctor`. */
 enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMOTE_KEY_UNKNOWN };
+/* What answers at an address, for `weir doctor`. */
 struct remote_report {
-	int reached;         /* 1 = something answered */
+	int reached;         /* 1 = something answered at the address */
 	int n_models;        /* length of the server's list of models */
 	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server works without one */
 	struct err why;      /* why the server cannot be used; code ERR_NONE: it can be used */
@@ -78,11 +78,11 @@ struct remote_request {
 	const struct remote_message *msg;
 	size_t n_msg;
 	int extends;    /* 1 = the last message is the beginning of the answer */
-	int thought;    /* 1 = ask for an answer with reasoning; ignored without info.think_switch */
-	int no_thought; /* 1 = ask for an answer without reasoning; ignored without info.think_switch */
+	int thought;    /* 1 = ask for an answer with reasoning; ignored if info.think_switch is 0 */
+	int no_thought; /* 1 = ask for an answer without reasoning; ignored if info.think_switch is 0 */
 	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
-	unsigned said; /* bits 1 << enum sampling_setting: these settings are sent */
+	unsigned said; /* settings to send: bits 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
 	/* Called until the answer begins; may be NULL. done: prefilled tokens of the prompt. total: all tokens of the

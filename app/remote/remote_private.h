@@ -59,8 +59,8 @@ struct remote {
 		/* echo: old text of a continued answer, which the server may send again; echoed: bytes of it that it
 		 * has sent */
 		size_t echoed;
-		size_t bytes; /* bytes of text so far */
-		size_t sent;  /* bytes of the request's messages */
+		size_t bytes; /* bytes of the answer's text so far */
+		size_t sent;  /* bytes of the request's messages together */
 		int32_t read; /* tokens of the prompt that the server has prefilled */
 		struct remote_usage usage;
 		void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);

@@ -205,7 +205,8 @@ static size_t short_name(const char *name, size_t n, size_t *from)
 	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
 }
 
-/* 1 if `wanted` is the whole name of this model, or the name without folders, with or without ".gguf". */
+/* 1 if `wanted` names this model: by its whole name, by its name without folders, or by its name without folders and
+ * ".gguf". */
 static int is_model(const struct str *id, const char *wanted)
 {
 	size_t n = strlen(wanted), from, k;
