@@ -485,7 +485,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	for (size_t k = 0; k < i; k++) /* a passage's score is at most that of each better-ranked passage */
+	for (size_t k = 0; k < i; k++) /* limit the score: no better-ranked passage may have a lower score */
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
 		.doc = f->text,

@@ -51,7 +51,7 @@ static const char interrogatives[] =
 	"c\xc3\xb3mo cu\xc3\xa1nto cu\xc3\xa1ntos chi che cosa quale quali quando dove perch\xc3\xa9 quanto quanti quem qual quais onde porque quantos "
 	"wat wie welk welke wanneer waar waarom hoe hoeveel ";
 
-/* Words that are frequent in English questions and rare in those of other languages. */
+/* Words that are frequent in English questions and rare in questions in other languages. */
 static const char english[] =
 	" the what whats which who whos whom whose when where why how did does his their and with ";
 
@@ -65,7 +65,7 @@ static const char verbs[] = " is are was were do does did has have had may must 
 
 int question_asks(const char *text, size_t n)
 {
-	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* question marks */
+	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* full-width and Arabic question mark */
 
 	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) ||
 	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, verbs);

@@ -39,7 +39,7 @@ struct memory {
 	size_t n_turn;
 	/* [n_msg]: for each message, the index of its turn in turn[]; SIZE_MAX: it precedes the first question */
 	size_t *turn_of;
-	struct numbered *numbered; /* sorted by number */
+	struct numbered *numbered; /* [n_numbered] messages, sorted by their text's number */
 	size_t n_numbered;
 	double weight[RECALL_WORDS], whole; /* weight: idf of each question word; whole: sum of weight[] */
 };

@@ -56,10 +56,10 @@ struct sources {
  * index that was searched; it also stores the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
+enum { ENCODING_ON, ENCODING_STOP, ENCODING_LATER };
 /* Report the progress of encoding: `done` of `total` passages of a text are encoded; the first call has done = 0.
  * Returns ENCODING_ON to continue; ENCODING_STOP if the user has stopped; ENCODING_LATER to end the encoding: the
  * question is then searched by words alone. */
-enum { ENCODING_ON, ENCODING_STOP, ENCODING_LATER };
 typedef int encoding_fn(size_t done, size_t total, void *ud);
 /* Set the functions that search the documents and report the progress of encoding. search NULL: documents are not
  * searched; encoding NULL: no progress. */

@@ -61,7 +61,7 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
  * gain:    points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat
  *          model. */
 struct passage_candidate {
-	struct found_passage found; /* found.text: index of the document */
+	struct found_passage found; /* found by the search; found.text: index of the document */
 	double words, meaning, lean, gain;
 	double similar; /* similarity by meaning.c; 0 without an encoder */
 	double nats;    /* query likelihood by rerank.c; 0 with a reader */

@@ -99,7 +99,7 @@ static void key_add(struct word w, struct str *out)
 
 struct given {
 	struct str keys;  /* keys of all words, each followed by a NUL */
-	const char **key; /* [n] the keys, sorted */
+	const char **key; /* [n] pointers to the keys, sorted */
 	size_t n;
 };
 
@@ -415,7 +415,7 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 		struct str bad = { 0 };
 
 		end = marks_read(list, text, n, at, &sources, &bad);
-		for (size_t next = end; end && next && next < n;) /* "[1][3]" */
+		for (size_t next = end; end && next && next < n;) /* marks may follow each other: "[1][3]" */
 			end = (next = marks_read(list, text, n, end, &sources, &bad)) ? next : end;
 		for (const char *p = end ? str_text(&bad) : "", *line; *p; p = line + 1) {
 			line = strchr(p, '\n');
