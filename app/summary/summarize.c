@@ -43,7 +43,7 @@ struct maker {
 	size_t ahead; /* estimated number of prompts of the later levels */
 	/* times at which the timeline was opened and the last answer ended, to estimate the time left */
 	double began, last;
-	size_t made; /* prompts answered by the model */
+	size_t made; /* number of prompts that the model has answered */
 	struct summary *out;
 };
 
@@ -155,7 +155,7 @@ static int open_timeline(struct maker *m, struct err *e)
 
 	if (m->tl)
 		return 0;
-	o.kv = "full"; /* choose_sizes() makes every prompt fit */
+	o.kv = "full"; /* no entry is evicted: choose_sizes() makes every prompt fit */
 	if (timeline_open_for(&m->tl, m->engine, &o, m->ctx, &why) < 0)
 		return err_set(e, why.code, "there is no room to summarize in: %.200s", why.msg);
 	signals_watch(m->tl);
