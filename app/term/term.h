@@ -18,7 +18,7 @@
 #include "ui/ui.h"
 #include "ui/text/text.h"
 
-#ifndef WEIR_VERSION /* from the Makefile */
+#ifndef WEIR_VERSION /* defined by the Makefile */
 #define WEIR_VERSION "unknown"
 #endif
 
@@ -35,9 +35,9 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say_once(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Call say() for each line of the text. */
 void say_lines(const struct str *);
+typedef void say_fn(const char *line, size_t n, void *ud);
 /* Send the lines of say() to this function, without the newline; NULL: to standard error again. The function must
  * be thread-safe, because any thread may call say(). Call say_to() while no other thread runs. */
-typedef void say_fn(const char *line, size_t n, void *ud);
 void say_to(say_fn *, void *ud);
 /* Call the function with each of the last 20 lines that say() wrote to standard error, then forget them. A full screen
  * has covered these lines, and shows them again in this way. */
@@ -90,7 +90,7 @@ struct listing_cell {
 struct listing {
 	int json;       /* 1 = a JSON object a row */
 	int titles;     /* 1 = titles of the columns above the first row */
-	int rows;       /* rows so far */
+	int rows;       /* number of rows so far */
 	struct str out; /* lines with newlines between, none after the last */
 };
 void listing_row(struct listing *, const struct listing_cell *, size_t n);
@@ -137,7 +137,7 @@ int signals_take_int(void); /* 1 if SIGINT came since the last call */
 int signals_take_resize(void);
 int signals_take_stop(void); /* 1 if SIGTSTP came at a prompt */
 int signals_quit(void);      /* number of the SIGTERM or SIGHUP that came; 0 = none */
-int signals_working(void);   /* 1 between signals_work(1) and signals_work(0) */
+int signals_working(void);   /* 1 while work runs: between signals_work(1) and signals_work(0) */
 int signals_stopped(void);   /* 1 if the running answer or work was stopped, by a signal or by signals_stop() */
 
 /* ---- the answer (answer.c) ---- A model's text may contain control sequences, and arrives in parts that may end
