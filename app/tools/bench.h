@@ -6,8 +6,7 @@
 
 struct bench {
 	const struct options *o;
-	/* the options, but with a single policy (--kv): the one that is measured now. The member `o` then points
-	 * here */
+	/* copy of the options with one policy (--kv) at a time; the member `o` then points here */
 	struct options each;
 	int gpu;
 	struct engine *engine;

@@ -13,7 +13,7 @@ enum { MESSAGES_MAX = 64 << 20 }; /* most bytes of the file */
 struct conversation_file {
 	struct chat_msg *m;
 	char **role;
-	struct str *text; /* [n] */
+	struct str *text; /* [n] content of each message */
 	size_t n, cap;
 };
 

@@ -1,4 +1,4 @@
-/* app/tools/models.c - weir models: lists the models on this machine and those that can be fetched; weir models
+/* app/tools/models.c - weir models: lists the models on this machine, and models that can be fetched; weir models
  * rm. */
 #include <dirent.h>
 #include <errno.h>

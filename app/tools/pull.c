@@ -14,8 +14,8 @@ struct pull {
 	struct hub_model *model;
 	size_t n_model;
 	const struct hub_model *chosen;
-	int encodes;          /* 1: a text encoder or reranker, for the folder of encoders */
-	struct fetched *file; /* [chosen->n] */
+	int encodes;          /* 1 = the model is a text encoder or reranker, which goes into the folder of encoders */
+	struct fetched *file; /* [chosen->n] files of the chosen model */
 	int n_open;
 	struct str folder;
 	struct progress progress;

@@ -29,8 +29,8 @@ extern const struct known_model known_models[]; /* models by size, then encoders
 const struct known_model *known_model(const char *name, struct err *e);
 /* Return the row of the table whose file is FILE.gguf; NULL if there is none. file: the name FILE. */
 const struct known_model *known_model_of(const char *file);
-/* Append the models of the table, one per line; if encoders = 1, its encoders instead. here: 1 = only those whose file is
- * not on this machine. numbered: 1 = with numbers from 1. */
+/* Append the models of the table, one per line. encoders: 1 = append the encoders instead. here: 1 = leave out models
+ * whose file is on this machine. numbered: 1 = with numbers from 1. */
 void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
@@ -42,9 +42,10 @@ struct hub_file {
 	char sum[65];
 };
 struct hub_repo {
-	char *name, *address, *token; /* token: NULL = none */
+	char *name, *address, *token; /* name: "ORG/NAME"; address: of the server; token: access token, NULL = none */
 	char *revision;               /* branch, tag or commit that the user named, escaped for use in an address */
-	/* the commit of the revision: all files are fetched from it, even if new ones are uploaded meanwhile */
+	/* the commit that the revision names; all files are fetched from this commit, even if newer ones are uploaded
+	 * meanwhile */
 	char commit[41];
 	struct hub_file *file;
 	size_t n;
@@ -85,13 +86,13 @@ const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_mod
 struct fetched {
 	const struct hub_repo *repo;
 	const struct hub_file *file;
-	char *path, *part; /* path of the complete file; path of the partial file */
+	char *path, *part; /* path: of the complete file; part: of the partial file */
 	int fd;
 	int whole;         /* 1 = the file was complete, with the right sum */
 	uint64_t at, head; /* at: bytes on disk. head: bytes before the weights; 0 = unknown */
 	struct sum *sum;   /* checksum of the bytes on disk */
 	struct progress *progress;
-	uint64_t before, all; /* bytes of the files before this one, and of all files */
+	uint64_t before, all; /* bytes of all files of the model before this one, and of all its files */
 	uint64_t limit;       /* byte at which the next transfer ends */
 	double started;       /* time at which the transfer began */
 	uint64_t from;        /* value of `at` when the transfer began */
@@ -114,11 +115,13 @@ void fetched_close(struct fetched *);
 
 struct fit {
 	char family[32], quant[16], template_name[32];
-	uint64_t weights, cache, memory; /* bytes; memory: free now */
+	uint64_t weights, cache, memory; /* sizes in bytes; memory: the machine's free memory */
 	int32_t ctx, trained;
 	double tps; /* tokens a second; 0 = unknown */
 	int fits, has_template;
-	int encodes; /* 1: a text encoder or reranker (encoder_look); the members after `memory`, except `fits`, are unused */
+	/* 1 = the model is a text encoder or reranker; the members after `memory`, except `fits` and `encoder`, are
+	 * unused */
+	int encodes;
 	struct encoder_look encoder;
 };
 /* Find what a model needs, from the headers of its n files. Returns 0, or -1 if weir cannot run it. */

@@ -17,7 +17,7 @@
 
 struct session_list {
 	struct listing list;
-	struct snap_state *state; /* of all sessions, in order */
+	struct snap_state *state; /* snapshot states of all sessions, in the order of the list */
 	size_t n, cap, row;
 };
 
