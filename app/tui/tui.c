@@ -19,8 +19,8 @@
 #define FRAME       (1.0 / 30)
 /* least seconds between two drawings after a key: typing is shown sooner than an answer */
 #define KEY_FRAME   (1.0 / 120)
-/* In an inline screen, nothing is written for a new size of the terminal until the size has not changed for so many
- * seconds. tmux reports a change up to 0.25 s after it has wrapped the shown text. */
+/* On an inline screen, seconds to wait after a change of the terminal's size before anything is written. tmux reports
+ * the change up to 0.25 s after it has wrapped the shown text. */
 #define RESIZE_REST 0.3
 enum { READ_MOST = 65536 };
 

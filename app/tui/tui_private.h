@@ -16,12 +16,12 @@
 #include "app/tui/tui.h"
 #include "app/tui/worker.h"
 
-enum { MARKS_MOST = 8 }; /* as in struct ui_cache */
+enum { MARKS_MOST = 8 }; /* length of mark[] in struct ui_cache */
 
 struct tui {
 	struct chat *chat; /* only the worker uses it between worker_start() and worker_close() */
 	struct ui *ui;
-	struct display *display; /* NULL: no terminal (tests) */
+	struct display *display; /* NULL in tests, which have no terminal */
 	struct worker *worker;
 	struct store *store; /* the main thread's read-only connection; NULL: no session is stored */
 	struct ui_command *commands;

@@ -261,7 +261,7 @@ void worker_still(struct worker *w)
 void worker_panel(struct worker *w, int how)
 {
 	atomic_store(&w->panel, how);
-	worker_do(w, JOB_REPORT, 0, NULL, 0); /* report also while nothing runs */
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* this also reports while nothing runs */
 }
 
 int worker_cache(struct worker *w, const struct cache_report **out)

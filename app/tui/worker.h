@@ -86,7 +86,7 @@ void event_free(struct event *);
 
 enum { HIDDEN_MOST = 32 };
 struct worker_status {
-	int working;              /* 0 = nothing runs */
+	int working;              /* what runs (enum worker_work); 0 = nothing */
 	char verb[64];            /* the running work: "reading", "answering" */
 	int open;                 /* 1 = a message of the user may interrupt the work */
 	int64_t done, total, had; /* tokens of a prefill; had: part of `done` that was cached */

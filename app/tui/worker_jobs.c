@@ -91,7 +91,7 @@ static void run_small(struct worker *w, struct job *job)
 		return;
 	}
 	if (job->what == JOB_RENAME)
-		chat_delete_due(c, 1); /* the new name may be that of a deleted session that is still on the disk */
+		chat_delete_due(c, 1); /* a deleted session that is still on the disk may have this name */
 	if (!c->log || (c->log->failed && !c->log->read_only))
 		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)

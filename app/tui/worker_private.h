@@ -62,7 +62,7 @@ struct worker {
 	double open_tps, open_left;
 	uint64_t surprises;                  /* sentences whose surprise has been sent */
 	size_t streamed;                     /* bytes of the streamed text in the transcript */
-	size_t n_sent;                       /* messages in the transcript */
+	size_t n_sent;                       /* number of messages in the transcript */
 	int messages_stale, documents_stale; /* 1 = messages or documents differ from what was sent */
 	int32_t *first;
 	size_t n_first; /* first[n_first]: index of each document's first token, as sent */

@@ -50,7 +50,7 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
 	}
-	/* Before the first answer, the decode speed is still that of the previous conversation: do not report it. */
+	/* Before the first answer, the timeline has the decode speed of the previous conversation: do not report it. */
 	if (c->conv.n_msg < 2)
 		s->last_tps = 0;
 	else if (st.decode_tokens > 1 && st.decode_seconds > 0)
