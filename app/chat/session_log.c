@@ -8,8 +8,8 @@
 
 /* ---- opening ---- */
 
-/* 1 if the conversation is stored in a session. With --private it is not. Otherwise it is stored at a terminal, and
- * with a pipe or -p if -s or --continue is given. */
+/* 1 if the conversation is stored in a session: at a terminal always; with a pipe or -p only if -s or --continue is
+ * given; with --private never. */
 static int session_wanted(const struct options *o)
 {
 	if (o->private_talk)
