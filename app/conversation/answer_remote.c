@@ -43,8 +43,8 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
-/* 1 if the user stopped the current work. Without work the result is 0, because signals_stopped() may then still report
- * an earlier stop. */
+/* 1 if the user stopped the current work; 0 if no work runs (signals_stopped() may then still report an earlier
+ * stop). */
 static int is_stopped(void)
 {
 	return signals_working() && signals_stopped();

@@ -273,9 +273,9 @@ void conversation_server_models(const struct conversation *, struct str *out);
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
 /* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
-/* Set *out to the sampling settings for this model. Each setting is taken from the first of these that has it: the
- * user, the model file, the model family, the defaults. engine NULL: the server chooses the settings that the user has
- * not given. */
+/* Set *out to the sampling settings for this model. Each setting comes from the first source that has it; the sources
+ * are the user, the model file, the model family and the defaults. engine NULL: the server chooses the settings that
+ * the user has not given. */
 void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
 /* Append the value of a setting, as "0.6". sampling_show: with its origin, as "0.6 (family: Qwen3)". */
 void sampling_value(const struct sampling_choice *, enum sampling_setting, struct str *out);
