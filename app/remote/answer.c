@@ -261,8 +261,9 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try. The server may ask for a time; else it is twice the last time, at most WAIT_MOST. Returns 0
- * if there is another try; -1 if not (*e is unchanged), or if the user has stopped (ERR_CANCELLED). */
+/* Wait before the next try: as long as the server asks for. If it does not ask, wait twice as long as the last time, at
+ * most WAIT_MOST. Returns 0 if there is another try; -1 if not (*e is unchanged), or if the user has stopped
+ * (ERR_CANCELLED). */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
