@@ -54,7 +54,7 @@ void tui_measure(struct tui *t)
 	ui_resize(t->ui, w, h);
 }
 
-/* Wait until the terminal's size stays the same, because it may change again at once. */
+/* Record a change of the terminal's size, and hide an inline screen: the size may change again at once. */
 static void wait_for_size(struct tui *t)
 {
 	t->resized = now_seconds();
