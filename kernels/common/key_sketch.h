@@ -32,13 +32,13 @@ static inline int32_t sketch_groups(int32_t head_dim)
 	return (head_dim - 1) / SKETCH_GROUP + 1;
 }
 
-/* Return how many units of 32 bits n values take. */
+/* Return how many units n values of a key take. A unit has 32 bits of each key of a panel. */
 static inline int32_t sketch_units(int32_t n, int32_t bits)
 {
 	return (int32_t)(((int64_t)n * bits + 31) / 32);
 }
 
-/* Return the number of values of group g. */
+/* Return how many values group g has: SKETCH_GROUP, or fewer in the last group. */
 static inline int32_t sketch_values(int32_t head_dim, int32_t g)
 {
 	return head_dim - g * SKETCH_GROUP < SKETCH_GROUP ? head_dim - g * SKETCH_GROUP : SKETCH_GROUP;

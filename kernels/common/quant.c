@@ -142,7 +142,7 @@ static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
 	}
 }
 
-/* Unpack 32 nibbles, each with a fifth bit in qh. */
+/* Unpack 32 values of five bits: the low four bits are the nibbles of qs, the fifth bits are in qh. */
 static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4], int offset)
 {
 	for (int j = 0; j < 16; j++) {
