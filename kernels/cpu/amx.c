@@ -2,10 +2,10 @@
  * prompts. All other leaf functions are those of the level avx512.
  *
  * AMX has eight tile registers of up to 16 rows of 64 bytes. One instruction (tdpbssd) multiplies registers A and B and
- * adds the products to register C. Each row of A has a column (the activations of a token, cols.h). B has 16 rows of
- * the weight side by side. C has the sums, [column][row of the weight]. The layout of B is that of a panel of bytes
- * (pack.h): row g of B has values 4 g .. 4 g + 3 of each row of the weight. So the levels amx and avx512 read the same
- * packed weights.
+ * adds the products to register C. A row of A is a column of the product's input: the activations of a token (cols.h).
+ * B has 16 rows of the weight side by side. C has the sums, [column][row of the weight]. The layout of B is that of a
+ * panel of bytes (pack.h): row g of B has values 4 g .. 4 g + 3 of each row of the weight. So the levels amx and avx512
+ * read the same packed weights.
  *
  * Blocks of a panel are unpacked to signed bytes, SLAB blocks at a time, and multiplied with all columns of the task. A
  * step computes the sums of one block of 32 values or, if each half of a block has its own scale, of one half. These
@@ -33,8 +33,8 @@ enum {
 	LEAST = 8,
 	WIDE = 16,  /* columns of a wide register A */
 	NARROW = 4, /* columns of a narrow register A, which takes fewer cycles */
-	/* Sums get from register C to vector registers through memory. They are stored AHEAD steps before they are
-	 * read; memory has room for the sums of RING steps. */
+	/* Memory has room for the sums of RING steps. Register C is stored there, and AHEAD steps later the sums are
+	 * loaded into vector registers. */
 	AHEAD = 2,
 	RING = 4,
 };
@@ -42,7 +42,7 @@ enum {
 
 /* Unpacked blocks of a panel (12 KB), and the sums of the last steps (4 KB). */
 struct slab {
-	int8_t q[SLAB][8][64]; /* rows of register B */
+	int8_t q[SLAB][8][64]; /* [block][row of register B][byte] */
 	/* [b][h]: for half h of block b; only [b][0] is used if a block has one scale */
 	float scale[SLAB][2][PANEL], min[SLAB][2][PANEL];
 	int32_t sum[RING][WIDE][PANEL];
@@ -154,7 +154,8 @@ static void slab_unpack(enum dtype type, const uint8_t *panel, int32_t first, in
 
 /* ---- products ---- */
 
-/* Columns are arranged without the correction for an offset (cols.h), because unpacking subtracts the offset. */
+/* Return the format in which columns are arranged (cols.h). It has no correction for an offset, because unpacking
+ * subtracts the offset. */
 static struct pack_format amx_format(enum dtype type)
 {
 	struct pack_format f = pack_format_of(type);

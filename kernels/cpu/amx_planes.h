@@ -80,9 +80,9 @@ INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *
 	                 : "memory");
 }
 
-/* Set sum[r][c] to the sum over j < n of the products of pair a[r][j] with the pairs in vector c of row j of b [n][ld],
- * for nr rows and nc vectors. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their sums are
- * not used. */
+/* For nr rows r and nc vectors c, set sum[r][c] to the sum over j < n of pair a[r][j] times vector c of row j of b
+ * [n][ld]. A vector has LANES pairs. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their sums
+ * are not used. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

@@ -101,8 +101,9 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 				m->q[n_q] = transformed_row(m->transformed + (size_t)n_q * dim, m->q[n_q], dim);
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* A window ends at the slot of the query's token, and counts backwards. So it has the `behind`
-			 * slots of later parts, without those of later tokens, before it has slots of this part. */
+			/* The window counts back from the slot of the query's token. It first covers the `behind` slots
+			 * of later parts, except the slots of later tokens. Only the rest of the window is in this
+			 * part. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -284,8 +285,8 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* Find the part to which a span of the call belongs (each part is cut into spans of slots), and return its index.
- * *span: in, the number of the span in the call; out, its number in the part. */
+/* Find the part that a span of the call belongs to, and return the index of the part. *span: number of the span in the
+ * call; on return, its number in the part. */
 static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 {
 	int32_t part = 0;

@@ -64,9 +64,9 @@ void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Return the bytes of scratch that a thread needs for tiles of n_q queries. */
 size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
 int32_t attn_part_spans(const struct attn_part *);
-/* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1. Return 0 if the
- * spans cannot be tasks: the results would take too much memory, or the allocation failed. If the allocation failed,
- * the error is set. */
+/* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1; or 0 if the spans
+ * cannot be tasks, because the results would take too much memory or the allocation failed. Only a failed allocation
+ * sets the error. */
 int attn_split(struct attn_job *, int32_t n);
 /* Compute one span (range of slots), as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);

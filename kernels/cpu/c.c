@@ -364,8 +364,8 @@ static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32
 	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
 	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 
-	/* A state that has only NaN scores has m = -inf, and a NaN in l and acc. Its factor is 0, and 0 * NaN is NaN,
-	 * so the NaN stays. */
+	/* If all scores of a state are NaN, its m is -inf, and its l and acc are NaN. Its factor is 0, and 0 * NaN is
+	 * NaN, so the result is NaN. */
 	a->m = m;
 	a->l = (float)(a->l * fa + b->l * fb);
 	for (int32_t j = 0; j < head_dim; j++)

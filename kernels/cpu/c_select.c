@@ -115,7 +115,7 @@ static void c_scan_rows(const struct scan_tile *t)
 	find_max(t);
 }
 
-/* Return sum + exp(f * x), for f * x <= 0. mult = CHOOSE_LOG2E * f. (Method: select.h.) */
+/* Return sum + exp(f * x), for f * x <= 0. mult: CHOOSE_LOG2E * f. (Method: select.h.) */
 static float add_exp(float sum, float x, float mult)
 {
 	float y = fmaf(x, mult, CHOOSE_ONE), e, m;

@@ -26,9 +26,10 @@
 #include "kernels/cpu/pack.h"
 
 enum {
-	COLS_SET = 48,                    /* columns prepared at a time, residual columns not counted */
-	COLS_WIDEST = 16,                 /* maximum number of columns of a tile, at any level */
-	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: of columns, of residual columns, of padding */
+	COLS_SET = 48,    /* columns prepared at a time, residual columns not counted */
+	COLS_WIDEST = 16, /* maximum number of columns of a tile, at any level */
+	/* maximum number of result columns of a set: its columns, their residual columns, and padding */
+	COLS_RESULTS = 2 * COLS_SET + 16,
 };
 
 struct cols_unit {

@@ -61,8 +61,8 @@ struct attn_tile {
 	struct attn_state *st; /* [n_q] */
 	int32_t n_q, head_dim, k0, k1;
 	enum dtype k_type, v_type; /* F16, F32, BF16, Q8_0 or Q4_0 */
-	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
-	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
+	const void *k, *v;         /* row 0 (slot 0) of the KV head's planes; a row has head_dim values */
+	const int32_t *rows;       /* key k is in slot rows[k]; NULL = key k is in slot k */
 	float scale, softcap;      /* softcap 0 = no cap */
 	const float *bias;         /* bias[k] is added to the score of key k; NULL = none */
 	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = key 0 */

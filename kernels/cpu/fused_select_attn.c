@@ -55,8 +55,8 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if parts that are ranges can be computed for all jobs together: n > 1, and all jobs have the same parts. But lists
- * may contain other slots and, if the last part is a range, it may be longer in later jobs. */
+/* 1 if n > 1 and parts that are ranges can be computed for all jobs together. The jobs may then differ only in the
+ * slots of their lists and, if the last part is a range, in its length: it may be longer in later jobs. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -97,8 +97,8 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 }
 
 /* Add the tasks for the spans (ATTN_SPAN slots) of a part and KV head. A task computes one span for several tokens,
- * which have up to TILE_QUERIES queries together. Later tokens have more slots, so only later tokens may have the last
- * spans. */
+ * which have up to TILE_QUERIES queries together. The part may be longer for later tokens, so the last spans may be
+ * spans of the last tokens only. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
@@ -153,8 +153,8 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 			return -1;
 		if (j->scan[t].n <= WHOLE_KEYS && j->heads >= c->base.threads)
 			j->scan[t].whole = j->heads;
-		/* Each token's scan needs a buffer of its own: leave this token's buffer in c->scans, and take another
-		 * one from there for the next token. */
+		/* Each token's scan needs a buffer of its own: keep this token's buffer in c->scans, and take the
+		 * buffer for the next token from there. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];

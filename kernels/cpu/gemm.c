@@ -33,7 +33,8 @@ static int blocks_of(const struct gemm *g)
 }
 
 /* Copy `lines` lines (rows of A or columns of B) of `depth` values to `out`, in groups of `wide` lines side by side.
- * The last group is filled up with zeros. line: distance of two lines in x; step: distance of two values of a line. */
+ * The last group is filled up with zeros. line: number of floats from one line of x to the next; step: number of floats
+ * from one value of a line to the next. */
 static void lines_pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {
 	for (int32_t l = 0; l < lines; l += wide, out += (size_t)wide * (size_t)depth) {

@@ -39,7 +39,7 @@ typedef __m256i bytes32;
 #define vec_min             X86(min_ps)
 #define vec_max             X86(max_ps)
 #define vec_of_int(i)       X86(cvtepi32_ps)((x86_int)(i))
-#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* to nearest */
+#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* rounded to the nearest integer */
 #define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* rounded towards zero */
 #define vec_int_splat(i)    ((vec_int)X86(set1_epi32)(i))
 #define vec_int_min(a, b)   ((vec_int)X86(min_epi32)((x86_int)(a), (x86_int)(b)))
@@ -198,7 +198,7 @@ INLINE void transpose4(vec out[4], const vec x[4])
 #define vec_select(m, yes, no) _mm512_mask_blend_ps(m, no, yes)
 #define vec_add_in(m, a, b)    _mm512_mask_add_ps(a, m, a, b) /* a + b in the lanes of m, a in all other lanes */
 #define vec_at_least(x, t)     _mm512_cmp_ps_mask(x, t, _CMP_GE_OQ)
-#define vec_negative(x)        _mm512_movepi32_mask((__m512i)(x)) /* by sign bit */
+#define vec_negative(x)        _mm512_movepi32_mask((__m512i)(x)) /* the mask of the lanes whose sign bit is set */
 #define vec_sum                _mm512_reduce_add_ps
 #define vec_largest            _mm512_reduce_max_ps
 #define vec_int_sum(x)         _mm512_reduce_add_epi32((__m512i)(x))

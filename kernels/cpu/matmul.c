@@ -11,7 +11,8 @@ enum {
 	/* floats of a tile, the results of one leaf call; two tiles, as matmul_glu needs, take half of a small L2
 	 * cache */
 	TILE_FLOATS = 16 << 10,
-	COL_TILE = 2 * 12,     /* columns of a task: two of the widest tiles (cols.h) */
+	/* columns of a task: two tiles (cols.h) of 12 columns, the widest tile of the level avx512 */
+	COL_TILE = 2 * 12,
 	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns, few enough to stay in the L2 cache */
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
@@ -62,7 +63,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct part { /* a product, or the products with gate and up of matmul_glu */
+struct part { /* one product of matmul(), or the products with gate and up of matmul_glu() */
 	struct weight w, up;
 	float *out;
 	const float *bias, *up_bias;
@@ -196,7 +197,8 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		weight_times(t, &part->w, p, m, nr, out, ld);
 		if (j->glu) {
 			float *up = t->tile + TILE_FLOATS;
-			int32_t width = m * f->panel; /* whole panels, so that glu() has no partial vectors */
+			/* the width of whole panels, so that glu() computes whole vectors only */
+			int32_t width = m * f->panel;
 
 			weight_times(t, &part->up, p, m, nr, up, width);
 			add_bias(out, ld, part->bias ? part->bias + r0 : NULL, nr, t->x.n);

@@ -17,9 +17,9 @@
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
 #define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
-/* Maximum bytes that one task packs. Of a larger weight, each task drops the plain bytes that it has packed from
- * memory, so that few weights are in memory twice. Each drop interrupts the other threads, so smaller weights are
- * dropped as a whole. */
+/* Maximum bytes that one task packs. A weight's plain bytes are dropped from memory after packing. Of a larger weight,
+ * each task drops the bytes that it has packed, so that little of the weight is in memory twice. A smaller weight is
+ * dropped as a whole, because each drop interrupts the other threads. */
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 enum { COMMIT_PAGES = 4 };

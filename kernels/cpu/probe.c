@@ -201,7 +201,7 @@ void probe_run(struct attn_job *j)
 		j->score = look ? c->probe.p : NULL;
 		j->m = (float *)((char *)c->probe.p + scores);
 		j->l = (float *)((char *)c->probe.p + scores + small);
-		/* Attention does not write the scores of keys before a window: set them here. */
+		/* Attention does not write the scores of keys before a window: set all scores to -infinity first. */
 		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && j->a->window && k < all; k++)
 			j->score[k] = -INFINITY;
 		if (attn_run(j, i, to) < 0)

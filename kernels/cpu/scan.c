@@ -5,10 +5,9 @@
  * sum of exponentials. The thread that finishes a KV head's last range merges maxima and sums in ascending order and
  * writes the head's row of the output. So the result does not depend on the threads.
  *
- * If possible, a task is a whole KV head, whose scores only one thread writes and reads. Heads that cannot be divided
- * evenly among the threads, fewer than there are threads, are cut into chunks instead. If all heads were cut into
- * chunks, cache lines would move between processors; without a shared cache, this would take more time than the scan
- * itself. */
+ * If possible, a task is a whole KV head, whose scores only one thread writes and reads. If the heads cannot be divided
+ * evenly among the threads, the heads left over are cut into chunks. If all heads were cut into chunks, cache lines
+ * would move between processors; without a shared cache, this would take more time than the scan itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -200,7 +200,8 @@ struct scan_job {
 	int32_t group, n, ranges, whole, per_task, chunks, tasks;
 	/* Arrays in the scan buffer (struct cpu). mult: factor from a stored score to scale * q . k; lse: log of the
 	 * sum of exponentials. */
-	float *score; /* [n_head][tile.ld]; a whole head uses the rows of the KV head that has its thread's number */
+	/* [n_head][tile.ld]; the scores of a whole head are in the rows of the KV head that has the thread's number */
+	float *score;
 	float *max, *sum;      /* [n_kv_head][ranges][group] */
 	float *mult, *lse;     /* [n_head] */
 	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */

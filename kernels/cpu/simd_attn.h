@@ -588,7 +588,7 @@ FEW_OF(BF16)
 FEW_OF(Q8_0)
 FEW_OF(Q4_0)
 
-/* Return the row of a type in the tables of few(). */
+/* Return the index of a type in the tables of few(). */
 static int type_row(enum dtype type)
 {
 	return type == DT_F32 ? 0 : type == DT_F16 ? 1 : type == DT_BF16 ? 2 : type == DT_Q8_0 ? 3 : 4;

@@ -102,15 +102,15 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 
 /* ---- rows of planes as integers ---- */
 
-/* Return the bits of a float that converts other floats to integers: in the sum of this float and x, the low 16 bits
- * are x in units of 2^-digits, rounded to an integer. */
+/* Return the bits of a float M that rounds other floats: the low 16 bits of the float M + x are x * 2^digits, rounded
+ * to an integer. */
 INLINE vec_int magic_bits(vec_int digits)
 {
 	return ((150 - digits) << 23) | 0x400000;
 }
 
-/* Return, for each row, a number that bounds the magnitudes of its values: for f16 and bf16 the bits of the largest
- * value, for q8_0 and q4_0 the bits of the largest scale. */
+/* Return, for each row, a number that bounds the magnitudes of its values. For f16 and bf16: the bits of the largest
+ * magnitude. For q8_0 and q4_0: the bits of the largest magnitude of a scale. */
 INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off, int32_t dim)
 {
 	int32_t top[LANES];
@@ -289,8 +289,8 @@ static void prompt_query(const struct prompt *u, int32_t r)
 /* ---- products: a run's scores, and its weighted values ---- */
 
 #if !PLANES
-/* Set sum[r][c] to the sum over j < n of the products of pair a[r][j] with the pairs in vector c of row j of b [n][ld],
- * for nr rows and nc vectors. */
+/* For nr rows r and nc vectors c, set sum[r][c] to the sum over j < n of pair a[r][j] times vector c of row j of b
+ * [n][ld]. A vector has LANES pairs. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

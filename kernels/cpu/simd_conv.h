@@ -1,14 +1,14 @@
 /* kernels/cpu/simd_conv.h (private to the SIMD code) - 3 x 3 convolutions over images in host memory, and their
- * gradients; compiled once for each instruction set. A lane is an output channel. A tile keeps its sums in registers.
- * Tiles have several sizes: a size is the number of pixels or, for gradients, of input channels that are computed with
- * each load of weights. All tiles add in the same order. */
+ * gradients; compiled once for each instruction set. A lane is an output channel. A tile keeps its sums in registers. A
+ * tile computes several pixels (for gradients: several input channels) with each load of weights; there are tiles of
+ * several sizes. All tiles add in the same order. */
 #ifndef WEIR_CPU_SIMD_CONV_H
 #define WEIR_CPU_SIMD_CONV_H
 
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* Return how many vectors of output channels are computed at once, out of n_out channels. */
+/* For a convolution with n_out output channels, return how many vectors of channels are computed at once. */
 INLINE int conv_vectors(int n_out)
 {
 	return n_out / LANES < 4 ? n_out / LANES : 4;

@@ -18,7 +18,7 @@
 #include "kernels/cpu/simd_blocks.h"
 
 #ifdef LANES
-enum { FETCH_AHEAD = 4096 }; /* bytes */
+enum { FETCH_AHEAD = 4096 }; /* weights are prefetched this number of bytes ahead */
 
 #define NUMBER(n) n,
 static const uint8_t tile_widths[] = { WIDTHS(NUMBER) 0 };

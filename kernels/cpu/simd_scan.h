@@ -110,7 +110,7 @@ INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_head
 	}
 }
 
-/* Add dot, and low if `wide` is 1, to total, and set both to 0. */
+/* Add dot to total and, if `wide` is 1, low, too: total += 256 dot + low. Then set dot and low to 0. */
 INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANELS][HEADS],
                        struct dots low[PANELS][HEADS], vec_int total[PANELS][HEADS])
 {

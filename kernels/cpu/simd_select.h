@@ -8,7 +8,7 @@
 #ifdef LANES
 /* ---- probabilities ---- */
 
-/* Return sum + exp(f * x), for f * x <= 0. mult = CHOOSE_LOG2E * f. (Method: select.h.) */
+/* Return sum + exp(f * x), for f * x <= 0. mult: CHOOSE_LOG2E * f. (Method: select.h.) */
 INLINE vec add_exp(vec sum, vec x, vec mult)
 {
 	vec_int i = vec_int_max(vec_int_below(vec_fma(x, mult, vec_splat(CHOOSE_ONE))), vec_int_splat(0));

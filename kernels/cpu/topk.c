@@ -1,9 +1,9 @@
 /* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting.
  *
- * First a sample of the scores gives a bound, which almost surely more than k scores reach. One pass collects the
- * scores that reach the bound as candidates. Then an interval of floats is narrowed until exactly k candidates reach
- * the float in its middle. If no float is left between the interval's ends, several scores are equal to the k-th
- * highest. Of equal scores the one with the higher score before pooling wins, then the later slot. */
+ * First, a sample of the scores gives a bound. Almost surely, more than k scores reach it. One pass collects the scores
+ * that reach the bound: the candidates. Then an interval of floats is narrowed until exactly k candidates reach the
+ * float in its middle. If no float is left between the interval's ends, several scores are equal to the k-th highest.
+ * Of equal scores the one with the higher score before pooling wins, then the later slot. */
 #include <math.h>
 #include <string.h>
 
@@ -25,14 +25,15 @@ struct order {
 
 /* Working memory of one thread; every array has 16 spare entries for whole vectors. */
 struct topk_mem {
-	float *pooled, *tmp; /* [n], [n + 2 half]; only with pooling */
-	int32_t *slot;       /* [n]: candidates, slots whose score reaches a bound */
-	float *value;        /* [n]: scores of the candidates; later exp of all scores */
+	/* pooled [n]: scores after pooling; tmp [n + 2 half]: scratch of pooling; both are empty without pooling */
+	float *pooled, *tmp;
+	int32_t *slot; /* [n]: the candidates, slots whose score reaches a bound */
+	float *value;  /* [n]: scores of the candidates; in sample_rest(), exponentials of the scores of all slots */
 	/* [n / SAMPLE_BLOCK + 1]: sums of exp(score) of blocks of slots; only if topk_args.sample is set */
 	float *sum;
-	int32_t *tie;                   /* [n]: indices in `slot` of the candidates that equal the threshold */
-	float *tie_score;               /* [n]: scores of the ties before pooling */
-	struct order *order[2], *spare; /* [k] each; only for BEST_FIRST */
+	int32_t *tie;     /* [n]: the ties: indices in slot[] of the candidates whose score equals the threshold */
+	float *tie_score; /* [n]: scores of the ties before pooling */
+	struct order *order[2], *spare; /* [k] each: entries to sort; only for BEST_FIRST */
 };
 
 static void *array_cut(char *base, size_t *at, size_t n, size_t size)
@@ -85,9 +86,9 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Return a value t that at least `want` and at most `want + slack` of the n values reach (>= t), and set *ties to 0. If
- * equal values make this impossible, return a t that more values reach, and set *ties to the number of values equal to
- * t that are wanted. All values are within least .. top, and none is NaN. */
+/* Return a value t. At least `want` and at most `want + slack` of the n values are t or higher; *ties is 0. If equal
+ * values make this impossible, more values are t or higher, and *ties is the number of values equal to t that are
+ * wanted. All values are from `least` to `top`; none is NaN. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -124,7 +125,8 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 	return of_rank((int32_t)lo);
 }
 
-/* Return a bound that more than `want` of the values x[i0 .. i1) almost surely reach. */
+/* Return a bound for the values x[i0 .. i1 - 1]. Almost surely, more than `want` of them are equal to the bound or
+ * higher. */
 static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
@@ -133,8 +135,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 
 	if (n < SAMPLE_FROM)
 		return -INFINITY;
-	/* In the sample, SAMPLE * share scores are expected among the `want` highest of all. Allow for 3.5 standard
-	 * deviations more, so that almost surely enough scores reach the bound. */
+	/* Of the `want` highest scores, about SAMPLE * share are in the sample. Go 3.5 standard deviations further down
+	 * in the sample, so that almost surely enough scores reach the bound. */
 	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
 	if (place >= SAMPLE / 2)
 		return -INFINITY;
@@ -180,8 +182,8 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 			m->value[m->tie[i]] = NAN;
 		else
 			less += m->tie_score[i] == bound;
-	/* If tied is not 0, too many candidates are equal to the bound: keep the last `tied` of these `less`
-	 * candidates. */
+	/* `less` candidates are equal to the bound. If only `tied` of them are wanted (tied > 0), keep the last
+	 * ones. */
 	for (int32_t i = 0; tied && less > tied; i++)
 		if (m->tie_score[i] == bound) {
 			m->value[m->tie[i]] = NAN;
