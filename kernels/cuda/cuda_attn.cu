@@ -261,7 +261,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 
 /* ---- probes ---- */
 
-/* scores [n] */
+/* score [n]: the scores that are set to -infinity */
 struct unseen_args {
 	float *score;
 	int64_t n;

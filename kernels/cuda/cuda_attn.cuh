@@ -60,7 +60,7 @@ struct attn_launch {
 	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
 	 * tile, over all launches of the call */
 	int32_t partial0, partials;
-	int32_t step; /* attn_shape.least_rows */
+	int32_t step; /* a span has a multiple of this number of columns (attn_shape.least_rows) */
 	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens; the causal mask applies to them */
 	int32_t n_part, last;
 	/* 1: some parts may be skipped (attn_part.when). Each block then reads the flags, and only the columns of parts
@@ -202,7 +202,8 @@ static __device__ inline int64_t attn_row(const struct attn_launch &a, const str
 	return ((int64_t)kv * a.cap + slot) * a.row_bytes;
 }
 
-/* Return the address of a partial result in a.state. tile_queries: queries of a tile. */
+/* Return the address in a.state of partial result number `partial` of a tile. tile_queries: number of queries of a
+ * tile. */
 static __device__ inline float *attn_partial(const struct attn_launch &a, int32_t tile_queries, int32_t kv,
                                              int32_t tile, int32_t partial)
 {

@@ -104,8 +104,8 @@ static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], cons
 	}
 }
 
-/* Compute c[j] = the products of the queries with rows 8 j .. 8 j + 7 of K, for the 16 rows of a step. If AHEAD is 0,
- * load K first. */
+/* Compute the products of the queries with the 16 rows of K of a step: c[j] = the products with rows 8 j .. 8 j + 7. If
+ * AHEAD is 1, the caller has loaded K; else this function loads it. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
                                                      const struct attn_launch &a, int64_t now)

@@ -134,7 +134,8 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 
 enum { DRIFT_THREADS = 256 };
 
-/* now: output, the mean of the query heads; then: an earlier mean; flag, cosine: outputs; least: the threshold. */
+/* Arguments of query_drift(). now: output, the mean of the query heads. then: the mean at the last selection. flag,
+ * cosine: outputs. least: a cosine of at most this value counts as drift. */
 struct drift_job {
 	float *now;
 	const float *q, *then;

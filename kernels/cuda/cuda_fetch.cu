@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	}
 }
 
-/* Copy n bytes by `step` threads together. The calling thread is thread i of these. */
+/* Copy n bytes with `step` threads; the calling thread is number i of these. */
 template <class T>
 static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {

@@ -143,8 +143,8 @@ __global__ void acts_quantise(struct acts_args a)
 	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Put n blocks of 32 values of every token, from `block` on, into shared memory, as quantised values. A single token is
- * quantised here. Several tokens were quantised by acts_quantise() before. */
+/* Put n blocks of 32 quantised values of every token, from block `block` on, into shared memory. A single token is
+ * quantised here; several tokens were quantised by acts_quantise() before. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;

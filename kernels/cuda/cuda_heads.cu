@@ -43,7 +43,8 @@ struct head_job {
 	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; a write to the
 	 * KV cache then stores the rotated head */
 	int32_t turns, in_place;
-	int32_t type, cap, slot0; /* type: of the plane; cap: slots of the plane; slot0: slot of the first token */
+	/* type: element type of the plane; cap: slots of the plane; slot0: slot of the first token */
+	int32_t type, cap, slot0;
 	float eps;
 };
 struct head_args {

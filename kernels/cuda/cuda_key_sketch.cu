@@ -16,7 +16,7 @@ struct key_sketch_args {
 	int64_t row_bytes, head_bytes;
 	int32_t type, whole, cap, bits, dim, slot0, slot1, ld, panel_bytes, block_bytes, mean_bytes;
 	int32_t keys; /* number of keys transformed at a time, at most SKETCH_KEYS */
-	float step;   /* sketch_step() */
+	float step;   /* the value of sketch_step() */
 };
 
 /* Return the sum of x over the four lanes that share a key. */

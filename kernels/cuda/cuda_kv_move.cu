@@ -13,13 +13,13 @@ enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
 
 struct move_plane {
 	uint8_t *plane;
-	const int32_t *move; /* [heads][move_cols]: for each move from, to, shift */
+	const int32_t *move; /* [heads][move_cols]: for each move its source slot, target slot, and row of `shift` */
 };
 enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch: the arguments must fit 1 KiB */
 
 struct move_args {
 	uint8_t *stage;     /* room for copies of the moved entries, [n_kv_head][n], if shared memory is too small */
-	const float *shift; /* RoPE shifts; NULL = copy entries unchanged */
+	const float *shift; /* table of RoPE shifts (kv_moves.shift); NULL = no entry is rotated */
 	int64_t row_bytes, move_cols;
 	uint64_t shifted; /* bit p: the entries of plane p are rotated */
 	int32_t type, n, heads, cap, dim, dims, neox, shifts, planes;

@@ -242,7 +242,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 		}
 		if (few.n_parts) {
 			run_few(c, &few, xp, n);
-			begun = 0; /* run_few() may have overwritten c->acts */
+			begun = 0; /* c->acts may no longer have x in f16, because run_few() uses the same buffer */
 		}
 	}
 }

@@ -139,8 +139,8 @@ struct spread_args {
 };
 
 /* Return how many columns, taken in descending order of their probabilities, sum to `share`. n: number of columns in
- * the bins before bin b; below: their sum. Bin b or a later bin reaches the share; how many of its columns are counted
- * follows from the same formula as on the CPU. */
+ * the bins before bin b; below: the sum of their probabilities. Bin b or a later bin reaches the share; the CPU counts
+ * the columns of that bin by the same formula. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {
@@ -202,7 +202,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen; /* all bins together have less than the share */
+		n = seen; /* the bins together have less than the share: count all columns */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)

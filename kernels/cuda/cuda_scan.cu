@@ -46,7 +46,7 @@ static __device__ inline void softmax_join(struct softmax *a, float max, float s
 	a->max = top;
 }
 
-/* Merge into *a the softmax of the lane whose number is this lane's number xor `distance`. */
+/* Merge into *a the softmax of another lane, whose number is this lane's number xor `distance`. */
 static __device__ inline void softmax_shuffle(struct softmax *a, int distance, float mult)
 {
 	float max = __shfl_xor_sync(FULL_WARP, a->max, distance), sum = __shfl_xor_sync(FULL_WARP, a->sum, distance);
@@ -502,8 +502,8 @@ static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS],
 template <int HEADS, int TYPE>
 static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* R: partial sums of a lane. After fold_lanes() a lane has HAVE totals; SAME lanes have the same total; SHARE
-	 * lanes have totals of the same head. */
+	/* R: number of partial sums of a lane. HAVE: number of totals of a lane after fold_lanes(). SAME: number of
+	 * lanes with the same total. SHARE: number of lanes with totals of the same query head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1,
 		      SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;

@@ -369,7 +369,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
 	if (n && !g->failed)
-		gpu_step_over(g); /* The last part has arrived, so the stream is idle. */
+		gpu_step_over(g); /* The last part has arrived, so the device is idle and a new step can begin. */
 	else
 		gpu_wait(g);
 }
