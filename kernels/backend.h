@@ -1,16 +1,15 @@
-/* kernels/backend.h - tensor operations on the CPU or a GPU, called through one table of functions. engine/
- * includes this header, device_check.h and macros.h of kernels/.
+/* kernels/backend.h - tensor operations on the CPU or a GPU, called through one table of functions. engine/ includes
+ * this header, device_check.h and macros.h of kernels/.
  *
- * A backend is a table of about forty operations, each a step of a transformer layer; no entry is NULL. Only one
- * thread at a time may use a backend. The CPU backend has a thread pool of its own.
+ * A backend is a table of about forty operations, each a step of a transformer layer; no entry is NULL. Only one thread
+ * at a time may use a backend. The CPU backend has a thread pool of its own.
  *
  * Terms:
- * - Plane: the keys, or the values, of one layer, [n_kv_head * cap][head_dim]. Slot s of KV head h is row h * cap +
- *   s.
+ * - Plane: the keys, or the values, of one layer, [n_kv_head * cap][head_dim]. Slot s of KV head h is row h * cap + s.
  * - KV entry: the key and the value in one slot.
  * - Group: the n_head / n_kv_head query heads that share a KV head.
- * - Host memory: the memory of the CPU. Lists of the caller in host memory (ids, row numbers, weights) are read before
- *   the call returns.
+ * - Host memory: the memory of the CPU. An operation reads the caller's lists in host memory (ids, row numbers,
+ *   weights) before it returns.
  * - Shapes are [rows][cols].
  *
  * Errors: operations return nothing. The first failure sets be->failed and be->err; later operations do nothing until
@@ -19,8 +18,9 @@
  * meant for the user.
  *
  * Results: on the CPU, the bits of an output element do not depend on the number of threads or on the other tokens of
- * the call. A device gives the same bits for the same call. But a token that is computed alone may get other bits than
- * the same token among many: a device sums the products of few and of many tokens in different orders. */
+ * the call. A device gives the same bits for the same call. But a device sums the products of few tokens in another
+ * order than those of many tokens. So a token that is computed alone may get other bits than the same token among
+ * many. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -70,8 +70,8 @@ struct dtype_info {
 	int32_t ggml_id; /* the type's number in GGUF files; -1 = not a weight type */
 };
 const struct dtype_info *dtype_info(enum dtype);
-/* Return the type that GGUF files number ggml_id, or -1 if it is unsupported. *name = its usual name, or NULL if
- * GGUF does not define the number. */
+/* Return the type that has number ggml_id in GGUF files, or -1 if it is unsupported. *name = the usual name of that
+ * type, or NULL if GGUF does not define the number. */
 int dtype_from_ggml(uint32_t ggml_id, const char **name);
 /* Return how many bytes n values take; n is a multiple of dtype_info(type)->block. */
 uint64_t dtype_bytes(enum dtype, uint64_t n);
@@ -120,8 +120,8 @@ struct matmul {
 	const struct tensor *w;    /* any weight type [rows][cols], from load_weight() */
 	const struct tensor *bias; /* f32 [1][w->rows], or NULL */
 	int accumulate;            /* 1: add to out (the residual stream) */
-	/* Only for Q8_0 weights on the CPU. 1: most activations are rounded to 8 bits. 0: all are rounded to 16 bits,
-	 * which takes twice as long. */
+	/* Only for Q8_0 weights on the CPU. 1: activations are rounded to 8 bits, or to 16 bits in blocks with
+	 * outliers. 0: all activations are rounded to 16 bits, which takes twice as long. */
 	int narrow;
 };
 
@@ -134,7 +134,7 @@ enum activation {
 #define CLAMP_LIMIT 7.0f /* limit and slope in ACT_SILU_CLAMPED */
 #define CLAMP_SLOPE 1.702f
 /* The first half of a gated feed-forward: out = act(x gate^T + gate_bias) * (x up^T + up_bias). gate and up have the
- * same shape. A bias is f32 [1][gate->rows], or NULL. */
+ * same shape. gate_bias and up_bias are f32 [1][gate->rows], or NULL. */
 struct matmul_glu {
 	const struct tensor *gate, *up, *gate_bias, *up_bias;
 	enum activation act;
@@ -186,19 +186,19 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
 	 * weight in the softmax by 1 / p. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* Keys and values of this part alone, with `cap` slots per KV head; NULL = the part reads the keys and values
-	 * of the call. CPU only. Such a part needs a list of slots, which are slots of these planes, and must not have
-	 * a selection. */
+	/* NULL = the part reads the keys and values of the call. Else the keys and values of this part alone, with
+	 * `cap` slots per KV head. CPU only. Such a part needs a list of slots, which are slots of these planes, and
+	 * must not have a selection. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */
 	int32_t n_slots; /* slots of the part */
-	/* how many slots at the end of the list are a sample (topk_args.sample); attn() ignores it */
+	/* the last `sample` slots of the list are a sample (topk_args.sample); attn() ignores this field */
 	int32_t sample;
 	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most 16
-	 * parts, and at least one part that is not skipped. If the call also has a probe, all slots of parts with a
-	 * predicate must be among the call's first attn_probe.skip slots; `skip` counts the slots of skipped parts,
-	 * too. */
+	 * parts, and at least one part that is not skipped. If the call also has a probe, all parts with a predicate
+	 * must lie within the call's first attn_probe.skip slots. attn_probe.skip counts their slots even if the
+	 * predicate is false. */
 	struct predicate when;
 };
 
@@ -244,12 +244,12 @@ enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
  * the order in which attn_args.part[] lists them; column c of mass is slot number skip + c. */
 struct attn_probe {
 	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL =
-	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of several query
-	 * heads, reduced to one number: of the heads that share a KV head or, if whole_layer is 1, of all heads. */
+	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. Here r is p, reduced over
+	 * query heads to one number: over the heads that share a KV head or, if whole_layer is 1, over all heads. */
 	struct tensor *mass;
-	/* The old sums, to which the call adds: a tensor of the same shape as mass, but not mass itself. The columns of
-	 * the call's own n tokens start at 0. The results go to mass, so a failed call leaves the old sums intact. NULL
-	 * = mass has the old sums. */
+	/* The old sums, to which the call adds; NULL = they are in mass. The tensor has the same shape as mass, but is
+	 * another one. For columns of the call's own n tokens, the old sums count as 0. The new sums go to mass, so a
+	 * failed call leaves the old sums intact. */
 	const struct tensor *from;
 	int32_t mass_row;    /* first row that this call uses, in mass and in from */
 	const float *weight; /* [n], in host memory: weight of each token; a token of weight 0 is not measured */
@@ -279,8 +279,8 @@ struct attn_args {
 	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees only `window` slots, its own slot and the slots before it, counted through part[] in order;
-	 * a call with a window must not have a part with a list. 0 = no window. */
+	/* > 0: a token sees its own slot and the window - 1 slots before it, in the order of part[]. A call with a
+	 * window must not have a part with a list. 0 = no window. */
 	int32_t window;
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
@@ -318,13 +318,13 @@ struct read_blocks_args {
 	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	float scale; /* factor of q . k */
-	float share; /* 0 .. 1: the part of the sum of all estimates that the blocks read must have */
+	float share; /* 0 .. 1: a query's blocks are added until they have this share of the sum of all estimates */
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
-/* Scores the keys of one layer for one token, as input of topk(). For each query head, p is the softmax of scale * q
- * . k over slots 0 .. n_slots - 1. out = log(p), where p is first reduced to one number over the query heads that
- * share a KV head. page_scan() does the same with pages (page_bounds()) in place of slots. */
+/* Scores the keys of one layer for one token, as input of topk(). For each query head, p is the softmax of scale * q .
+ * k over slots 0 .. n_slots - 1. The p of the query heads that share a KV head are reduced to one number per slot. out
+ * is the logarithm of this number. page_scan() does the same with pages (page_bounds()) in place of slots. */
 struct scan_args {
 	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
 	struct tensor *out;
@@ -370,10 +370,12 @@ struct fetch_args {
 	 * Until fetch_wait(), later operations must not use k, v, map or count, and must not write `slots`. */
 	int ahead;
 };
-/* Columns of `count`: number of entries wanted; of entries copied on demand; of entries copied by prefetches. */
+/* Columns of fetch_args.count. FETCH_COUNT_WANTED: number of entries wanted. FETCH_COUNT_BROUGHT: number of entries
+ * copied on demand. FETCH_COUNT_AHEAD: number of entries copied by prefetches. */
 enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };
-/* Columns of fetch_args.map: number of calls; the clock hand, the row where the next search begins; number of entries
- * copied by the last call. From column FETCH_AT on, for each slot its row + 1, or 0 if the slot has no row. */
+/* Columns of fetch_args.map. FETCH_CALLS: number of calls. FETCH_HAND: the clock hand, the row where the next search
+ * begins. FETCH_MISSED: number of entries copied by the last call. FETCH_AT and the columns after it: for each slot its
+ * row + 1, or 0 if the slot has no row. */
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
@@ -384,7 +386,7 @@ static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 
 enum topk_order { SLOT_ORDER, BEST_FIRST };
 /* Selects the k slots with the highest scores in each KV head. Slots with equal scores are compared by their scores
- * before pooling (see `pool`), then by their numbers; the higher one wins. NaN ranks lowest. */
+ * before pooling (see `pool`), then by their numbers; the higher value wins. NaN ranks lowest. */
 struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
@@ -397,8 +399,8 @@ struct topk_args {
 	struct predicate when; /* if false, the outputs are unchanged */
 	/* > 0: append a sample of up to `sample` slots, taken from the slots that were not selected; 0 = no sample.
 	 * With their biases, the sampled slots give an unbiased estimate of the attention to all slots that were not
-	 * selected. A slot is taken with a probability p, at most 1, that is proportional to exp(score) (within 1 in
-	 * 1,000). The sample is drawn without random numbers. A sample needs SLOT_ORDER, pool = 1 and no `when`.
+	 * selected. A slot is taken with a probability p, at most 1. p is proportional to exp(score), to 0.1 %. The
+	 * sample is drawn without random numbers. A sample needs SLOT_ORDER, pool = 1 and no `when`.
 	 *
 	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
 	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */
@@ -415,7 +417,7 @@ struct kv_moves {
 	 * that does not exist is an error. On a device, such a move is skipped, because the host code of the device
 	 * cannot read the list. */
 	const struct tensor *move;
-	int32_t move_row; /* the row of move for KV head 0 */
+	int32_t move_row; /* row of `move` for KV head 0; KV head h uses row move_row + h */
 	/* f32 [..][dims]: a rotation in each row, cos and sin of each pair as in rope(). NULL if values are moved. */
 	const struct tensor *shift;
 	int32_t n, n_kv_head, head_dim, dims, cap;
@@ -549,8 +551,8 @@ struct backend_ops {
 	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
 	/* Do n calls of attn() in one, each with one token, over the same keys and values. a[i]: the arguments of call
-	 * i, with its own output, lists of slots and scores. The bits are those of n separate calls in this order. The
-	 * CPU reads slots that several calls share only once. */
+	 * i, with its own output, lists of slots and scores. The bits are those of n separate calls in this order. On
+	 * the CPU, a slot that several calls share is read once for all of them. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
@@ -610,9 +612,9 @@ struct backend {
 	/* Set by the engine; NULL = operations cannot be cancelled. Operations poll the flag. Once the flag is not 0,
 	 * they return early with undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
-	/* Set by the engine, or NULL. load_weight() calls this function, from any thread, when it no longer needs the n
-	 * bytes at p of the mapped model file. The function may let the operating system drop the pages of these
-	 * bytes. */
+	/* Set by the engine, or NULL. load_weight() calls this function, from any thread, as soon as it no longer needs
+	 * the n bytes at p of the mapped model file. The function may then let the operating system drop their
+	 * pages. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */

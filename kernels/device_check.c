@@ -115,7 +115,7 @@ static void try_recurrent(struct trial *t)
 	trial_drop(t);
 }
 
-/* Try products of one, three and twenty tokens: a device has a separate kernel for each of these numbers. */
+/* Try products of one, three and twenty tokens: a device may have a different kernel for each of these numbers. */
 static void try_type(struct trial *t, enum dtype type)
 {
 	static const int32_t tokens[] = { 1, 3, 20 }, id[] = { 3, 0, 39 };
@@ -223,7 +223,8 @@ static void try_attention(struct trial *t, enum dtype type)
 	};
 	op->attn(t->be, &a, 1);
 	trial_result(t, "attention mass", &mass, KV_HEADS, NEAR);
-	trial_result(t, "spread of attention", &spread, 1, 1e-3); /* the operation itself is exact to 2 % only */
+	/* limit 1e-3, because the spread itself is exact to 2 % only */
+	trial_result(t, "spread of attention", &spread, 1, 1e-3);
 	trial_drop(t);
 }
 
@@ -268,11 +269,12 @@ static void try_selection(struct trial *t, int32_t bits)
 		                   .pool = 1,
 		                   .sample = 16,
 		                   .bias = &bias };
-	op->topk(t->be, &best); /* 16 of the 40 slots are not selected: the sample takes all of them */
+	op->topk(t->be, &best); /* 24 of the 40 slots are selected, so the sample has the other 16 */
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, EXACT);
 	trial_result(t, "topk with a sample", &bias, KV_HEADS, NEAR);
 	best.n = FILLED;
-	op->topk(t->be, &best); /* rounding may put another slot into the sample */
+	/* Now the sample has 16 of many slots. Rounding may put another slot into it, so the limit is not EXACT. */
+	op->topk(t->be, &best);
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, 1e-3);
 	trial_drop(t);
 }
@@ -421,7 +423,7 @@ static void layer_run(struct trial *t, struct layer_weights *l, struct tokens *b
 	op->matmul(t->be, &down, 1, &b->hidden, 1);
 }
 
-/* Decode tokens one by one. For the first token, a device runs its launches one by one. For the second token, it builds
+/* Decode tokens one by one. For the first token, a device runs its kernels one by one. For the second token, it builds
  * CUDA graphs. From the third token on, it replays the graphs with other arguments. */
 static void try_model(struct trial *t)
 {

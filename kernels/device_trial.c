@@ -7,7 +7,7 @@
 
 #include "kernels/common/quant.h"
 
-/* Return a number from -1 to 1 (xorshift64*). */
+/* Return the next random number, from -1 to 1 (xorshift64*). */
 static float random_next(struct trial *t)
 {
 	t->random ^= t->random >> 12;
@@ -28,13 +28,13 @@ void trial_drop(struct trial *t)
 struct tensor trial_hold(struct trial *t, struct tensor made, void *bytes)
 {
 	if (t->n_held == HELD)
-		abort(); /* a trial function holds too many tensors */
+		abort(); /* a function of device_check.c makes more than HELD tensors */
 	t->bytes[t->n_held] = bytes;
 	t->held[t->n_held++] = made;
 	return made;
 }
 
-/* Return random values from lo to hi in a type that dtype_from_f32() makes. The caller frees them. */
+/* Return n random values from lo to hi, converted to a type that dtype_from_f32() supports. The caller frees them. */
 static void *randoms(struct trial *t, enum dtype type, size_t n, float lo, float hi)
 {
 	float *x = malloc(n * sizeof *x);
@@ -82,8 +82,8 @@ struct tensor trial_numbers(struct trial *t, int32_t rows, int32_t cols, const i
 static void block_scale(enum dtype type, uint8_t *block, float scale)
 {
 	static const struct {
-		/* byte offsets in the block: of the scale; of the scale of the minima, or -1 if the type has no
-		 * minima */
+		/* d: byte offset of the scale in the block. min: byte offset of the scale of the minima; -1 = the type
+		 * has no minima. */
 		int32_t d, min;
 	} at[DT_COUNT] = {
 		[DT_Q2_K] = { offsetof(struct block_q2_k, d), offsetof(struct block_q2_k, dmin) },

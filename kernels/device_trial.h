@@ -1,5 +1,5 @@
-/* kernels/device_trial.h (private to kernels/) - a trial: the calls that check a device, made to one backend; their
- * operands, their results, and the comparison with the results of another trial, the reference. */
+/* kernels/device_trial.h (private to kernels/) - a trial makes the calls that check a device, on one backend. It has
+ * the operands and the results of these calls, and compares the results with those of another trial, the reference. */
 #ifndef WEIR_DEVICE_TRIAL_H
 #define WEIR_DEVICE_TRIAL_H
 
@@ -8,13 +8,14 @@
 #include "kernels/backend.h"
 
 enum { RESULTS = 256, HELD = 48, VALUES = 1 << 18 };
-/* limit for results that differ by rounding: normalised mean square error; products in f16 have 1e-7 */
+/* NEAR: limit of the normalised mean square error of results that differ by rounding. For comparison: the error of
+ * products in f16 is about 1e-7. */
 #define NEAR  1e-5
 #define EXACT 0.0
 
 struct result {
 	char name[48];
-	size_t at, n; /* values at .. at + n - 1 of trial.value */
+	size_t at, n; /* the result is trial.value[at .. at + n - 1] */
 	double limit; /* largest allowed normalised mean square error */
 };
 
@@ -24,23 +25,23 @@ struct trial {
 	uint64_t random;
 	struct tensor held[HELD]; /* tensors to drop */
 	int n_held;
-	void *bytes[HELD]; /* data of weights, which stay mapped until drop() */
+	void *bytes[HELD]; /* data of weights, freed by trial_drop() */
 	struct result result[RESULTS];
 	int n_results;
 	float *value; /* [VALUES] */
 	size_t n_values;
-	/* in the device's trial: the reference, with which results are compared; NULL = this is the reference */
+	/* the reference, with which the results of a device are compared; NULL = this trial is the reference */
 	const struct trial *want;
 	int rc; /* result of device_check() so far; once it is not 0, nothing more is compared */
 	char why[160];
 };
 
-/* Make an operand. The trial holds it until trial_drop(). Both trials get the same values, because both draw the same
- * random numbers. */
+/* Make an operand of random values from lo to hi (of zeros if the type is no weight type). The trial holds it until
+ * trial_drop(). Both trials get the same values, because both draw the same random numbers. */
 struct tensor trial_tensor(struct trial *, enum dtype, int32_t rows, int32_t cols, float lo, float hi);
 struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32, random values from -1 to 1 */
 struct tensor trial_zeros(struct trial *, enum dtype, int32_t rows, int32_t cols);
-/* number: [rows][cols] */
+/* Make an operand of integers (i32): number [rows][cols]. */
 struct tensor trial_numbers(struct trial *, int32_t rows, int32_t cols, const int32_t *number);
 /* Make a weight as a model file stores it; the reference converts it to f32. as_table 1: for the operation embed. */
 struct tensor trial_weight(struct trial *, enum dtype, int32_t rows, int32_t cols, int as_table);
