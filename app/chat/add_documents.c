@@ -34,8 +34,8 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
-/* Tell the user which documents, from index `from` on, are searched for each question instead of being read whole. One
- * line names all, because a folder may have hundreds. */
+/* Tell the user which of the documents from index `from` on are searched for each question instead of being read whole.
+ * All names go into one line, because a folder may have hundreds of files. */
 static void say_searched(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
@@ -89,8 +89,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* The new document may use up the free context. Earlier documents are then searched instead of read whole: name
-	 * all searched documents. Otherwise name only the new one, if it is searched. */
+	/* If the new document used up the free context, earlier documents are now searched instead of read whole: name
+	 * all searched documents. Otherwise name only the new document, if it is searched. */
 	if (!rc && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	if (c->conv.n_doc > before)
@@ -162,13 +162,13 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 	return rc < 0 ? -1 : document_add(c, &doc, e);
 }
 
-/* Tell the user the number of tokens of a document that was added together with others. */
+/* Tell the user how many tokens a document has. Used when several documents were added together. */
 static void say_added(struct chat *c, const struct document *d)
 {
 	struct str s = { 0 };
 
 	human_count(&s, d->tokens);
-	if (!c->o.quiet && d->whole) /* say_searched() names the documents that are searched */
+	if (!c->o.quiet && d->whole) /* leave out searched documents: say_searched() names them */
 		say("document '%s': %s tokens", d->name, s.p);
 	str_free(&s);
 }
@@ -217,9 +217,9 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* Add standard input as a document, unless it is a terminal or empty. If no bytes come within a second, and the command
- * line names files, the pipe is skipped: perhaps no process ever writes to it. If the command line names no files, weir
- * tells the user that it waits for input. */
+/* Add standard input as a document, unless it is a terminal or empty. If no bytes come within a second, there are two
+ * cases. If the command line names files, the pipe is skipped, because perhaps no process will ever write to it. If it
+ * names none, weir tells the user that it waits for input. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = { .fd = 0, .events = POLLIN };

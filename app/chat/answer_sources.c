@@ -1,8 +1,8 @@
-/* app/chat/answer_sources.c - shows the sources of an answer: the passages of documents that it rests on, numbered
- * [1], [2], ...
+/* app/chat/answer_sources.c - shows the sources of an answer: the passages of documents that the answer rests on,
+ * numbered [1], [2], ...
  *
- * Before the answer it shows the passages that the search found. Below the answer it shows the share of the
- * answer's attention that each passage got. /source opens one of them. */
+ * Before the answer it shows the passages that the search found. Below the answer it shows which share of the answer's
+ * attention each passage got. /source opens one of the passages. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ void slash_source(struct chat *c, char *arg)
 	const struct conversation *conv = &c->conv;
 	const struct message *m = conversation_answer(conv);
 	const struct answer_source *source;
-	/* if the documents did not answer the last question: the passages nearest to it; else empty */
+	/* passages nearest to the last question, if no document answered that question; else empty */
 	struct answer_sources nearest = { 0 };
 	const struct answer_sources *list;
 	size_t n, doc;

@@ -47,7 +47,7 @@ struct lens_of {
 	struct lens *l;
 	size_t cap;
 	const uint8_t *kept;
-	size_t first; /* index in the sequence of the token that kept[0] belongs to */
+	size_t first; /* token number of kept[0] in the timeline's sequence */
 	const struct cache_view *view;
 };
 
@@ -58,8 +58,9 @@ static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_
 	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Append token first + i to the lens; it ends at byte `end` of the text. kept[i] is the share of the KV heads that
- * keep the token, 0 to 255. The lens tells three cases apart: kept by all heads, by some, by none. */
+/* Append token number first + i to the lens. The token ends at byte `end` of the text. kept[i]: share of the KV heads
+ * that keep the token, from 0 to 255. The lens distinguishes only three cases: all heads keep the token, some do, or
+ * none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
 	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
@@ -69,8 +70,8 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Find the evicted words in n bytes of a document or message. They begin at byte place->byte + from of the rendered
- * prompt. same: number of leading prompt tokens that are cached. Later tokens are not computed yet and get no lens. */
+/* Find the evicted words in n bytes of a document or message. In the rendered prompt, these bytes begin at place->byte +
+ * from. same: number of leading prompt tokens that are cached. Later tokens are not computed yet and get no lens. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -112,7 +113,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Make no lens if no token of the text is prefilled, or if the bytes of the tokens do not fit the text. */
+	/* Make no lens if no token of the text is prefilled, or if the tokens have more or fewer bytes than the
+	 * text. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;
@@ -202,7 +204,7 @@ void cache_report_documents(const struct conversation *conv, int32_t *first)
 		const struct text_at *place = &conv->doc[d].place;
 		size_t body = place->byte + conv->doc[d].body;
 
-		/* each request to a server contains the whole document */
+		/* a model on a server gets the whole document with each request, so its first token counts as 0 */
 		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1;
 		if (place->first < 0 || body + conv->doc[d].n_body > read)
 			continue;

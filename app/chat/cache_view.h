@@ -15,8 +15,8 @@ struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* [enum ui_flow_what]: tokens that entered the cache, moved in it or were evicted. A token counts as half a
-	 * token if this happened in half of the layers and heads. */
+	/* [enum ui_flow_what]: number of tokens that entered the cache, moved in it or were evicted. A token for which
+	 * this happened in only half of the layers and heads counts as 0.5. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;
@@ -25,8 +25,9 @@ struct listener {
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-/* Which words of one text are evicted. If `text` is 0, these are the arguments of ui_lens(); if it is 1, of
- * ui_text_lens(), and the first range begins at byte `from` of the text. */
+/* Which words of one text are evicted. text: 0 = a document or message, shown by ui_lens(); 1 = a growing text, shown
+ * by ui_text_lens(). The other members are the arguments of that function. In a growing text, the first range begins at
+ * byte `from`. */
 struct lens {
 	int which, text;
 	size_t from;

@@ -45,8 +45,8 @@ void chat_banner(struct chat *c)
 	str_free(&name);
 }
 
-/* Refuse command lines whose first word was not meant as a file: `weir benhc` is a mistyped command, `weir why is it
- * so` a question without --prompt. Returns 0 if the first word may be a file, else -1. */
+/* Refuse a command line whose first word was not meant as a file. Examples: `weir benhc` is a mistyped command; `weir
+ * why is it so` is a question without --prompt. Returns 0 if the first word may be a file, else -1. */
 static int mistyped_command(const struct options *o, struct err *e)
 {
 	char name[32];
@@ -73,8 +73,8 @@ static int mistyped_command(const struct options *o, struct err *e)
 	return 0;
 }
 
-/* Open the documents of the command line. For `weir -`, standard input is the document. After the document is read,
- * standard input becomes the terminal, so that the user can type. */
+/* Open the documents of the command line. With `weir -`, standard input is a document. After it is read, standard input
+ * becomes the terminal, so that the user can type. */
 static int open_documents(struct chat *c, struct err *e)
 {
 	int dash = 0, fd, reads = c->o.command == CMD_READ;

@@ -34,15 +34,15 @@ struct text_source;
 
 /* The callbacks of a front end: how it shows a chat. They are called in the thread that runs the conversation. */
 struct front {
-	/* Show a message of weir itself. It may quote names and excerpts that contain control characters: filter
-	 * it. */
+	/* Show a message of weir itself. The message may quote names and excerpts that contain control characters, so
+	 * the front end must filter it. */
 	void (*notice)(struct chat *, const char *text, size_t n);
 	void (*error)(struct chat *, const struct err *);
 	/* Show the progress of work. verb: what is done, such as "reading". done, total: tokens; total 0 = show the
 	 * verb alone; done < 0 = the work has ended. */
 	void (*progress)(struct chat *, const char *verb, int32_t done, int32_t total);
-	/* Begin an answer. text() then shows its bytes, and turned() ends it. question: NULL if the last question is
-	 * answered again, or its answer continued. */
+	/* Begin an answer. Later calls of text() show its bytes, and turned() ends it. question: NULL if the last
+	 * question is answered again, or if its answer is continued. */
 	void (*turn)(struct chat *, const char *question, size_t n);
 	/* Show the next bytes of the answer. Returns 0, or -1 to stop the answer. */
 	int (*text)(struct chat *, const char *bytes, size_t n, struct err *);
@@ -55,7 +55,7 @@ struct front {
 	/* Show all messages anew: a session or another variant was loaded, or reasoning is shown or hidden from now
 	 * on. */
 	void (*came_back)(struct chat *);
-	/* Show how far a growing file or pipe was read (/stream). reading NULL: reading has stopped. */
+	/* Show how far a growing file or pipe was read (/stream). reading: NULL when reading has stopped. */
 	void (*reading)(struct chat *, const struct reading *);
 	/* Put text into the input line. NULL: the front end has no input line. */
 	void (*draft)(struct chat *, const char *text, size_t n);
@@ -69,12 +69,12 @@ struct front {
 	/* Show the numbered sources of the last answer, once before the answer and again below it. NULL: the front
 	 * end shows them as lines of text only. */
 	void (*sources)(struct chat *, const struct answer_sources *);
-	/* Mark the numbers and names of the last answer that its sources do not have. words: a newline after each.
-	 * NULL: the front end only lists them below the answer. */
+	/* Mark those numbers and names of the last answer that do not occur in its sources. words: these numbers and
+	 * names, each followed by a newline. NULL: the front end only lists them below the answer. */
 	void (*unsupported)(struct chat *, const char *words);
 	/* Ask whether long work (reading a growing file, indexing, a summary) must stop. Returns 0 = continue; 1 =
 	 * another job waits in the queue; 2 = the user wants to stop. After 1, chat_stream() and chat_index() return,
-	 * and a summary continues. NULL: always continue. */
+	 * but a summary continues. NULL: always continue. */
 	int (*yield)(struct chat *);
 	int dims;  /* 1 = evicted words are dimmed */
 	int notes; /* 1 = a line below an answer says which variant it is */
@@ -89,8 +89,8 @@ struct chat {
 	struct str recognising;
 	struct session_log *log; /* NULL: the conversation is not stored */
 	/* The search index of the documents; NULL until the first search. index_kept: 1 = the index is in the session's
-	 * store, 0 = in memory. index_from: number of bytes, at the beginning of growing texts, that this index leaves
-	 * out. */
+	 * store; 0 = it is in memory. index_from: number of bytes at the beginning of growing texts that this index
+	 * does not contain. */
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
@@ -114,14 +114,15 @@ struct chat {
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (prompts.c) */
-	/* number of messages that were loaded from the session: it is unknown which parts of their text were pasted */
+	/* number of messages that were loaded from the session; weir does not know which parts of them were pasted */
 	size_t n_came_back;
-	int told_untyped;    /* the user was told that a pasted @FILE stays text */
+	int told_untyped;    /* 1 = the user was told that a pasted @FILE stays text */
 	int goes_on;         /* 1 = the running turn extends the last answer */
 	int hides, thinking; /* hides: do not show reasoning; thinking: the model is reasoning now */
 	struct reasoning think;
-	struct str shown;  /* the bytes of the answer to show now, without reasoning */
-	size_t close_seen; /* bytes of the running answer in which a closing mark of reasoning was looked for */
+	struct str shown; /* next bytes of the answer to show, without reasoning */
+	/* number of bytes of the running answer that were searched for a closing mark of reasoning */
+	size_t close_seen;
 	/* Sessions that the user has deleted and can still restore (deferred_delete.c). */
 	struct deleted {
 		int64_t session;
@@ -148,8 +149,8 @@ struct chat {
 		struct str text;
 	} * kept;
 	size_t n_kept;
-	/* quit: 1 = end the program. rc: the program's exit code. If questions come from a pipe, the first question
-	 * that fails sets it */
+	/* quit: 1 = end the program. rc: the exit code. If questions come from a pipe, rc is set by the first question
+	 * that fails */
 	int quit, rc;
 };
 
@@ -175,7 +176,7 @@ void chat_continue(struct chat *);
 void chat_read(struct chat *);
 /* Tell the user once about each document whose file has changed since it was read. */
 void chat_look_at_files(struct chat *);
-/* Set *e to the reason why this conversation is not stored in a session. Always returns -1. */
+/* Set *e to the reason why no session stores this conversation. Always returns -1. */
 int chat_no_sessions(const struct chat *, struct err *e);
 /* Append the model's file name without .gguf, and the server's address if there is one. Control characters are
  * filtered. */
@@ -190,7 +191,7 @@ int chat_document_bytes(struct chat *, const char *name, const char *bytes, size
 struct slash {
 	const char *name, *aliases; /* aliases: words separated by blanks */
 	const char *args, *help;
-	/* When the command runs if it is typed during an answer. ALLOWED: at once, between two tokens. */
+	/* When the command runs if the user types it during an answer. ALLOWED: at once, between two tokens. */
 	enum ui_busy busy;
 	enum ui_arg arg;
 	void (*run)(struct chat *, char *arg);
@@ -224,8 +225,9 @@ void user_prompts_free(char **name, size_t n);
 
 /* ---- search (add_documents.c) ---- */
 
-/* Add documents `from` and later to the search index and encode their passages, ahead of a question. Documents that are
- * read whole are left out. If yield() reports another job and the rest would take long, return and set indexing.due. */
+/* Add the documents from index `from` on to the search index, and encode their passages before a question needs them.
+ * Documents that are read whole are skipped. If yield() reports another job and the rest would take long, return early
+ * and set indexing.due. */
 void chat_index(struct chat *, size_t from);
 
 /* ---- a text without an end (cmd_stream.c) ---- */
@@ -242,8 +244,8 @@ void chat_stream(struct chat *);
 void chat_switch(struct chat *, int64_t session, int wait);
 /* Tell the user the session's name and how to resume it. Says nothing if the conversation is empty or not stored. */
 void chat_goodbye(struct chat *);
-/* Append a note if message i is an incomplete answer, or the last question without an answer. The note names the
- * command that continues the conversation. */
+/* Append a note if message i is an incomplete answer, or if it is the last question and has no answer. The note names
+ * the command that continues the conversation. */
 void chat_cut_note(const struct chat *, size_t i, struct str *out);
 /* Append the sources of an answer as lines of text; nothing if the user switched sources off. */
 void chat_source_lines(const struct chat *, const struct message *, struct str *out);
@@ -251,13 +253,13 @@ void chat_source_lines(const struct chat *, const struct message *, struct str *
 void chat_tail(const struct chat *, struct str *out);
 
 /* 1 if message number `answer` has variants (other answers to the same question). *number: which variant is shown,
- * from 1; *count: number of variants. */
+ * counted from 1. *count: number of variants. */
 int chat_variants(const struct chat *, size_t answer, size_t *number, size_t *count);
 
 /* ---- reasoning ---- */
 
-/* Append the message as the user sees it: without reasoning if that is hidden. note (may be NULL) then says how
- * much is hidden. */
+/* Append the message as the user sees it: without its reasoning, if reasoning is hidden. note: receives how much is
+ * hidden; may be NULL. */
 void chat_message(const struct chat *, const struct message *, struct str *out, struct str *note);
 int chat_hides(const struct chat *);
 int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoning at the head of an answer */
@@ -269,8 +271,8 @@ int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoni
 void chat_delete(struct chat *, int64_t session);
 /* Restore the session that was deleted last. Returns 0; if there is none, tells the user and returns -1. */
 int chat_undelete(struct chat *);
-/* Delete from the disk all deleted sessions whose time for /undelete is over. all: 1 = also delete the other deleted
- * sessions. */
+/* Delete from the disk each deleted session that can no longer be restored, because DELETE_UNDO seconds have passed.
+ * all: 1 = delete all deleted sessions. */
 void chat_delete_due(struct chat *, int all);
 /* time at which the next session must be deleted from the disk; 0 = none */
 double chat_delete_next(const struct chat *);

@@ -20,7 +20,7 @@ void chat_prefill_progress(int32_t done, int32_t total, void *ud);
 
 /* Parse a number from 1 to 1000000. Returns 0 if the text is anything else. */
 long number_of(const char *text);
-/* Append a file name without the quotes and backslashes that completion has added, and with ~ replaced by the home
+/* Append a file name, without the quotes and backslashes that completion has added. A leading ~ becomes the home
  * directory. */
 void unquote(const char *arg, struct str *out);
 /* Find a document by its number, its name or the beginning of its name. Returns its index, or -1. */
@@ -40,35 +40,36 @@ void document_recognition(struct chat *);
 void documents_prefill(struct chat *, size_t from);
 /* Add standard input as a document; an empty input adds none. */
 int document_from_stdin(struct chat *, struct err *);
-/* Add each file that a message names as @FILE ("@notes.txt what is in it?") as a document. An @ without a readable file
- * stays text. Returns 0, or -1 if a document could not be added; the user is then told. */
+/* Add as documents all files that a message names as @FILE ("@notes.txt what is in it?"). An @ that names no readable
+ * file stays text. Returns 0, or -1 if a document could not be added; the user is then told. */
 int attach_files(struct chat *, const struct str *text);
 
 /* ---- read_files.c ---- */
 
-/* A file that is read as a document. doc: index of the document that it replaces; SIZE_MAX = it is a new one. */
+/* A file to read as a document. doc: index of the document that the file replaces; SIZE_MAX = it becomes a new
+ * document. */
 struct file_todo {
 	const struct doc_path *file;
 	size_t doc;
-	/* what files_read() did with the file: 0 = did not read it; 'n' = added a new document; 'c' = replaced a
-	 * document; 's' = a document already has this text; 'b' = the file could not be read */
+	/* what files_read() did: 0 = it did not read the file; 'n' = added a new document; 'c' = replaced a document;
+	 * 's' = found a document with the same text; 'b' = could not read the file */
 	char became;
 };
-/* Result of files_read(): the numbers of new, changed, unchanged and unreadable files, and the first failures as
- * text. */
+/* Result of files_read(): the numbers of new, changed, unchanged and unreadable files, and text about the first
+ * failures. */
 struct files_read {
 	size_t n_new, n_changed, n_same, n_failed;
 	struct str failed;
 };
-/* Read files as documents, with progress. A file that cannot be read is counted and left out. what: name of the folder
- * or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops it; the documents added so far stay. The caller
- * frees out->failed. */
+/* Read files as documents, and show progress. A file that cannot be read is counted and skipped. what: name of the
+ * folder or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops the work; documents added before that stay.
+ * The caller frees out->failed. */
 int files_read(struct chat *, const char *what, struct file_todo *, size_t n, struct files_read *out, struct err *);
 
 /* Warn of problems that the import found, and of invisible characters in the text. Returns 1 if there were any. */
 int document_notices(const struct doc *);
-/* 1 if weir continues after Ctrl-C has stopped some work: it runs at a terminal. 0 if weir must end: a script runs it,
- * or a signal asks it to quit. */
+/* 1 if weir continues after Ctrl-C has stopped some work, because it runs at a terminal. 0 if weir must end, because a
+ * script runs it or a signal asks it to quit. */
 int may_stay(const struct chat *);
 /* Tell the user how many files of a folder or pattern became documents, and which files could not be read. list: also
  * names the files that were skipped because of their names. */
@@ -78,8 +79,8 @@ void files_say(const char *what, const struct files_read *, const struct doc_pat
 
 /* Open a folder: add its files as documents, and look at them again before each question. Returns 0 or -1. */
 int folder_open(struct chat *, const char *path, struct err *);
-/* Look at all folders that were opened: read new and changed files, drop the documents of files that are gone, and tell
- * the user in one line for each folder. Returns 0, or -1 if the user stopped it. */
+/* Compare all opened folders with the documents: read new and changed files, drop the documents of files that no longer
+ * exist, and tell the user in one line for each folder. Returns 0, or -1 if the user stopped it. */
 int folders_look(struct chat *);
 
 /* ---- folder_list.c ---- */
@@ -90,17 +91,19 @@ struct folder *folder_add(struct conversation *, char *path);
 void folder_remove(struct conversation *, struct folder *);
 /* Return the opened folder that a file belongs to: the innermost one that contains it. NULL = none. */
 struct folder *folder_of(const struct conversation *, const char *path);
-/* Find a file in f->left (the files that are no documents), which must be sorted. */
+/* Find a file in f->left, the sorted list of files in the folder that are not documents. Returns NULL if it is not
+ * there. */
 struct folder_file *left_find(const struct folder *, const char *path);
-/* Append a file to f->left; left_sort() must follow. */
+/* Append a file to f->left. Call left_sort() after the last call. */
 void left_put(struct folder *, const char *path, int64_t size, int64_t mtime, char why);
-/* Remove the entries of f->left whose `why` is 0, and sort the others. */
+/* Remove the entries of f->left that have `why` = 0, and sort the rest. */
 void left_sort(struct folder *);
-/* Remove the entries of f->left with this `why`; 0 = all entries. Returns 1 if an entry was removed. */
+/* Remove the entries of f->left with this `why`; why = 0 removes all entries. Returns 1 if an entry was removed, else
+ * 0. */
 int left_drop(struct folder *, char why);
 /* 1 if the document is from a file below a folder that was opened. */
 int folder_has(const struct conversation *, const struct document *);
-/* Note that the user drops (why = 'd') or adds (why = 'k') a document. folders_look() then respects the user's
+/* Record that the user drops (why = 'd') or adds (why = 'k') a document, so that folders_look() respects the user's
  * choice. */
 void folder_note(struct conversation *, const struct document *, char why);
 /* Write the folders as text for the session, or read them from it. */
@@ -109,15 +112,15 @@ void folders_read(struct conversation *, const char *text, size_t n);
 
 /* ---- library.c ---- */
 
-/* Append a list of the documents that other sessions have and this conversation lacks. */
+/* Append a list of documents that other sessions have and this conversation does not. */
 void library_others(struct chat *, struct str *out);
 /* Load a document of any session by its number or name, with the text as it was imported. Free it by doc_free(). */
 int library_known(struct chat *, const char *what, struct doc *out, struct err *);
 
 /* ---- cmd_summarize.c ---- */
 
-/* Answer a question such as "Summarize this." by /summarize, if the documents are too long to be read whole. Returns
- * 1 if it did; 0 if the question must be asked. */
+/* If the question is one like "Summarize this." and the documents are too long to be read whole, run /summarize
+ * instead. Returns 1 if it did; 0 if the question must be asked. */
 int summary_asked(struct chat *, const char *question, size_t n);
 /* Tell the user that /summarize exists, if the question is about a whole document. */
 void offer_summary(struct chat *, const char *question, size_t n);
@@ -130,13 +133,13 @@ observer_fn chat_on_event;
 
 /* ---- answer_sources.c ---- */
 
-/* 1 if the attention of answers to the documents must be measured, because the sources are shown or JSON is written. */
+/* 1 if answers must measure their attention to the documents, because sources are shown or JSON is written. */
 int chat_attends(const struct chat *);
 /* 1 if the sources of answers are shown. */
 int sources_shown(const struct chat *);
 /* Show, before the answer, the passages that the search found for the question. */
 void sources_before(struct chat *);
-/* Show, below the answer, the share of its attention that each passage got. */
+/* Show, below the answer, which share of its attention each passage got. */
 void sources_below(struct chat *);
 
 /* ---- prompts.c ---- */
@@ -151,7 +154,7 @@ void command_propose(struct chat *, const char *command, size_t n);
 /* If no session stores the conversation, tell the user why and return 1; else return 0. */
 int chat_unkept(struct chat *);
 /* If sessions cannot be listed or switched, because the conversation is not saved or saving has failed, tell the user
- * why and return 1; else return 0. Returns 0 also if the session is read-only here. */
+ * why and return 1. Otherwise return 0, even if this process may only read the session. */
 int chat_sessionless(struct chat *);
 
 /* ---- session_log_write.c ---- */
@@ -159,8 +162,8 @@ int chat_sessionless(struct chat *);
 /* Save every change of the conversation from now on, until session_log_detach(). */
 void session_log_attach(struct session_log *, struct conversation *);
 void session_log_detach(struct session_log *, struct conversation *);
-/* Create the session in the store, if it does not exist. Then store the settings and documents that the session
- * lacks. */
+/* Create the session in the store, unless it exists. Then store those settings and documents that the session does not
+ * have yet. */
 int session_log_begin(struct session_log *, struct conversation *, struct err *);
 /* Leave the session: the next question creates a new one. */
 void session_log_unbind(struct session_log *, struct conversation *);
@@ -174,19 +177,19 @@ int session_log_fingerprint(struct session_log *, const struct conversation *, s
 /* Return the id of the last stored message; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
-/* on = 1: from now on, only note changes of documents. on = 0: store the noted changes together. The log may be
- * NULL. */
+/* on = 1: from now on, only record which documents have changed. on = 0: store all recorded changes together. log: may
+ * be NULL. */
 void session_log_defer(struct session_log *, struct conversation *, int on);
 
 /* ---- session_log_documents.c ---- */
 
-/* Store the noted changes of documents and folders in the session, which must exist. Returns 0 or -1. */
+/* Store the recorded changes of documents and folders in the session, which must exist. Returns 0 or -1. */
 int session_log_documents(struct session_log *, struct conversation *, struct err *);
-/* Note that the document must be removed from the session. */
+/* Record that the document must be removed from the session. */
 void document_row_drop(struct session_log *, struct document *);
-/* Note that document i was replaced by another version, or inserted before others. */
+/* Record that document i was replaced by another version, or inserted before others. */
 void document_rows_from(struct session_log *, struct conversation *, size_t i);
-/* After a fork: connect each document with its copy in the new session (document.stored). Returns 0 or -1. */
+/* After a fork, set document.stored of each document to the id of its copy in the new session. Returns 0 or -1. */
 int session_log_adopt(struct session_log *, struct conversation *, struct err *);
 /* Mark all documents as not stored in any session. */
 void session_log_no_documents(struct session_log *, struct conversation *);
@@ -194,7 +197,7 @@ void session_log_no_documents(struct session_log *, struct conversation *);
 /* ---- cmd_stream.c ---- */
 
 enum { TEXT_SEARCHED = 8 << 20 }; /* bytes at the end of a growing file that a question searches */
-/* Make the growing file's text, as far as it was read, a document. The next question can then search it. */
+/* Make a document from the text of the growing file, as far as it was read, so that the next question can search it. */
 void chat_read_document(struct chat *);
 
 /* ---- document_search.c ---- */
@@ -202,8 +205,8 @@ void chat_read_document(struct chat *);
 /* Let the conversation search its documents, until document_search_close(). */
 void document_search_attach(struct chat *);
 void document_search_close(struct chat *);
-/* Show the progress of work other than a prefill, with the time left, if the work takes longer than a moment. done =
- * total: the work has ended. Returns 1 if the user has stopped it. */
+/* Show the progress of work other than a prefill, with the time left. Nothing is shown for work that takes only a
+ * moment. done = total: the work has ended. Returns 1 if the user has stopped the work, else 0. */
 int chat_work_progress(struct chat *, const char *verb, size_t done, size_t total);
 
 /* ---- message_search.c ---- */

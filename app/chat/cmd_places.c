@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-	GOTO_LINES = 20, /* lines of the text shown in line mode */
+	GOTO_LINES = 20, /* number of text lines that /goto shows in line mode */
 	GOTO_COLUMNS = 78,
 	OUTLINE_MOST = 300, /* most headings listed, of all documents together */
 };
@@ -51,7 +51,7 @@ static size_t outline_of(const struct document *d, struct str *s, size_t most)
 	return number;
 }
 
-/* Append ", 320 pages (i to 311)"; nothing for a document without pages. */
+/* Append the pages of a document, as ", 320 pages (i to 311)"; nothing if it has no pages. */
 static void pages_of(const struct document *d, struct str *s)
 {
 	const char *first = NULL, *last = NULL;

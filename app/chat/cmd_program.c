@@ -12,8 +12,8 @@ void slash_quit(struct chat *c, char *arg)
 	c->quit = 1;
 }
 
-/* Append after how many tokens the layers renewed their selections. Only for policies that use a selection for several
- * tokens. */
+/* Append how many tokens apart the layers renewed their selections: the mean, and the least and greatest layer. Appends
+ * nothing if the policy selects anew for every token. */
 static void stats_strides(const struct conversation *conv, struct str *s)
 {
 	float stride[VIEW_LAYERS], least = INFINITY, most = 0;
@@ -92,7 +92,8 @@ static void stats_server(const struct chat *c, const struct timeline_stats *st, 
 		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->conv.served.left_out);
 }
 
-/* Append the shares of attention that were computed exactly and by a sample, with the sample's standard error. */
+/* Append which share of the attention was computed exactly. If the rest was estimated from a sample, append its share
+ * and the standard error of the estimate. */
 static void stats_read(const struct attention_read *r, struct str *s)
 {
 	str_addf(s, "           %.1f%% of attention read exactly", 100 * (double)r->exact);

@@ -41,7 +41,7 @@ static int list_one(const struct session *s, void *ud)
 	if (chat_is_deleted(x->c, s->id))
 		return 0;
 	if (x->list.rows == LISTED) {
-		x->list.rows++; /* row LISTED + 1 is not listed, only counted: there are more sessions */
+		x->list.rows++; /* count row LISTED + 1 without listing it: it tells that there are more sessions */
 		return 1;
 	}
 	str_addf(&id, "%c %-3lld", s->id == x->c->log->session ? '*' : ' ', (long long)s->id);

@@ -43,7 +43,7 @@ static const struct option_def *set_find(const char *key)
 	return d && (d->flags & OPT_SET) ? d : NULL;
 }
 
-/* The cache policy as /set shows it. */
+/* Return the cache policy in the form in which /set shows it. */
 static const char *policy_shown(const struct chat *c, const struct timeline_stats *st)
 {
 	return c->conv.tl ? st->kv : "(the server has its own cache)";
@@ -320,7 +320,7 @@ static void show_model(struct chat *c)
 	str_free(&others);
 }
 
-/* 1 if arg is "URL [NAME]" or the name of another model on the current server. *next then names that server and
+/* 1 if arg is "URL [NAME]", or the name of another model on the current server. Then *next is set to that server and
  * model. */
 static int is_server(struct chat *c, char *arg, struct options *next)
 {
@@ -390,7 +390,7 @@ void slash_model(struct chat *c, char *arg)
 		next.remote = next.served = NULL;
 		next.model = find_model(c, arg);
 	}
-	next.lora = NULL; /* an adapter belongs to the model that it was given with */
+	next.lora = NULL; /* do not use the adapter: it belongs to the previous model */
 	c->front->progress(c, "loading the model", 0, 0);
 	signals_work(1);
 	again = conversation_change_model(&c->conv, &next, &e);
@@ -469,8 +469,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* If the template can ask for reasoning, `on` asks for it. Otherwise `on` only undoes `off`; `show` and
-		 * `hide` stay in force. */
+		/* If the template can ask the model to reason, `on` makes it ask. Otherwise `on` only undoes `off`,
+		 * while `show` and `hide` stay in force. */
 		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

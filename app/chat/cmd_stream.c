@@ -1,9 +1,9 @@
-/* app/chat/cmd_stream.c - reads a growing file or a pipe into the KV cache as it comes: `weir read`, /stream,
+/* app/chat/cmd_stream.c - reads a growing file or a pipe into the KV cache as its text arrives: `weir read`, /stream,
  * /pause, /more.
  *
- * The text arrives in parts of about 2 KiB (text_source.c), and each part is prefilled at once
- * (conversation_grow()). The user may ask questions meanwhile. Question and answer are undone before more text is
- * read (conversation_beside()). */
+ * The text arrives in parts of about 2 KiB (text_source.c), and each part is prefilled at once (conversation_grow()).
+ * The user may ask questions meanwhile. A question and its answer are undone before more text is read
+ * (conversation_beside()). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "app/chat/text_source.h"
 
 enum {
-	WAIT_MS = 100,      /* how long to wait for text before yield() and Ctrl-C are checked again */
-	SHOWN_LEAST = 4096, /* a prefill of fewer tokens shows no progress */
+	WAIT_MS = 100,      /* milliseconds to wait for text before checking yield() and Ctrl-C again */
+	SHOWN_LEAST = 4096, /* fewest tokens of a prefill that shows its progress */
 };
 #define SHOW_EVERY 0.1 /* seconds between two reports of progress */
 #define RATE_OVER  3.0 /* seconds over which the speed is measured */
@@ -107,7 +107,7 @@ static void say_stop(struct chat *c, const struct err *why)
 	str_free(&s);
 }
 
-/* Read and prefill the next part of the text. Returns 1 if there may be more, 0 at the end, 2 if another job waits,
+/* Read and prefill the next part of the text. Returns 1 if more text may follow, 0 at the end, 2 if another job waits,
  * -1 on error. */
 static int read_piece(struct chat *c, struct str *piece, struct err *e)
 {
@@ -119,7 +119,8 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	if (wants)
 		return 2;
 	str_clear(piece);
-	reading_show(c, s->reading.waiting); /* the next call may import a document, which takes long */
+	/* show progress now, because the next call may import a document, which takes long */
+	reading_show(c, s->reading.waiting);
 	got = text_source_next(s->source, WAIT_MS, piece, e);
 	if (got < 0)
 		return -1;
@@ -175,7 +176,7 @@ void chat_stream(struct chat *c)
 		say_stop(c, &e);
 	} else {
 		if (e.code == ERR_DOCUMENT)
-			chat_stream_close(c); /* the source is broken: /more cannot read on */
+			chat_stream_close(c); /* the source failed, so /more cannot continue it */
 		chat_error(c, &e);
 		c->quit |= !c->interactive;
 	}
@@ -202,7 +203,7 @@ void chat_read_document(struct chat *c)
 		from = text_part_end(m->text.p, m->read, 0, m->read - TEXT_SEARCHED);
 	for (const char *p = m->text.p; (p = memchr(p, '\n', (size_t)(m->text.p + from - p))); p++)
 		lines++;
-	/* d borrows the text; conversation_read_document() copies it. */
+	/* d only borrows the text: conversation_read_document() copies it. */
 	d.name = xstrndup(name, strlen(name));
 	d.text = (struct str){ .p = m->text.p + from, .n = m->read - from };
 	d.bytes = d.text.n;
@@ -236,14 +237,15 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 
 void chat_stream_close(struct chat *c)
 {
-	if (!c->streaming.source) /* no text is open; at the end of the program even the conversation may be closed */
+	/* No text is open. Do not use the conversation: at the end of the program it may be closed already. */
+	if (!c->streaming.source)
 		return;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .on = 0 };
 	conversation_beside(&c->conv, 0);
 }
 
-/* Continue reading. A front end with a queue of jobs calls chat_stream() itself when no job waits. */
+/* Continue reading. Do nothing in a front end with a queue of jobs: it calls chat_stream() itself when no job waits. */
 static void reading_continue(struct chat *c)
 {
 	c->streaming.on = 1;

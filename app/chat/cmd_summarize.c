@@ -73,8 +73,8 @@ void summaries_free(struct chat *c)
 	c->kept = NULL;
 }
 
-/* Create the session if it does not exist: a summary may take minutes and should not be lost. Returns 1 if results
- * can be stored. */
+/* Create the session if it does not exist, because a summary may take minutes and must not be lost. Returns 1 if its
+ * results can be stored. */
 static int begin_session(struct chat *c)
 {
 	struct err e = { 0 };
@@ -203,8 +203,8 @@ static int words_in_bounds(long n)
 	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
 }
 
-/* Parse "[DOCUMENT] [WORDS]". A single number is the number of a document if there is one, else the length in words.
- * *doc: index of the document; -1 = all. */
+/* Parse "[DOCUMENT] [WORDS]". If there is only a number, it is the number of a document, or else the length in words.
+ * *doc: index of the document; -1 = all documents. */
 static int arguments_parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
 {
 	char *last = strrchr(arg, ' ');
@@ -260,9 +260,9 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 	count = doc < c->conv.n_doc ? 1 : c->conv.n_doc;
 	for (size_t i = first; i < first + count; i++)
 		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
-	if (!searched) /* the model reads the documents whole, so it can answer the question itself */
+	if (!searched) /* the model can answer the question itself, because it reads these documents whole */
 		return 0;
-	if (c->front->dims) /* full screen: show the question, which does not become a message */
+	if (c->front->dims) /* full screen: show the question, because it becomes no message */
 		notice(c, "%.*s", (int)n, question);
 	summary_run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
 	return 1;

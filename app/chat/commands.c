@@ -49,7 +49,7 @@ static const struct slash commands[] = {
 };
 /* clang-format on */
 
-/* Synonyms of the commands. A synonym with a slash before it runs the command. */
+/* Synonyms of the commands. A synonym that begins with a slash also runs the command. */
 static const struct {
 	const char *name, *words;
 } synonyms[] = {
@@ -89,7 +89,7 @@ const struct slash *slash_at(size_t i)
 	return i < LEN(commands) ? &commands[i] : NULL;
 }
 
-/* 1 if `word`, the argument of /help, occurs in the command's help line or synonyms, or is empty. */
+/* 1 if `word`, the argument of /help, is empty or occurs in the command's help line or its synonyms. */
 static int has_word(const char *line, const char *words, const char *word)
 {
 	return !*word || strcasestr(line, word) || strcasestr(words, word);
@@ -159,7 +159,7 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t len
 void slash_near_init(struct nearest *near, const char *word, size_t n)
 {
 	nearest_init(near, word, n);
-	near->dist = (int)n / 4 + 2; /* a greater distance would match any word with many commands */
+	near->dist = (int)n / 4 + 2; /* a greater distance would make any word similar to many commands */
 }
 
 /* A command has distance 0 if the typed word is the beginning of its name, or one of its synonyms. */
@@ -183,7 +183,7 @@ int slash_unknown(const struct nearest *near, struct err *e)
 	               near->len < 40 ? (int)near->len : 40, near->word);
 }
 
-/* Commands that exist on the full screen only, and are run by it (app/tui/screen_commands.c). */
+/* Commands that only the full screen has; it runs them itself (app/tui/screen_commands.c). */
 static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour";
 
 void slash_run(struct chat *c, char *text)
@@ -198,8 +198,8 @@ void slash_run(struct chat *c, char *text)
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
 		if (slash_is(d->name, d->aliases, text, n) || slash_is("", slash_words(d->name), text, n)) {
-			/* Refuse the words instead of ignoring them: `/new idea for a story` is meant as a message and
-			 * must not clear the conversation. */
+			/* The command takes no arguments: refuse them instead of ignoring them. `/new idea for a story`
+			 * is meant as a message and must not clear the conversation. */
 			if (*arg && !*d->args)
 				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", d->name);
 			else

@@ -1,10 +1,10 @@
-/* app/chat/current_session.c - the session that stores the conversation: tells why there is none, shows a resumed
- * session's last messages, switches to another session. */
+/* app/chat/current_session.c - the session that stores the conversation: tells the user why there is none, shows the
+ * last messages of a resumed session, switches to another session. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
 
-/* number of turns shown of a resumed session; number of lines shown of each message */
+/* SHOWN: number of turns shown of a resumed session. SHOWN_LINES: number of lines shown of each message. */
 enum { SHOWN = 2, SHOWN_LINES = 12 };
 
 int chat_no_sessions(const struct chat *c, struct err *e)

@@ -28,7 +28,8 @@ static void deleted_forget(struct chat *c, size_t i)
 
 double chat_delete_next(const struct chat *c)
 {
-	return c->n_deleted ? c->deleted[0].until : 0; /* the session that was deleted first is the first of the list */
+	/* deleted[] is in the order of deletion, so its first entry expires first */
+	return c->n_deleted ? c->deleted[0].until : 0;
 }
 
 void chat_delete_due(struct chat *c, int all)
@@ -81,7 +82,7 @@ void chat_delete(struct chat *c, int64_t session)
 	d->was_here = session == c->log->session;
 	if (d->was_here) {
 		c->streaming.on = 0;
-		conversation_clear(&c->conv); /* this also leaves the session */
+		conversation_clear(&c->conv); /* clearing the conversation also leaves the session */
 		session_log_hold(c->log, session, 0, &by, &e);
 	}
 	notice(c, "[session '%s' is deleted; /undelete restores it within %.0f seconds]", name.p, DELETE_UNDO);
@@ -108,7 +109,7 @@ int chat_undelete(struct chat *c)
 	session_leave(c->log->store, session);
 	notice(c, "[session '%s' is there again]", str_text(&name));
 	str_free(&name);
-	/* If the deleted session was open, and nothing was typed since, open it again. */
+	/* Open the session again if it was open when it was deleted and no message was added since. */
 	if (here && c->log && !c->log->session && !c->conv.n_msg)
 		chat_switch(c, session, 0);
 	return 0;

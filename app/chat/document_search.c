@@ -1,7 +1,7 @@
 /* app/chat/document_search.c - opens the search index of a conversation's documents, and shows the progress of
  * indexing.
  *
- * The index is stored in the session's database (sessions/store/store.h), or in memory: if there is no
+ * The index is stored in the session's database (sessions/store/store.h). It is in memory instead if there is no
  * session, if a document grows, or if the session cannot be written. */
 #include "app/chat/chat_private.h"
 
@@ -17,7 +17,7 @@ static int in_store(struct chat *c)
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->conv, &e) == 0;
 }
 
-/* Return how many bytes at the beginning of a growing file are no longer searched. */
+/* Return how many bytes at the beginning of growing files are no longer searched. */
 static size_t text_skipped(const struct chat *c)
 {
 	size_t n = 0;
@@ -37,9 +37,9 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index if none is open, or move it between the store and memory if in_store() has changed. An index in memory
- * is rebuilt whenever growing files have grown by another TEXT_SEARCHED bytes, to free text that is no longer
- * searched. */
+/* Open the index, if it is not open yet. If in_store() has changed, move the index between store and memory. An index
+ * in memory is rebuilt each time that another TEXT_SEARCHED bytes of growing files are no longer searched, to free
+ * them. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
@@ -56,8 +56,9 @@ static int open_index(struct chat *c, struct err *e)
 	return 0;
 }
 
-enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: show progress after SHOW_FIRST, then every SHOW_EVERY */
-#define WAIT_MOST 15                         /* most seconds that a question waits for passages to be encoded */
+/* in milliseconds; SHOW_FIRST: when progress is shown first; SHOW_EVERY: how often after that */
+enum { SHOW_FIRST = 300, SHOW_EVERY = 100 };
+#define WAIT_MOST 15 /* most seconds that a question waits for passages to be encoded */
 
 /* Show the progress of indexing or encoding. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)
@@ -101,8 +102,8 @@ int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t tot
 	return stop;
 }
 
-/* Decide whether the rest of the passages is encoded now. For a front end with a queue of jobs. Returns ENCODING_ON,
- * ENCODING_STOP or ENCODING_LATER. */
+/* Decide whether the remaining passages are encoded now or later, in a front end with a queue of jobs. Returns
+ * ENCODING_ON, ENCODING_STOP or ENCODING_LATER. */
 static int encoding_goes_on(struct chat *c, size_t done, size_t total)
 {
 	double rest = c->indexing.each * (double)(total - done);

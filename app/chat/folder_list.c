@@ -1,5 +1,5 @@
-/* app/chat/folder_list.c - the list of a conversation's folders and of the files in them that are no documents; the
- * list as text for the session (chat_private.h). */
+/* app/chat/folder_list.c - lists the folders of a conversation, and the files in them that are not documents; reads and
+ * writes this list as text for the session (chat_private.h). */
 #include "app/chat/chat_private.h"
 
 #include <inttypes.h>

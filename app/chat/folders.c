@@ -1,8 +1,8 @@
 /* app/chat/folders.c - folders whose files are documents: finds which files are new, changed or gone (chat_private.h).
  *
  * The session remembers the folders. Before each question their files are listed, and compared with the documents by
- * path, size and time: that takes some hundredths of a second for 10,000 files, so nothing has to watch the file
- * system. Only files that differ are read. */
+ * path, size and time. This takes some hundredths of a second for 10,000 files, so watching the file system is not
+ * necessary. Only files that differ are read. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char *folder_name(const struct folder *f)
 	return slash && slash[1] ? slash + 1 : f->path;
 }
 
-/* A document with a file below the folder. */
+/* A document whose file is in the folder or its subfolders. */
 struct tracked {
 	const char *path;
 	size_t doc;
@@ -78,7 +78,7 @@ static void look_todo(struct look *l, const struct doc_path *file, size_t doc)
 	l->todo[l->n_todo++] = (struct file_todo){ .file = file, .doc = doc };
 }
 
-/* Compare a file of the list with its document. If the file has changed, add it to the files to read. */
+/* Compare a listed file with its document. If the file has changed, add it to the files to read. */
 static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 {
 	struct document *d = &l->c->conv.doc[doc];
@@ -91,8 +91,8 @@ static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 		d->renewed = d->stored != 0; /* store the file's new time */
 }
 
-/* Handle a document whose file is not in the list: the file is gone, or git ignores it now. If the file exists, and the
- * user has added it by name or opens the folder now, the document is kept. Otherwise it is noted as gone. */
+/* Handle a document whose file is not listed: the file was deleted, or git ignores it now. The document is kept if the
+ * file exists and the user has added it by name or opens the folder now. Otherwise it is marked as gone. */
 static void look_missing(struct look *l, const struct tracked *t)
 {
 	const struct folder_file *left = left_find(l->f, t->path);
@@ -124,7 +124,7 @@ static void look_compare(struct look *l)
 		else if (!order)
 			look_known(l, &l->list.at[i++], l->tracked[k++].doc);
 		else if (folder_of(&l->c->conv, l->list.at[i].path) != l->f)
-			i++; /* a file of a subfolder that was opened separately */
+			i++; /* skip it: it belongs to a subfolder that was opened separately */
 		else
 			look_todo(l, &l->list.at[i++], SIZE_MAX);
 	}
@@ -167,8 +167,8 @@ static int look_open(struct look *l, struct err *e)
 		return -1;
 	look_track(l);
 	look_compare(l);
-	/* A document is gone or changed. Files may have been skipped because this document had the same name and text:
-	 * compare them again. */
+	/* A document must be dropped or replaced. Files that were skipped because they had its name and text must be
+	 * compared again. */
 	if (l->n_gone + l->n_changed && left_drop(l->f, 's'))
 		look_compare(l);
 	return 0;
@@ -276,8 +276,8 @@ static void say_opened(struct chat *c, const struct look *l, const char *what)
 	str_free(&s);
 }
 
-/* Check what was read of a folder that is being opened. 0 = the folder is open; 1 = the user stopped the reading, and
- * the documents read so far stay; -1 = error. */
+/* Check the result of reading a folder that is being opened. Returns 0 = the folder is open; 1 = the user stopped the
+ * reading, and the documents read so far stay; -1 = error. */
 static int check_opened(struct chat *c, const struct look *l, const char *what, int rc, struct err *e)
 {
 	if (rc < 0 && may_stay(c)) {

@@ -1,7 +1,7 @@
 /* app/chat/message_search.c - the search index of a conversation's messages.
  *
- * It finds earlier turns that a question asks about but whose KV entries were evicted (app/retrieval/recall.c).
- * The index is in memory, so that undone messages leave no trace on the disk. */
+ * With it app/retrieval/recall.c finds earlier turns that a question asks about but whose KV entries were evicted. The
+ * index is in memory, so that undone messages leave no trace on the disk. */
 #include "app/chat/chat_private.h"
 
 static int message_add(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *e)

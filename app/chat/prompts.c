@@ -1,7 +1,7 @@
 /* app/chat/prompts.c - the user's prompt files, and shell commands whose output becomes a document.
  *
  * The file ~/.config/weir/prompts/NAME.md defines the command /NAME, which sends the file's text as a message. The
- * words after the command replace each {} in the text; if it has no {}, they are added below it. */
+ * words after the command replace each {} in the text; a text without {} gets them at its end. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
 
@@ -14,7 +14,7 @@
 enum { PROMPT_MOST = 1 << 20, NAME_MOST = 40 };
 static const char ending[] = ".md";
 
-/* 1 if the name has only ASCII letters, digits, - and _, so that it cannot lead to another folder. */
+/* 1 if the name has only ASCII letters, digits, - and _. Such a name cannot lead to another folder. */
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -140,8 +140,8 @@ void slash_run_command(struct chat *c, char *arg)
 	signals_work(1);
 	rc = external_run(c->proposed.p, DOC_BYTES_MAX, &out, &status, &e);
 	signals_work(0);
-	/* Name the document after the command. A document's name is only the last part of a path, so a slash would cut
-	 * it: replace each slash by U+2044, the fraction slash. */
+	/* Name the document after the command. A document's name is the last part of a path, so a slash in the command
+	 * would cut the name: replace each slash by U+2044, the fraction slash. */
 	str_adds(&name, "$ ");
 	for (const char *p = c->proposed.p; *p && name.n < 60; p++)
 		str_addf(&name, *p == '/' ? "\xe2\x81\x84" : "%c", *p);

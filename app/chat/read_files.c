@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 enum {
-	FAILURES_SAID = 3, /* most files that are named because they could not be read */
+	FAILURES_SAID = 3, /* most unreadable files that are named */
 	NOTICES_SAID = 10, /* most documents whose notices are shown */
 };
 #define STORE_EVERY 2.0 /* seconds after which the documents read so far are stored */
@@ -59,7 +59,7 @@ static char doc_take(struct chat *c, struct file_todo *t, const struct doc *doc,
 	}
 	d = &c->conv.doc[i];
 	if (d->n_body == doc->text.n && (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n))) {
-		/* only the file's time or its formatting has changed */
+		/* the text is unchanged; only the file's time or formatting differs */
 		origin_free(d->origin);
 		origin_copy(d->origin, &doc->origin);
 		d->told = 0;

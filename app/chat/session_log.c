@@ -96,8 +96,8 @@ int session_options(struct store *store, int64_t session, struct options *o, str
 	return rc < 0 ? -1 : 0;
 }
 
-/* Set r->session to the session with this full name or number. The beginning of a name does not match, because the
- * user may want a new session with that name. Returns 1 if found, 0 if not, -1 on error. */
+/* Set r->session to the session with this complete name or this number. The beginning of a name does not match, because
+ * the user may want a new session of that name. Returns 1 if found, 0 if not, -1 on error. */
 static int session_named(struct session_log *r, const char *name, struct err *e)
 {
 	struct err none = { 0 };
@@ -180,7 +180,7 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 		rc = session_named(r, o->session, e);
 		if (rc)
 			return rc < 0 ? -1 : take_session(r, o, e);
-		/* Create the session now, not with the first question, so that an invalid name is reported at
+		/* Create the session now instead of with the first question, so that an invalid name is reported at
 		 * once. */
 		r->session = 0;
 		r->fresh = 1;
@@ -194,8 +194,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : take_session(r, o, e);
 }
 
-/* Open the store (the database of sessions). Returns 0 or -1. If the options ask for no session, a failure only warns
- * the user, and returns 0 with r->store NULL. */
+/* Open the store (the database of sessions). Returns 0 or -1. Exception: if the options do not ask for a session, a
+ * failure only warns the user, r->store is NULL, and 0 is returned. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
 	struct str folder = { 0 };
@@ -343,8 +343,8 @@ static int settings_given(const struct options *o)
 	return 0;
 }
 
-/* Load the newest snapshot of the conversation. After a crash it may be older than the last message; later tokens are
- * then prefilled. *behind: number of messages after the snapshot. Returns what snap_load() returns. */
+/* Load the newest snapshot of the conversation. After a crash it may be older than the last message; the tokens after
+ * it are then prefilled. *behind: number of messages after the snapshot. Returns what snap_load() returns. */
 static int load_newest(struct session_log *r, struct conversation *conv, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
@@ -395,7 +395,7 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		human_bytes(note, got->bytes);
 		str_addf(note, " in %.2f s", got->seconds);
 	} else {
-		/* got->why also says how many tokens will be prefilled again. */
+		/* got->why says why nothing was restored, and how many tokens will be prefilled. */
 		str_adds(note, got->why);
 	}
 	if (got->near) {
@@ -406,7 +406,7 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 			" of them near-exactly, because their snapshot was packed to save room: '/kv drop', and opening "
 			"the session again, computes them exactly");
 	}
-	/* The snapshot was computed on another machine, with other rounding errors. */
+	/* Warn that the snapshot was computed on another machine, which rounds differently. */
 	if (got->by[0])
 		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",
 		         got->by);
@@ -498,7 +498,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	/* stop storing changes: emptying the conversation must not empty the previous session */
+	/* first stop storing changes: otherwise emptying the conversation would empty the previous session */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	conversation_system(conv, o->system);
@@ -517,8 +517,8 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 		rc = session_log_resume(r, conv, note, e);
 	if (rc >= 0)
 		return 0;
-	/* The session may be loaded only in part. Empty the conversation and leave the session: the next question
-	 * creates a new one. */
+	/* Perhaps only a part of the session was loaded. Empty the conversation and leave the session: the next
+	 * question creates a new one. */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	session_log_attach(r, conv);

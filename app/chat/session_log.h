@@ -15,21 +15,21 @@ struct session_log {
 	struct fingerprint fingerprint;
 	int64_t session;    /* id in the store; 0 = the first question creates the session */
 	int fresh;          /* 1 = the session is new: its settings are not stored yet */
-	int64_t writing;    /* id of the stored answer that still grows; 0 = none */
-	double written_at;  /* time at which the growing answer was written last */
+	int64_t writing;    /* id of the stored answer that is still being generated; 0 = none */
+	double written_at;  /* time at which that answer was written last */
 	int32_t entries_at; /* value of timeline_entries_ready() when KV entries were last saved or loaded */
-	int deferred;       /* 1 = changes of documents are noted, and stored later (session_log_defer()) */
+	int deferred;       /* 1 = changes of documents are only recorded, and stored later (session_log_defer()) */
 	int64_t *dropped;   /* [n_dropped] store ids of the documents that must be deleted from the session */
 	size_t n_dropped, cap_dropped;
 	const struct document *leaving; /* a document that is about to be removed and must not be stored */
 	int failed;                     /* 1 = nothing is saved: the disk failed, or the session is read-only */
-	/* 0 = no other process writes the session. Otherwise the session is read-only here, and this is the pid of the
-	 * weir process that writes it; -1 = its pid is unknown */
+	/* 0 = this process may write the session. Otherwise another weir process writes it, and it is read-only here:
+	 * the pid of that process, or -1 if the pid is unknown */
 	long read_only;
 };
 
-/* Open the session that the options name: -s NAME (created if missing), --continue, or a new session at a
- * terminal. Its settings go into *o unless the command line gives them. *out is NULL if nothing is to be saved. */
+/* Open the session that the options name: -s NAME (created if missing), --continue, or a new session at a terminal. *o
+ * gets the session's settings; settings of the command line take precedence. *out is NULL if nothing is to be saved. */
 int session_log_open(struct session_log **out, struct options *o, struct err *);
 /* Load the session's documents, messages and KV snapshot into an empty conversation. Appends a line for the user
  * to *note, if there is something to tell. */
@@ -44,8 +44,8 @@ int session_log_saved(const struct session_log *, struct str *out, struct err *)
 /* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. Returns 0 or -1. If another
  * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
-/* Resume another session instead of the current one. by: 0 = session_log_hold() has locked the session; otherwise the
- * process that writes it (*by of session_log_hold()); the session is then opened read-only. */
+/* Switch from the current session to another one. by: 0 = session_log_hold() has locked the session; otherwise *by of
+ * session_log_hold(), the process that writes the session, which is then opened read-only. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Show another branch of the session. The branch ends with the stored message `end`. Its messages replace those of the

@@ -91,7 +91,7 @@ void document_rows_from(struct session_log *r, struct conversation *conv, size_t
 
 	if (d->stored)
 		d->renewed = 1;
-	else /* the stored rows must be in the order of the documents: store all documents after this one again */
+	else /* the stored rows must be in the order of the documents, so store all documents after this one again */
 		for (size_t k = i + 1; k < conv->n_doc; k++)
 			document_row_drop(r, &conv->doc[k]);
 }
@@ -110,7 +110,7 @@ struct forked {
 };
 
 /* Find the document whose stored copy is *d, and set its `stored`. The copies come in the order of the documents. A
- * document that was added after the fork's last message has no copy. */
+ * document that was added after the last message of the fork has no copy. */
 static int adopt_document(const struct stored_document *d, void *ud)
 {
 	struct forked *f = ud;

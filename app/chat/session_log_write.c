@@ -6,13 +6,13 @@
 #include <string.h>
 
 enum {
-	/* during a long prefill, save the KV entries each time this many tokens are new */
+	/* during a long prefill, number of new tokens after which the KV entries are saved */
 	ENTRIES_EVERY = 10000,
-	ENTRIES_LEAST = 512, /* at the end of a prefill, save the KV entries if at least this many tokens are new */
-	/* load saved KV entries only if the cache holds fewer tokens of the prompt than this */
+	ENTRIES_LEAST = 512, /* at the end of a prefill, fewest new tokens for which the KV entries are saved */
+	/* load saved KV entries only if fewer prompt tokens than this are cached */
 	FETCH_BELOW = 256,
 };
-#define ANSWER_EVERY 2.0 /* seconds after which a growing answer is committed */
+#define ANSWER_EVERY 2.0 /* seconds between two commits of an answer that is being generated */
 
 /* ---- failing ---- */
 
@@ -45,7 +45,7 @@ int session_log_fingerprint(struct session_log *r, const struct conversation *co
 	return snaps_fingerprint(r->snaps, conv->engine, conv->tl, &r->fingerprint, e);
 }
 
-/* Save a KV snapshot after a turn. A failure is not fatal: the next start only has to prefill again. */
+/* Save a KV snapshot after a turn. If this fails, the next start only has to prefill again. */
 static void save_snapshot(struct session_log *r, const struct conversation *conv)
 {
 	struct snap_saved saved;
@@ -107,7 +107,9 @@ void session_log_settings(struct session_log *r, const struct conversation *conv
 			continue;
 		str_clear(&value);
 		if (d->type == OPT_POLICY && !conv->tl)
-			continue; /* model on a server: keep the stored policy of the local model */
+			/* the model is on a server and has no cache policy: keep the stored policy of the local
+			 * model */
+			continue;
 		if (d->type == OPT_POLICY)
 			timeline_policy(conv->tl, &value);
 		else
@@ -152,8 +154,8 @@ static void question_stats(const struct message *m, struct str *out)
 	json_close(out, '}');
 }
 
-/* Append an answer's extra data for the store, as JSON: its sources, the statistics of its turn, and how it was made.
- * turn: NULL while the turn runs. */
+/* Append an answer's extra data for the store, as JSON: its sources, the statistics of its turn, and the record of how
+ * it was made. turn: NULL while the turn runs. */
 static void answer_stats(struct session_log *r, const struct conversation *conv, const struct message *m,
                          const struct turn *turn, struct str *out)
 {
@@ -209,8 +211,8 @@ static void log_question(struct session_log *r, struct conversation *conv)
 	str_free(&stats);
 }
 
-/* After an undo, load the KV snapshot that was saved with the last remaining answer. The cache may have evicted some of
- * its KV entries since then. */
+/* After an undo, load the KV snapshot that was saved with the last remaining answer. It may have KV entries that the
+ * cache has evicted since then. */
 static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -240,7 +242,7 @@ static void log_undo(struct session_log *r, const struct conversation *conv)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	else if (!conv->grows || !growing_of(conv)->known) /* if `known`, the timeline still has all of the text */
+	else if (!conv->grows || !growing_of(conv)->known) /* known: the timeline still has the whole text */
 		load_last_answer(r, conv);
 }
 
@@ -281,8 +283,9 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 }
 
 enum { NEXT_MOST = 64 };
-/* Messages that directly follow one message in the session's tree. question[n]: ids of the questions, oldest first. m:
- * a copy of the newest answer if `there` is 1; next_turn() then replaces it by the question. */
+/* The messages that follow a given message in the session's tree. question[n]: ids of the questions, oldest first.
+ * there: 1 = m is a copy of the newest answer to the current question. At the end next_turn() uses m for a copy of the
+ * question. */
 struct children {
 	const struct conversation *conv;
 	int64_t question[NEXT_MOST];
@@ -346,7 +349,7 @@ static int next_turn(struct conversation *conv, struct message out[2], void *ud,
 		return 0;
 	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
 		return -1;
-	/* Skip questions without an answer: the user stopped them before the answer began. */
+	/* Skip questions without an answer: the user stopped them too early. */
 	while (x.n && !x.there) {
 		x.n--;
 		if (message_children(r->store, r->session, x.question[x.n], next_answer, &x, e) < 0)
@@ -395,8 +398,8 @@ static void write_answer(struct session_log *r, struct conversation *conv, const
 		save_failed(r, &e);
 }
 
-/* Note that an answer begins. A long answer is stored every ANSWER_EVERY seconds, a short one only at its end. An
- * answer that /continue extends is stored as a new message. */
+/* Record that an answer begins. A long answer is stored every ANSWER_EVERY seconds, a short one only at its end. If
+ * /continue extends an answer, the longer answer is stored as a new message. */
 static void answer_began(struct session_log *r)
 {
 	r->writing = 0;
@@ -485,7 +488,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_ANSWER_ENDED: log_turn(r, conv, event->turn); break;
 	case EVENT_REDONE: log_redo(r, conv); break;
 	case EVENT_CLEARED: session_log_unbind(r, conv); break;
-	/* the stored session keeps the turns that were removed, so the next answer is a new message */
+	/* the session still stores the removed turns, so the next answer must be a new message */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* the growing text is stored with its question */
 	case EVENT_DOCUMENT_ADDED: log_documents(r, conv); break;

@@ -20,9 +20,9 @@
 #include "ui/text/text.h"
 
 enum {
-	LOOK = 4096, /* bytes that are read before the encoding is found; fewer if a pipe has no more yet */
+	LOOK = 4096, /* bytes to read before finding the encoding; if a pipe has fewer yet, these are used */
 	PIECE = 2048,
-	LINE = 65536,   /* most bytes of a line that are held back until the line ends */
+	LINE = 65536,   /* most bytes of a line that are held back until the line is complete */
 	GATHER = 65536, /* bytes per read() of a document that is imported whole */
 };
 
@@ -36,7 +36,8 @@ struct text_source {
 	int ended;
 	iconv_t conv;
 	int converts; /* 1 = conv is open, because the text is not UTF-8 */
-	size_t unit;  /* size of the encoding's smallest code unit: so many bytes are skipped after a decoding error */
+	/* bytes of the encoding's smallest code unit; after a decoding error, this many bytes are skipped */
+	size_t unit;
 	/* Bytes that were read but not decoded: an incomplete character, or the start of the file until its
 	 * encoding is known. */
 	struct str raw;
@@ -45,7 +46,7 @@ struct text_source {
 	int after_cr;
 	/* 1 = leave out escape sequences, overstrikes, and text of a line that a carriage return overwrites */
 	int prints;
-	int gathers; /* 1 = not plain text: read whole into raw, then imported */
+	int gathers; /* 1 = the file is not plain text: it is read whole into raw, then imported */
 	int imported;
 	struct doc doc;
 	size_t at; /* the byte of the imported text to return next */
@@ -129,8 +130,8 @@ void text_source_close(struct text_source *s)
 
 /* ---- decoding ---- */
 
-/* Find the encoding from the first bytes, in s->raw. Sets s->gathers for formats that must be imported. Returns -1
- * for binary data, or an encoding that the C library cannot convert. */
+/* Find the encoding from the first bytes, in s->raw. Sets s->gathers for formats that must be imported. Returns 0, or
+ * -1 for binary data and for encodings that the C library cannot convert. */
 static int encoding_find(struct text_source *s, struct err *e)
 {
 	struct doc doc;
@@ -190,7 +191,7 @@ static void raw_convert(struct text_source *s)
 		str_add(&s->utf8, buf, sizeof buf - room);
 		bytes_drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
-			/* done: everything is converted, or more bytes must be read to complete the last character */
+			/* everything is converted, or the last character is incomplete */
 			break;
 		if (why == E2BIG)
 			continue;
@@ -223,16 +224,16 @@ static void utf8_check(struct text_source *s, struct str *out)
 	bytes_drop(&s->utf8, whole);
 }
 
-/* 1 if the rest of the line cannot change its beginning: the line has no carriage return, backspace or escape. A silent
- * pipe may then return it before it has ended. */
+/* 1 if later bytes cannot change the text of this incomplete line, because it has no carriage return, backspace or
+ * escape. If the pipe is silent, the line may then be returned. */
 static int line_is_settled(const struct str *line)
 {
 	return line->n && !memchr(line->p, '\r', line->n) && !memchr(line->p, '\b', line->n) &&
 	       !memchr(line->p, '\033', line->n);
 }
 
-/* Move the lines that have ended from s->line to *out, without escape sequences and overstrikes. whole: 1 = also the
- * last line, although it has not ended. */
+/* Move the complete lines from s->line to *out, without escape sequences and overstrikes. whole: 1 = move the last
+ * line, too, although it is incomplete. */
 static void line_print(struct text_source *s, int whole, struct str *out)
 {
 	char *end = s->line.n ? memrchr(s->line.p, '\n', s->line.n) : NULL;
@@ -255,7 +256,7 @@ static int document_import(struct text_source *s, struct err *e)
 	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e)
 	                   : doc_decode(s->name, str_text(&s->raw), s->raw.n, &s->doc, e);
 
-	if (!rc || e->code != ERR_CANCELLED) /* keep the bytes of a stopped import, which can begin again */
+	if (!rc || e->code != ERR_CANCELLED) /* after a stopped import, keep the bytes: the import can begin again */
 		str_free(&s->raw);
 	s->imported = rc == 0;
 	return rc;
@@ -296,7 +297,7 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 	if (s->gathers && (s->fd < 0 || s->ended))
 		return document_import(s, e) < 0 ? -1 : SOURCE_TEXT;
 	if (!wait_for(s, wait_ms)) {
-		/* The pipe is silent: find the encoding from the bytes that have come so far. */
+		/* No more bytes come for now: find the encoding from those that have come. */
 		if (s->looked || is_blank(&s->raw)) {
 			line_print(s, line_is_settled(&s->line), out);
 			return SOURCE_LATER;

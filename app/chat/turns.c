@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-/* 1 if the closing mark of reasoning has just come in an answer without an opening mark: some servers leave out the
- * opening mark. All text before the closing mark is then reasoning, and c->shown gets only the text after it. whole: 1
- * = the answer is complete. */
+/* 1 if the text so far is reasoning without an opening mark, and its closing mark has just come: some servers leave out
+ * the opening mark. c->shown then gets only the text after the closing mark. whole: 1 = the answer is complete. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->conv);
@@ -21,7 +20,7 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. True for
+/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. This is so for
  * scripts with a model on a server: text that a script has read cannot be erased. */
 static int waits_for_close(const struct chat *c)
 {
@@ -85,8 +84,8 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Return a sentence that tells the user whether the question was kept, after the turn was stopped before its answer
- * began. */
+/* Return a sentence for the user after a turn that was stopped before its answer began. It says what became of the
+ * question. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
@@ -175,7 +174,7 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 	return conversation_continue(&c->conv, hooks, turn, e);
 }
 
-enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
+enum { WORDS_SHOWN = 60 }; /* most bytes shown of a recalled turn */
 
 /* Show the evicted turns that were added to the prompt for this question: '[recalled from turn 12: "first
  * words..."]'. */
@@ -257,8 +256,8 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
 	}
-	signals_work(1); /* from here on Ctrl-C stops the turn, also during the search */
-	/* A signal that came between the import of documents and the turn stops the turn, too. */
+	signals_work(1); /* from here on Ctrl-C stops the turn, even during the search */
+	/* A signal may have come after the import of documents: it stops the turn, too. */
 	if (!c->interactive && (signals_take_int() || signals_quit()))
 		signals_stop();
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
@@ -267,7 +266,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->front->progress(c, "reading", -1, 0);
 	rc = c->front->turned(c, &turn, rc, &e);
 	if (rc < 0)
-		c->streaming.on = 0; /* a user who stops an answer wants the reading to stop, too */
+		c->streaming.on = 0; /* a user who stops an answer wants to stop the reading, too */
 	if (c->interactive)
 		signals_take_int(); /* forget the Ctrl-C that stopped the answer: it is not meant for the prompt */
 	if (turn.answered)
@@ -286,7 +285,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		notice(c, "[the answer was complete: the model adds nothing; ask it to go on]");
 }
 
-/* The user stopped the reading of files before a question. */
+/* Handle a stop by the user while files are read before a question. */
 static void stopped_looking(struct chat *c)
 {
 	if (!may_stay(c))

@@ -1,9 +1,9 @@
-/* app/chat/verify.c - weir verify SESSION: computes every answer of a session again, and compares its tokens with the
+/* app/chat/verify.c - weir verify SESSION: recomputes every answer of a session, and compares its tokens with the
  * stored tokens.
  *
  * The questions are asked in their order, in a separate conversation that is not stored, with the session's documents
- * and settings. The random generator begins each answer in the state that was stored with the answer. If the new answer
- * differs, or cannot be computed, the stored answer replaces it before the next question. */
+ * and settings. Before each answer the random generator is set to the state that was stored with the answer. If the new
+ * answer differs, or cannot be computed, the stored answer replaces it before the next question. */
 #include "app/chat/chat.h"
 #include "engine/base/json.h"
 
@@ -26,7 +26,8 @@ struct verifying {
 	int64_t session;
 	struct stored_answer *msg; /* [n] messages of the branch that the session shows: questions and answers */
 	size_t n;
-	int64_t shown; /* id of the last replayed message; 0 = none yet. Documents added after it come next */
+	/* id of the last replayed message; 0 = none yet. Documents that were added after this message come next */
+	int64_t shown;
 	struct str sha256, out;
 	int answers, count[NO_ANSWER + 1];
 	int64_t tokens;
@@ -185,7 +186,7 @@ static void add_verdict(struct verifying *v, enum verdict verdict, size_t tokens
 	str_addf(out, "%s%s\n", why ? ", " : "", why ? why : "");
 }
 
-/* Return what differs from when the answer was made, as words for the user; NULL = nothing. */
+/* Return what has changed since the answer was made, as words for the user; NULL = nothing. */
 static const char *changed_since(const struct verifying *v, const struct answer_record *r)
 {
 	if (r->sha256.n && v->sha256.n && strcmp(r->sha256.p, v->sha256.p) != 0)
@@ -201,7 +202,8 @@ static void put_stored(struct verifying *v, const struct stored_answer *m)
 	                     m->text.n, m->token.id, m->token.n);
 }
 
-/* Compute one answer again and compare it. The conversation then has the stored answer, even if the new one differs. */
+/* Recompute one answer and compare it. Afterwards the conversation has the stored answer, even if the new one
+ * differs. */
 static int verify_answer(struct verifying *v, const struct stored_answer *question, const struct stored_answer *answer,
                          struct err *e)
 {
