@@ -18,8 +18,8 @@ int local_open(struct conversation *conv, const struct options *o, struct err *e
 	if (model_open(&conv->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	info = engine_info(conv->engine);
-	/* Refuse an unsupported chat template now, before the user types a question. A model without any template is
-	 * a base model, which continues plain text. */
+	/* Refuse an unsupported chat template now instead of after the first question. A model without a template is a
+	 * base model, which continues plain text. */
 	if (!info->template_name[0] && info->has_template) {
 		err_set(e, ERR_MODEL, "%s", info->template_error);
 		local_close(conv);
@@ -72,9 +72,9 @@ void local_close(struct conversation *conv)
 /* An answer that is being generated. */
 struct generated {
 	struct message *m;
-	int ids; /* 1 = the ids of its tokens are stored with the message */
+	int ids; /* 1 = store the ids of the answer's tokens with the message */
 	const struct answer_hooks *hooks;
-	struct tokens held; /* tokens of the sentence that is not shown yet, if conv->guarded is set */
+	struct tokens held; /* if conv->guarded is set: tokens of the current sentence, which is not shown yet */
 	struct str held_text;
 	int dropped;   /* 1 = a sentence was not shown, which ends the answer */
 	int32_t shown; /* number of tokens that were shown */
@@ -119,8 +119,9 @@ static int sentence_ends(const struct str *text)
 	return n && memchr(".!?:\n", text->p[n - 1], 5);
 }
 
-/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together. If the sentence may not
- * be shown, g->dropped is set, and the answer ends before it. Returns 0, or -1 to stop the turn. */
+/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together. If the companions do not
+ * allow the sentence, g->dropped is set, and the answer ends before this sentence. Returns 0, or -1 to stop the
+ * turn. */
 static int token_show(struct conversation *conv, struct generated *g, int32_t id, struct err *e)
 {
 	struct str piece = { 0 };
@@ -139,8 +140,8 @@ static int token_show(struct conversation *conv, struct generated *g, int32_t id
 	return rc;
 }
 
-/* End a guarded answer: show the held sentence. If no sentence was allowed, show the tokens that the companions'
- * instead() returns. Returns 0 or -1. */
+/* End a guarded answer: show its last sentence. If no sentence of the answer was allowed, show instead the tokens that
+ * the companions' instead() returns. Returns 0 or -1. */
 static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
 {
 	struct tokens instead = { 0 };
@@ -158,8 +159,8 @@ static int answer_end(struct conversation *conv, struct generated *g, struct tur
 	return rc;
 }
 
-/* Append the tokens of an answer that will be continued. These are its sampled tokens, or the tokens of its text if
- * another model wrote it. */
+/* Append the tokens of an answer that will be continued: its sampled tokens; or, if another model wrote it, the tokens
+ * of its text. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
@@ -194,8 +195,8 @@ static int32_t local_read(struct conversation *conv, const struct message *begun
 	return (int32_t)(n - n_begun);
 }
 
-/* 1 if the token ends the channel of the answer. The turn then ends, too. Only for models that write reasoning and
- * answer as separate channels. *r parses the text of each token to know the current channel. */
+/* 1 if the token ends the channel of the answer, and so the turn. Always 0 unless the model writes reasoning and answer
+ * as separate channels. *r parses the text of each token to know the current channel. */
 static int token_ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
@@ -213,8 +214,8 @@ static int token_ends_answer(const struct conversation *conv, struct reasoning *
 	return ends;
 }
 
-/* 1 if the token has a line break, in an answer that began with forced tokens (conv->given, a quotation). Such an
- * answer ends with its first paragraph. */
+/* 1 if the token has a line break and the answer began with forced tokens (conv->given, a quotation). Such an answer
+ * ends with its first paragraph. */
 static int token_ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
@@ -228,8 +229,8 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 	return ends;
 }
 
-/* Generate the answer. channels: parser for token_ends_answer(); if an answer is continued, it has parsed the text so
- * far. */
+/* Generate the answer. channels: parser for token_ends_answer(). If an answer is continued, the parser has already
+ * parsed the old text. */
 static int generate_tokens(struct conversation *conv, struct generated *g, double start, struct reasoning *channels,
                            struct turn *turn, struct err *e)
 {
@@ -237,12 +238,13 @@ static int generate_tokens(struct conversation *conv, struct generated *g, doubl
 	struct timeline_stats st;
 	struct loop_watch watch = { .n = 0 };
 
-	conv->sampling.answer = g->m->place.first; /* the repeat penalties also count the text that is continued */
+	/* the repeat penalties also count the old text of a continued answer */
+	conv->sampling.answer = g->m->place.first;
 	conv->sampling.given = conv->given.id;
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
 	timeline_stats(conv->tl, &st);
-	/* A cache that evicts never fills. So limit the answer: a model that repeats itself might never stop. */
+	/* A cache that evicts never fills up, so a model that repeats itself might never stop: limit the answer. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
@@ -307,7 +309,7 @@ static void local_measure(struct conversation *conv, struct turn *turn)
 	struct err none;
 	int outgrown;
 
-	timeline_settle(conv->tl, &none); /* timeline_settle() may evict tokens, which the statistics must include */
+	timeline_settle(conv->tl, &none); /* timeline_settle() may evict tokens: call it before taking the statistics */
 	timeline_stats(conv->tl, &st);
 	turn->drafted = st.drafted;
 	turn->accepted = st.accepted;
@@ -329,7 +331,7 @@ static int32_t local_prefill(struct conversation *conv, timeline_progress_fn *pr
 
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
-	if (conv->grows) { /* the last message is still being read from a stream: a companion prefills it */
+	if (conv->grows) { /* a companion prefills the last message, because it is still being read from a stream */
 		EACH_COMPANION(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
@@ -372,7 +374,8 @@ static size_t local_count(const struct conversation *conv, const char *text, siz
 
 /* ---- documents ---- */
 
-/* Set *e: the document does not fit into a cache that evicts. why: the error of conversation_pin(). Returns -1. */
+/* Set *e: the document does not fit into a cache that evicts. why: the error of conversation_pin(). Always returns
+ * -1. */
 static int pin_error(const struct document *d, const struct err *why, struct err *e)
 {
 	return err_set(e, why->code,

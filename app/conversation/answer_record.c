@@ -1,5 +1,5 @@
-/* app/conversation/answer_record.c - the record of how an answer was made. It is stored with the answer; `weir verify`
- * computes the answer again from it, and JSON exports contain it. */
+/* app/conversation/answer_record.c - the record of how an answer was made. It is stored with the answer. `weir verify`
+ * recomputes the answer from it, and JSON exports contain it. */
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 

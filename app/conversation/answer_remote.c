@@ -1,9 +1,9 @@
 /* app/conversation/answer_remote.c - the answerer (interface to a model) for a model on a server
  * (conversation_private.h).
  *
- * Each request has the whole conversation as text. If that exceeds the server's context, the oldest turns are left
- * out. Later requests leave out the same turns, so that all requests begin alike and the server can reuse its KV
- * cache. */
+ * Each request contains the whole conversation as text. If that exceeds the server's context, the oldest turns are left
+ * out. Later requests leave out the same turns: all requests then begin with the same text, and the server can reuse
+ * its KV cache. */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
 
@@ -15,9 +15,9 @@
 
 enum {
 	SHARE_OF_ANSWER = 4, /* without -n, 1 / SHARE_OF_ANSWER of the context is reserved for the answer */
-	AROUND = 16,         /* most tokens of the template per message */
-	BEFORE = 64,         /* most tokens of the template before the first message */
-	/* most times that a request is shortened and sent again, because the server refuses it as too long */
+	AROUND = 16,         /* most tokens that the template adds to a message */
+	BEFORE = 64,         /* most tokens that the template adds before the first message */
+	/* most times that a request is shortened and sent again after the server refused it as too long */
 	TRIES = 8,
 };
 
@@ -43,8 +43,8 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
-/* 1 if the user stopped the current work; 0 if no work runs (signals_stopped() may then still report an earlier
- * stop). */
+/* 1 if the user has stopped the current work. Returns 0 if no work runs: signals_stopped() may then still report an
+ * earlier stop. */
 static int is_stopped(void)
 {
 	return signals_working() && signals_stopped();
@@ -122,8 +122,8 @@ void conversation_server_models(const struct conversation *conv, struct str *out
 		remote_models(conv->served.remote, out);
 }
 
-/* Return the context size in tokens: the server's size or the value of -c, whichever is smaller; if only one of them is
- * known, that one. 0 = both are unknown. */
+/* Return the context size in tokens: the smaller one of the server's size and the value of -c. If only one of them is
+ * known, return it. 0 = both are unknown. */
 static int32_t context_limit(const struct conversation *conv)
 {
 	int32_t ctx = remote_info(conv->served.remote)->ctx;
@@ -135,7 +135,7 @@ static int32_t context_limit(const struct conversation *conv)
 
 struct list {
 	struct remote_message *msg;
-	struct str *own; /* [n] texts made for the list, which frees them */
+	struct str *own; /* [n] texts that were made for the list and are freed with it */
 	size_t n;
 };
 
@@ -154,8 +154,9 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 	l->n++;
 }
 
-/* Append a message: a question with its passages, or an answer without its reasoning. first: 1 = put the whole
- * documents before it. Two questions in a row become one message, because some templates refuse them. */
+/* Append a message: a question with its passages, or an answer without its reasoning. first: 1 = put the documents that
+ * are read whole before it. A question that follows another question is joined to it, because some templates refuse two
+ * questions in a row. */
 static void list_add_message(struct list *l, const struct conversation *conv, const struct message *m, int first)
 {
 	struct str *own;
@@ -178,8 +179,8 @@ static void list_add_message(struct list *l, const struct conversation *conv, co
 	list_add(l, m->role, own);
 }
 
-/* Make the list of messages to send: the system prompt, the messages from index `from` on, then *begun, the answer to
- * continue (may be NULL). Free it with list_free(). */
+/* Make the list of messages to send: the system prompt, then the messages from index `from` on, then *begun. begun: the
+ * answer to continue, or NULL. Free the list with list_free(). */
 static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
 	struct list l = {
@@ -198,7 +199,7 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Return the index of the first question after index `from`, where a turn begins; n_msg if there is none. */
+/* Return the index of the first question after index `from`. A turn begins there. Returns n_msg if there is none. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -216,8 +217,8 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* Return an upper bound of the number of tokens: the bytes of all texts (each token has at least one byte), plus the
- * most tokens that the template may add. */
+/* Return an upper bound of the number of tokens: the bytes of all texts, because each token has at least one byte, plus
+ * the most tokens that the template may add. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -227,9 +228,9 @@ static size_t tokens_most(const struct list *l)
 	return n;
 }
 
-/* Return the number of tokens of a request that begins with message `from`. Also sets served.tokens and served.counted.
- * The server counts the tokens, which costs a request. If the request certainly has at most `enough` tokens, their
- * number is only estimated. */
+/* Return the number of tokens of a request that begins with message number `from`. Also sets served.tokens and
+ * served.counted. If the request surely has at most `enough` tokens, their number is only estimated. Otherwise the
+ * server counts them, which takes another request. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -246,8 +247,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns, until about `most` tokens are left, or only the last question. n: tokens of the
- * messages that are sent now. A turn's tokens are estimated from its share of the bytes. */
+/* Leave out more of the oldest turns, until the request has about `most` tokens or only the last question is left. n:
+ * number of tokens of the request now. The tokens of a turn are estimated from its share of the bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
@@ -265,8 +266,8 @@ static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 }
 
 /* Set served.left_out, the number of oldest messages to leave out, so that the request and its answer fit the context.
- * refused: 1 = the server has just refused the request: do not send earlier turns again. Returns 0, or -1 with ERR_FIT
- * if even the last question does not fit. */
+ * refused: 1 = the server has just refused the request, so turns that were left out stay left out. Returns 0, or -1
+ * with ERR_FIT if even the last question does not fit. */
 static int request_fit(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = context_limit(conv), answer, n;
@@ -302,8 +303,8 @@ struct wait {
 	int told;
 };
 
-/* Report progress while a request waits for the server. why: the error after which the request is sent again, shown
- * once; NULL = none. */
+/* Report progress while a request waits for the server. why: the error after which the request is sent again, which is
+ * shown once; NULL = none. */
 static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -357,7 +358,7 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	for (int tries = 0; (rc = request_send(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* Leave out the oldest turns with half of the bytes. If the server's error has named its context size,
+		/* Leave out the oldest turns, about half of the bytes. If the error named the server's context size,
 		 * request_fit() leaves out more until the request fits. */
 		turns_leave_out(conv, 2, 1);
 		if (request_fit(conv, begun, 1, e) < 0)
@@ -380,8 +381,8 @@ static int32_t piece_hash(const char *p, size_t n)
 	return (int32_t)(h & INT32_MAX);
 }
 
-/* Handle the next piece of the server's stream, which was appended to the last message at byte `from`. Returns 1 to
- * stop the answer, 0 to go on, or -1. */
+/* Handle the next piece of the server's stream, which was appended to the last message and begins there at byte `from`.
+ * Returns 1 to stop the answer, 0 to continue, or -1. */
 static int piece_take(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)
 {
@@ -396,8 +397,7 @@ static int piece_take(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* Count the pieces of the server's stream, because a server may ignore the limit of tokens. Each piece has at
-	 * least one token. */
+	/* A server may ignore the token limit: count the pieces of its stream, each of which has at least one token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
@@ -431,7 +431,7 @@ static int served_generate(struct conversation *conv, int ids, double start, con
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
-/* Set the figures of the turn as the server reports them. Figures that the server does not report are measured here. */
+/* Set the figures of the turn: those that the server reports, and measurements for the others. */
 static void served_measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);
@@ -503,8 +503,8 @@ static int served_document_fits(struct conversation *conv, struct document *d, s
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* Count only the documents and an empty question. The other messages need not fit, because the oldest
-		 * turns are left out of a request that is too long. */
+		/* Count only the documents and an empty question. The other messages need not fit, because a request
+		 * that is too long leaves out the oldest turns. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

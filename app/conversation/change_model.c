@@ -1,9 +1,9 @@
 /* app/conversation/change_model.c - changes the model of a conversation (conversation.h).
  *
- * Messages are kept, and the KV cache is recomputed. Answers keep their sampled token ids if these spell the same
- * text in the new model's vocabulary. Two models are never in memory at once. First the new file is opened without
- * its weights, to check its chat template and that the conversation fits. Then the old model is closed and the new
- * one opened; if that fails, the old model is opened again. */
+ * Messages are kept, and the KV cache is recomputed. An answer keeps its sampled token ids if they spell the same text
+ * in the new model's vocabulary. Two models are never in memory at once. First the new file is opened without its
+ * weights, to check its chat template and whether the conversation fits. Then the old model is closed and the new one
+ * opened. If that fails, the old model is opened again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Hide the token ids of each answer whose ids spell another text in the new model's vocabulary: set message.id.n to 0.
- * was[n_msg] receives the old values, for ids_show(). */
+/* Hide token ids that do not spell their answer's text in the new model's vocabulary: set message.id.n of these answers
+ * to 0. was[n_msg]: receives the old values of id.n, for ids_show(). */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {
@@ -61,8 +61,8 @@ static int template_ok(const struct engine *engine, struct err *e)
 	return 0;
 }
 
-/* Check that the conversation fits the context of the new model. *n: its tokens in the new vocabulary. Returns 0 or
- * -1. */
+/* Check that the conversation fits the context of the new model. *n: receives its number of tokens in the new
+ * vocabulary. Returns 0 or -1. */
 static int check_model(struct conversation *conv, struct engine *engine, const struct options *next, size_t *n,
                        struct err *e)
 {
@@ -81,7 +81,8 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	tokens_free(&all);
 	if (rc < 0)
 		return -1;
-	/* Without --kv the default policy evicts, so any number of tokens fits. */
+	/* The check applies only to --kv with a policy that keeps all tokens. The default policy evicts, so any number
+	 * of tokens fits. */
 	if (kv && !kv_policy_endless(kv) && *n > (size_t)ctx)
 		return err_set(
 			e, ERR_FIT,

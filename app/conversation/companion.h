@@ -1,9 +1,10 @@
-/* app/conversation/companion.h - interface for companions of a conversation: modules that act before and after
- * each question, such as document search (app/retrieval) and reading streams (app/reader).
+/* app/conversation/companion.h - interface for companions of a conversation: modules that act before and after each
+ * question, such as document search (app/retrieval) and reading streams (app/reader).
  *
- * A companion is a table of functions and its state, `self`. Companions are called in the order in which they were
- * added. A function may be NULL. Order of the calls for a question: before, context, given, begin, began, allows,
- * instead, ended. For regenerate and continue: again, begin and those after it. */
+ * A companion consists of a table of functions and its state, `self`. Companions are called in the order in which they
+ * were added. A function pointer may be NULL. For a question the functions are called in this order: before, context,
+ * given, begin, began, allows, instead, ended. For regenerate and continue: again, then begin and the functions after
+ * it. */
 #ifndef WEIR_COMPANION_H
 #define WEIR_COMPANION_H
 
@@ -15,7 +16,7 @@ struct question {
 	const struct answer_hooks *hooks;
 };
 
-/* Changes of the conversation that changed() reports, because companions' states depend on them. */
+/* Changes of the conversation that changed() reports, because a companion's state may depend on them. */
 enum companion_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
@@ -33,24 +34,24 @@ enum companion_change {
 
 struct companion_ops {
 	const char *name;
-	/* Prepare for a question. Returns 0: ask the model. 1: do not ask it, because the documents do not answer the
-	 * question (STOP_NOT_FOUND). -1: error, or ERR_CANCELLED. */
+	/* Prepare for a question. Returns 0 to ask the model; 1 not to ask it, because the documents do not answer the
+	 * question (STOP_NOT_FOUND); -1 on error, or with ERR_CANCELLED. */
 	int (*before)(void *self, struct conversation *, const struct question *, struct err *);
 	/* Append the text that is rendered before the question. */
 	void (*context)(void *self, struct conversation *, struct str *out);
 	/* Append the tokens that the answer must begin with. */
 	void (*given)(void *self, const struct conversation *, const struct question *, struct tokens *out);
-	/* Prepare to regenerate (goes_on 0) or continue (goes_on 1) an answer. old: the last answer, already removed
-	 * from the messages, or empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
+	/* Prepare to regenerate (goes_on = 0) or continue (goes_on = 1) an answer. old: the last answer, which was
+	 * already removed from the messages; empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
 	int (*again)(void *self, struct conversation *, const struct message *old, int goes_on, struct err *);
 	/* Prepare for the answer, before the prompt is prefilled. */
 	void (*begin)(void *self, struct conversation *, const struct answer_hooks *);
-	/* Begin the answer, after the prompt is prefilled. answer: the new last message, which is empty, or has the
-	 * text to continue. */
+	/* Begin the answer, after the prompt is prefilled. answer: the new last message; it is empty, or has the text
+	 * that will be continued. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
-	/* 1 if the next sentence of the answer, text[0 .. n), may be shown. Only called if conv->guarded is set. */
+	/* 1 if the next sentence of the answer, text[0 .. n), may be shown. Called only if conv->guarded is set. */
 	int (*allows)(void *self, struct conversation *, const char *text, size_t n);
-	/* Append the tokens that become the answer if its first sentence may not be shown. */
+	/* Append the tokens that replace the answer if its first sentence may not be shown. */
 	void (*instead)(void *self, const struct conversation *, struct tokens *out);
 	/* End the turn. answer: the last message; NULL if the turn ended before the answer began. */
 	void (*ended)(void *self, struct conversation *, struct message *answer);
@@ -70,21 +71,21 @@ void *companion_find(const struct conversation *, const char *name);
 
 /* ---- functions for companions ---- */
 
-/* Send an event to the observers. i: depends on the event, see enum conversation_event_what. */
+/* Send an event to the observers. i: its meaning depends on the event, see enum conversation_event_what. */
 void conversation_emit(struct conversation *, enum conversation_event_what, size_t i);
 /* Send EVENT_NOTICE to the observers: one sentence for the user. */
 void conversation_notice(struct conversation *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the context size in tokens; CTX_ASSUMED (answerer.c) if the server does not report it. */
 size_t conversation_context_size(const struct conversation *);
-/* Return the number of tokens of a text that is tokenized alone; for a server it may be an estimate. */
+/* Return the number of tokens of a text that is tokenized on its own; for a server this may be an estimate. */
 size_t conversation_count(const struct conversation *, const char *text, size_t n);
-/* 1 if the cache has at least 90 % of the KV entries of tokens [first, first + n). */
+/* 1 if the cache still has at least 90 % of the KV entries of tokens [first, first + n). */
 int tokens_cached(const struct conversation *, int32_t first, int32_t n);
-/* Append the tokens of the conversation up to byte `bytes` of the last message. The token that ends a message is left
- * out, because more of its text may follow. */
+/* Append the tokens of the conversation up to byte `bytes` of the last message. The token that marks the end of a
+ * message is not appended, because more text of this message may follow. */
 int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
-/* Pin the prefix (system prompt and documents), with which *want begins, so that the cache never evicts it. Returns 0,
- * or -1 with ERR_FIT if the prefix does not fit. */
+/* Pin the prefix (system prompt and documents), so that the cache never evicts it. want: token sequence that begins
+ * with the prefix. Returns 0, or -1 with ERR_FIT if the prefix does not fit. */
 int conversation_pin(struct conversation *, const struct tokens *want, struct err *);
 /* Append the JSON members "page" and "heading". */
 void document_place_json(const struct document_place *, struct str *out);

@@ -32,7 +32,8 @@ void conversation_sampling(struct conversation *conv, int reseed)
 void conversation_options_changed(struct conversation *conv, int reseed)
 {
 	conversation_sampling(conv, reseed);
-	conv->prefix_known = 0; /* some templates write the setting for reasoning into the system prompt */
+	/* the system prompt may change, because some templates write the reasoning setting into it */
+	conv->prefix_known = 0;
 	if (strcmp(conv->docs, conv->o->docs) != 0) {
 		conv->docs = conv->o->docs;
 		documents_choose(conv);
@@ -81,8 +82,8 @@ int32_t conversation_change_policy(struct conversation *conv, const char *where,
 	} else if (why.code != ERR_FIT) {
 		return err_set(e, why.code, "%s", why.msg);
 	} else {
-		/* There is no memory for both caches: close the old one first. If the new one cannot be opened, open
-		 * the old policy again, with an empty cache. */
+		/* There is no memory for two caches, so close the old one first. If the new one cannot be opened, open
+		 * one with the old policy again; it is empty. */
 		timeline_close(conv->tl);
 		conv->tl = NULL;
 		conv->pinned = -1;

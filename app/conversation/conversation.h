@@ -17,20 +17,21 @@
 
 struct remote;
 
-/* Where a text is in the newest rendering of the conversation to tokens. first: index of its first token; -1 = the
- * text is not rendered. byte: offset of its first byte in the rendered text. */
+/* Where a text is in the newest rendering of the conversation to tokens. first: index of the text's first token; -1 =
+ * the text is not rendered. byte: offset of the text's first byte in the rendered text. */
 struct text_at {
 	int32_t first;
 	size_t byte;
 };
 
-struct doc; /* an imported file: text, page and heading marks, origin (sessions/import/import.h) */
+/* defined in sessions/import/import.h: an imported file with its text, page and heading marks, and origin */
+struct doc;
 struct mark;
 struct doc_origin;
-struct undone; /* an entry of the redo stack: conversation_private.h */
+struct undone; /* defined in conversation_private.h: an entry of the redo stack */
 
-/* A source of an answer: a passage of a document. It is stored with the answer and may outlive the document, so it
- * has copies of all that is displayed. */
+/* A source of an answer: a passage of a document. A source is stored with the answer and may outlive the document, so
+ * it has copies of all that is displayed. */
 struct answer_source {
 	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
 	int recognised;             /* as in struct document_place */
@@ -40,11 +41,11 @@ struct answer_source {
 	size_t quote, quote_end;
 	char *text;            /* the quote on one line */
 	size_t mark, mark_end; /* [mark, mark_end): bytes of text that answer the question; 0, 0 = not known */
-	int found;             /* 1 = found by the search, before the answer; 0 = only by the answer's attention */
-	double score;          /* score of the search */
-	int sent;              /* 1 = the passage was in the prompt */
-	/* share, 0 .. 1, of the answer's attention on documents that this passage got; < 0 = unknown or not
-	 * comparable */
+	/* 1 = the search found the passage before the answer; 0 = only the answer's attention showed it */
+	int found;
+	double score; /* score of the search */
+	int sent;     /* 1 = the passage was in the prompt */
+	/* share of the attention on documents that this passage got, 0 .. 1; < 0 = unknown or not comparable */
 	double share;
 };
 struct answer_sources {
@@ -55,17 +56,17 @@ struct answer_sources {
 struct message {
 	enum chat_role role;
 	struct str text;
-	struct str context;            /* of a question: quoted passages, rendered before `text` */
-	struct tokens id;              /* answer: the sampled tokens */
-	struct answer_sources sources; /* answer: its sources (app/retrieval/answer_sources.c) */
+	struct str context;            /* of a question: the quoted passages, which are rendered before `text` */
+	struct tokens id;              /* of an answer: the sampled tokens */
+	struct answer_sources sources; /* of an answer: its sources (app/retrieval/answer_sources.c) */
 	struct text_at place;          /* where `text` is in the rendering */
 	struct text_at context_place;
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
-	int interrupted; /* answer: 1 = cut short by a crash or a signal */
-	/* read: in a growing message (a text read from a stream), number of bytes of the stream; in other messages 0.
-	 * After a question was appended, `text` consists of `read` bytes of the stream, a blank line, `quoted` bytes of
-	 * passages, and the question. */
+	int interrupted; /* of an answer: 1 = cut short by a crash or a signal */
+	/* read: number of bytes in a growing message that came from the stream; 0 in other messages. When a question
+	 * was appended to a growing message, `text` consists of `read` bytes of the stream, a blank line, `quoted`
+	 * bytes of passages, and the question. */
 	size_t read;
 	size_t quoted;
 };
@@ -73,42 +74,45 @@ struct message {
 /* A document of the conversation. text: the document's name, then the file's text (body), as the model reads them. */
 struct document {
 	char *name; /* name without control characters */
-	/* 1 = the whole text is prefilled before the first question; 0 = questions are sent with passages of it */
+	/* 1 = the whole text is prefilled before the first question; 0 = the document is searched, and questions are
+	 * sent with passages of it */
 	int whole;
 	struct str text;
-	size_t body, n_body; /* offset and number of the file's own bytes in text */
-	size_t tokens;       /* number of tokens of text, maybe an estimate */
+	size_t body, n_body; /* the file's own text within `text`: its offset and its number of bytes */
+	size_t tokens;       /* number of tokens of text; perhaps an estimate */
 	struct text_at place;
 	size_t at;      /* number of messages when the document was added */
 	uint64_t bytes; /* size of the file in bytes */
 	int64_t stored; /* row id in the store; 0 = not stored */
 	int type;       /* value of enum doc_type */
 	struct mark *mark;
-	size_t n_mark;             /* number of marks (pages and headings); their byte offsets count from body */
-	struct doc_origin *origin; /* the file; never NULL, maybe empty */
-	struct document *before;   /* owned: the replaced version, for undo until the next answer; NULL = none */
-	size_t replaced;           /* number of messages when `before` was replaced */
-	int told;                  /* 1 = the user was told that the file has changed */
-	/* 1 = the document is the text of a growing message: it is still being read from a stream. Questions search the
-	 * document. The store keeps it only as the message's text */
+	size_t n_mark;             /* number of marks (pages and headings); their byte offsets are relative to `body` */
+	struct doc_origin *origin; /* the file; never NULL, but it may name no file */
+	/* owned: the version that this one replaced, kept for undo until the next answer; NULL = none */
+	struct document *before;
+	size_t replaced; /* number of messages when `before` was replaced */
+	int told;        /* 1 = the user was told that the file has changed */
+	/* 1 = the document is the text of a growing message, which is still being read from a stream. Questions search
+	 * the document. The store keeps its text only as a message */
 	int grows;
-	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
-	/* 1 = the documents added at the same time are together too many for the context, so all of them are
+	/* if grows is 1: number of bytes and lines of the stream before body; they are not searched */
+	size_t skipped, lines;
+	/* 1 = this document and those added at the same time are together too large for the context, so all of them are
 	 * searched */
 	int many;
-	int renewed; /* 1 = row `stored` of the store has an older version */
+	int renewed; /* 1 = row number `stored` of the store has an older version */
 };
 
-/* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document; NULL = none. */
+/* Page ("12", "xii") and heading ("Methods") of a passage, as the document prints them; NULL = none. */
 struct document_place {
 	const char *page, *heading;
 	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
 };
 
-/* A folder whose files are documents. left: files in the folder and its subfolders, sorted by path, that are not
- * documents. `why` says why not: 'b' = the file could not be read; 's' = a document has the same name and text; 'd' =
- * the user has dropped the document. Exception: 'k' = the file is a document, although the folder's listing leaves it
- * out. */
+/* A folder whose files are documents. left: files in the folder and its subfolders that are treated specially, sorted
+ * by path. `why` is the reason. Three reasons say why a file is not a document: 'b' = the file could not be read; 's' =
+ * a document has the same name and text; 'd' = the user has dropped the document. The fourth is 'k' (keep): the file is
+ * a document, although the folder's listing leaves it out. */
 struct folder_file {
 	char *path;
 	int64_t size, mtime; /* as in struct doc_origin */
@@ -128,18 +132,19 @@ struct turn {
 	enum answer_stop stop;
 	int answered; /* 1 = the prompt was prefilled and there is an answer, maybe an empty one */
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
-	/* number of cached tokens that were prefilled again, because rollback cannot restore evicted entries */
+	/* number of cached tokens that had to be prefilled again, because rollback cannot restore evicted entries */
 	int32_t recomputed;
-	int outgrown; /* 1 = tokens are evicted now; after the turn before, none were */
-	int loop;     /* STOP_LOOP: period of the loop in tokens */
-	/* model on a server: number of oldest messages that the request leaves out; 0 if it leaves out no more than the
-	 * turn before did */
+	int outgrown; /* 1 = tokens are evicted after this turn, but none were after the previous turn */
+	int loop;     /* if stop is STOP_LOOP: period of the loop in tokens */
+	/* for a model on a server: number of oldest messages that the request left out, if more than in the previous
+	 * turn; else 0 */
 	size_t left_out;
-	int guessed;   /* 1 = left_out rests on an estimate of the tokens */
+	int guessed;   /* 1 = left_out is based on an estimate of the tokens */
 	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
 	double ttft_s, prefill_tps, decode_tps;
-	int32_t drafted, accepted; /* numbers of draft tokens of speculative decoding */
-	uint64_t random[4]; /* state of the random generator before the answer; all 0 = an answer was continued */
+	/* speculative decoding: number of draft tokens, and how many of them the model accepted */
+	int32_t drafted, accepted;
+	uint64_t random[4]; /* state of the random generator before the answer; all 0 = the turn continued an answer */
 	struct attention_read read;
 };
 
@@ -159,20 +164,20 @@ enum conversation_event_what {
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
 	EVENT_CLEARED,      /* all messages were removed */
-	/* message i is the last one again: the turns after it were removed. It is a text read from a stream */
+	/* message i, a text read from a stream, is the last one again: the turns after it were removed */
 	EVENT_RETURNED,
 	EVENT_TEXT_GREW,         /* the last message, a text read from a stream, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */
-	EVENT_DOCUMENT_DROPPED,  /* document i is about to be removed */
+	EVENT_DOCUMENT_DROPPED,  /* document i will be removed next */
 	EVENT_DOCUMENT_PUT_BACK, /* document i was restored at its old index, or replaced by another version */
 	EVENT_SETTINGS,          /* options, cache policy or system prompt changed */
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
-	/* a prefill has ended without an answer: it was stopped or failed, or no answer was asked for */
+	/* a prefill has ended without an answer, because it was stopped, it failed, or no answer was asked for */
 	EVENT_PREFILL_ENDED,
 	EVENT_NOTICE,   /* text: a sentence for the user */
-	EVENT_OPENING,  /* allocation of the KV cache; i: 1 = it begins; 0 = it has ended or failed */
-	EVENT_RECALLED, /* evicted turns were found for the question that is asked */
-	EVENT_SOURCES,  /* passages of documents were found for the question that is asked */
+	EVENT_OPENING,  /* the KV cache is allocated; i: 1 = the allocation begins; 0 = it has ended or failed */
+	EVENT_RECALLED, /* evicted turns were found for the current question */
+	EVENT_SOURCES,  /* passages of documents were found for the current question */
 };
 struct conversation_event {
 	enum conversation_event_what what;
@@ -190,11 +195,12 @@ enum { OBSERVERS_MOST = 4 };
 
 /* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. The timeline
-	 * already has the entries of its first `same` tokens. */
+	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. same: number of
+	 * leading tokens of the prompt whose entries the timeline already has. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
-	/* Find a turn of an earlier run that followed the last message and was undone in that run. Returns 1: out[0] is
-	 * the question and out[1] the answer, and the caller frees both. 0: there is none. -1: error. */
+	/* Find the turn that followed the last message in an earlier run of weir and was undone there. Returns 1:
+	 * out[0] is the question and out[1] the answer; the caller frees both. Returns 0 if there is none, or -1 on
+	 * error. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 };
@@ -216,17 +222,18 @@ struct conversation {
 		struct engine_info info;
 		/* number of oldest messages that are not sent, because they do not fit the context */
 		size_t left_out;
-		int32_t tokens;         /* tokens of the last prompt and its answer */
-		int counted;            /* 1 = the server counted these tokens; 0 = an estimate */
-		int32_t reused, answer; /* cached prompt tokens and answer tokens of the last turn */
+		int32_t tokens; /* number of tokens of the last prompt together with its answer */
+		int counted;    /* 1 = the server counted these tokens; 0 = an estimate */
+		/* last turn: number of prompt tokens that the server had cached; number of answer tokens */
+		int32_t reused, answer;
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
-	/* sampling settings, and the state of the random generator, which is kept from turn to turn */
+	/* sampling settings, and the random generator, whose state is kept from turn to turn */
 	struct sampling sampling;
 	struct tokens given;            /* tokens that the answer is forced to begin with */
 	int guarded;                    /* 1 = a sentence of the answer is shown only if all companions allow it */
-	struct sampling_choice sampled; /* sampling settings in force, and the origin of each */
+	struct sampling_choice sampled; /* sampling settings in force, each with its origin */
 	struct str system;
 	int has_system;
 	char *kv; /* cache policy set during the conversation; NULL = as in the options */
@@ -236,13 +243,13 @@ struct conversation {
 	size_t n_doc;
 	struct folder *folder; /* [n_folder] the folders that were opened */
 	size_t n_folder;
-	int folders_changed;   /* 1 = the store has an older list of the folders */
-	const char *docs;      /* the value of --docs when document.whole was set */
+	int folders_changed;   /* 1 = the list of folders has changed since it was stored */
+	const char *docs;      /* value of --docs with which document.whole was decided */
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
-	struct rendered rendered; /* the conversation as it was rendered last */
+	struct rendered rendered; /* the newest rendering of the conversation */
 	size_t rendered_msg;      /* number of messages in `rendered` */
-	unsigned rendered_flags;  /* enum render_flags with which `rendered` was made */
+	unsigned rendered_flags;  /* flags (enum render_flags) with which `rendered` was made */
 	struct tokens prefix;     /* tokens before the first question: system prompt and documents */
 	int prefix_known;         /* 1 = prefix is up to date */
 	int32_t pinned;           /* number of prefix tokens that the cache never evicts; -1 = not pinned yet */
@@ -257,8 +264,8 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Open the model and a timeline for it, or connect to a server. observer: receives all events, from opening on; may be
- * NULL. Returns 0, or -1 with nothing left open. */
+/* Open the model and a timeline for it, or connect to a server. observer: receives all events, beginning with those of
+ * the opening; may be NULL. Returns 0, or -1 with nothing left open. */
 int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
 /* 1 if a model is open, in this process or on a server. */
@@ -268,52 +275,53 @@ int conversation_is_open(const struct conversation *);
 void conversation_stats(const struct conversation *, struct timeline_stats *);
 /* Append the names of the server's models, one per line; append nothing if the model is in this process. */
 void conversation_server_models(const struct conversation *, struct str *out);
-/* Return 0 if the model is in this process. Otherwise return -1, with the error that `what` (such as "/stream") needs a
- * model in this process. */
+/* Return 0 if the model is in this process. Otherwise set the error that `what` (such as "/stream") needs a model in
+ * this process, and return -1. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
 /* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
-/* Set *out to the sampling settings for this model. Each setting comes from the first source that has it; the sources
- * are the user, the model file, the model family and the defaults. engine NULL: the server chooses the settings that
- * the user has not given. */
+/* Set *out to the sampling settings for this model. Each setting is taken from the first of these sources that has it:
+ * the user, the model file, the model family, the defaults. engine: NULL = the server chooses the settings that the
+ * user has not given. */
 void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
-/* Append the value of a setting, as "0.6". sampling_show: with its origin, as "0.6 (family: Qwen3)". */
+/* sampling_value(): append the value of a setting, as "0.6". sampling_show(): append it with its origin, as "0.6
+ * (family: Qwen3)". */
 void sampling_value(const struct sampling_choice *, enum sampling_setting, struct str *out);
 void sampling_show(const struct sampling_choice *, enum sampling_setting, struct str *out);
 /* Append all settings in effect, as "temp 0.5 (yours); top-k 40, top-p 0.9, min-p 0.05 (default)". */
 void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
-/* Read sampling settings from the JSON object that sampling_json() writes. Returns the settings that were read, as bits
- * 1 << enum sampling_setting. */
+/* Read sampling settings from the JSON object that sampling_json() writes. Returns which settings were read, as bits 1
+ * << enum sampling_setting. */
 unsigned sampling_from_json(struct jv, struct sampling *out);
-/* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer, or -1 with the
- * old policy restored. If even the old policy's cache can no longer be allocated, no model is open after -1. where:
- * name of the setting, for error messages. */
+/* Change the cache policy to `text`. where: name of the setting, for error messages. Returns the number of tokens to
+ * recompute before the next answer. Returns -1 with the old policy in force; but if its cache cannot be allocated any
+ * more either, no model is open. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
-/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1 with
- * the old model open. If even the old model cannot be opened again, no model is open after -1. */
+/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer. Returns -1
+ * with the old model open; but if it cannot be opened again either, no model is open. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
-/* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary, or if engine is NULL. */
+/* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary. Also 1 if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
 
 /* ---- how an answer was made (answer_record.c) ---- */
 
 struct answer_record {
 	uint64_t random[4];       /* state of the random generator before the answer */
-	struct sampling sampling; /* values of the settings whose bits sampling_set has */
-	unsigned sampling_set;    /* known settings: bits 1 << enum sampling_setting */
+	struct sampling sampling; /* sampling settings; only those named by sampling_set have a value */
+	unsigned sampling_set;    /* which settings are known: bits 1 << enum sampling_setting */
 	int32_t ctx;              /* context size in tokens */
-	/* most tokens of the answer (-n), or the number of its tokens if it was stopped; -1 = no limit */
+	/* most tokens of the answer (-n); if the answer was stopped, the number of its tokens; -1 = no limit */
 	int32_t limit;
 	struct str sha256, device; /* SHA-256 of the model file; the processor, as "cpu avx512, 2 threads" */
 };
-/* Append the record of the answer that turn describes, as JSON member "made". sha256: SHA-256 of the model file, 64
+/* Append a record of the answer to which *turn belongs, as JSON member "made". sha256: SHA-256 of the model file, 64
  * hexadecimal digits; NULL = unknown. */
 void answer_record_json(const struct conversation *, const struct turn *, const char *sha256, struct str *out);
-/* Read the record from `stats`, the JSON that is stored with an answer. Returns 0, or -1 if it has no record: an older
- * weir stored the answer, or the answer was continued. Call answer_record_free() in both cases. */
+/* Read the record from `stats`, the JSON that is stored with an answer. Returns 0, or -1 if there is no record: an
+ * older version of weir stored the answer, or the answer was continued. Call answer_record_free() in both cases. */
 int answer_record_read(const char *stats, struct answer_record *);
 void answer_record_free(struct answer_record *);
 
@@ -325,31 +333,32 @@ void answer_record_free(struct answer_record *);
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
 /* Add a document that an earlier run stored, without an event. at: number of messages when it was first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* Find the page and the heading above the first byte of [from, to) that is not blank; byte offsets count from the
- * document's body. If no heading is above this byte, take the first heading within the range. */
+/* Find the page and the heading of bytes [from, to) of the document's body. They are the last ones above the first byte
+ * of the range that is not blank. If no heading is above this byte, the first heading within the range is taken. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 typedef void recognition_fn(int32_t page, int32_t pages, double left, void *ud);
-/* Let the import recognise scanned pages and pictures as the options say, and call progress (may be NULL) before each
- * page. Call it before each import: the options may have changed. In recognition.c. */
+/* Set up the import to recognise scanned pages and pictures as the options say. progress: called before each page; may
+ * be NULL. Call this before each import, because the options may have changed. In recognition.c. */
 void recognition_begin(const struct options *, recognition_fn *progress, void *ud);
-/* Append the path of the folder that keeps recognised pages. -1: it is unknown or cannot be made. */
+/* Append the path of the folder where recognised pages are cached. Returns 0, or -1 if the path is unknown or the
+ * folder cannot be made. */
 int recognition_folder(struct str *out);
-/* Append "recognising page 3 of 22, 40 s left". left: seconds, < 0 = unknown. */
+/* Append "recognising page 3 of 22, 40 s left". left: seconds; < 0 = unknown. */
 void recognition_text(int32_t page, int32_t pages, double left, struct str *out);
-/* Return the index of the document that was imported from file `path`, or SIZE_MAX. */
+/* Return the index of the document that was imported from file `path`; SIZE_MAX = none. */
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
 /* Like conversation_replace_document(), but undo cannot restore the old version. */
 int conversation_renew_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* Remove each document i with gone[i] = 1. Redo cannot restore these documents. If any document is removed, the redo
- * stack is emptied. */
+/* Remove each document i for which gone[i] is 1. Redo cannot restore these documents. If any document is removed, the
+ * redo stack is emptied. */
 void conversation_forget_documents(struct conversation *, const char *gone);
-/* Undo the replacement of a document, if no message has been added since. Returns 1 and appends the document's
- * name; 0 if there is nothing to undo; -1 if the old version does not fit. */
+/* Undo the replacement of a document, if no message has been added since. Returns 1 and appends the document's name; 0
+ * if there is no such replacement; -1 if the old version does not fit. */
 int conversation_undo_replaced(struct conversation *, struct str *name, struct err *);
-/* Undo adding the last document, if no message has been added since. Returns 1 and appends its name, or 0 if there
- * is nothing to undo. */
+/* Remove the document that was added last, if no message has been added since. Returns 1 and appends the document's
+ * name; 0 if there is no such document. */
 int conversation_drop_last_document(struct conversation *, struct str *name);
 /* Move document i to the redo stack, and append its name to *name (may be NULL). The next turn recomputes the tokens
  * after the document. */
@@ -365,8 +374,9 @@ static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Make the text of a growing message searchable, as a document with `grows` set: add this document, or replace the
- * earlier one. NULL removes it. skipped, lines: bytes and lines of the stream before the document's body. */
+/* Make the text of a growing message searchable. doc: the text as a document; it is added with `grows` set, or replaces
+ * the previous one; NULL removes the previous one. skipped, lines: number of bytes and lines of the stream before the
+ * document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */
@@ -377,58 +387,59 @@ struct answer_hooks {
 	void *text_ud;
 	timeline_progress_fn *progress;
 	void *progress_ud;
-	int without_documents; /* do not search the documents for this question */
-	int stop_loops;        /* stop an answer that repeats itself: STOP_LOOP */
+	int without_documents; /* 1 = do not search the documents for this question */
+	int stop_loops;        /* 1 = stop an answer that repeats itself (STOP_LOOP) */
 	int evidence;          /* 1 = measure the answer's attention on the documents (app/retrieval/evidence.c) */
 };
 /* Return the number of tokens in the cache that are not evicted. */
 int32_t tokens_in_cache(const struct timeline_stats *);
-/* Append what the cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part" (in part: in some layers or
- * heads). Returns 0 if nothing was evicted. */
+/* Append what the cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part". "In part" means: in some layers or
+ * heads. Returns 1; 0 if nothing was evicted. */
 int describe_evicted(const struct timeline_stats *, struct str *out);
 /* Append the tokens of the whole conversation to *out. reply_head: 1 = append the tokens with which the template
  * begins an answer. */
 int conversation_render(struct conversation *, int reply_head, struct tokens *out, struct err *);
-/* Prefill documents and messages before the next question is asked. Returns the number of tokens computed, or -1.
- * After ERR_CANCELLED the next turn completes the prefill. */
+/* Prefill documents and messages now, before the next question is asked. Returns the number of tokens computed, or -1.
+ * After ERR_CANCELLED the next turn prefills the rest. */
 int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
-/* Append a question and generate the answer. hooks->text gets the answer's text token by token. Returns 0, or -1 with
- * ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases. If the turn is stopped during prefill, the question is
+/* Append a question and generate the answer. hooks->text receives the answer's text token by token. Returns 0, or -1
+ * with ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases. If the turn is stopped during prefill, the question is
  * removed. If it is stopped later, the answer so far is kept.
  *
- * Call signals_work(1) before this function and the next two, and signals_work(0) after them. Otherwise a signal that
- * comes while no timeline runs would be lost. */
+ * Call signals_work(1) before this function and the next two, and signals_work(0) after them. Otherwise a signal is
+ * lost if it comes while no timeline runs. */
 int conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *,
                      struct err *);
 /* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept.
  * ERR_USAGE if there is no question. */
 int conversation_regenerate(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Continue the last answer, which was stopped or cut. turn->answer_tokens: number of new tokens; 0 = nothing was
+/* Continue the last answer, which was stopped or cut short. turn->answer_tokens: number of new tokens; 0 = nothing was
  * added. */
 int conversation_continue(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Add an observer (at most OBSERVERS_MOST), or remove one (conversation_ignore). */
+/* conversation_observe(): add an observer; there may be OBSERVERS_MOST. conversation_ignore(): remove it. */
 void conversation_observe(struct conversation *, observer_fn *, void *ud);
 void conversation_ignore(struct conversation *, observer_fn *, void *ud);
 /* Apply changed options and emit EVENT_SETTINGS. reseed: 1 = also seed the random generator. */
 void conversation_options_changed(struct conversation *, int reseed);
-/* Append a message of an earlier run, with its token ids, without an event. */
+/* Append a message of an earlier run, with its token ids. No event is sent. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns, and return how many were undone. If the question was appended to a growing message (a text
- * read from a stream), question and answer are removed and the text stays; only the next undo removes the text. */
+/* Undo the last n turns, and return how many were undone. If the question of a turn was appended to a growing message
+ * (a text read from a stream), only question and answer are removed; the next undo then removes the text. */
 size_t conversation_undo(struct conversation *, size_t n);
-/* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run has
- * undone. Returns 1 (and appends the name of a restored document), 0 if there is nothing to redo, or -1. */
+/* Redo the turn or the dropped document that was undone last. If the redo stack is empty, redo a turn that was undone
+ * in an earlier run. Returns 1 (and appends the name of a restored document), 0 if there is nothing to redo, or -1. */
 int conversation_redo(struct conversation *, struct str *name, struct err *);
 /* Return how many cached tokens belong to the conversation. Until the next question the cache may also have tokens of
  * undone or cleared messages. */
 int32_t conversation_cached_tokens(const struct conversation *, const struct timeline_stats *);
 /* Empty the redo stack and free the versions of documents that were replaced. */
 void undo_forget(struct conversation *);
-/* Remove the messages from index `from` on. No event is sent, and redo cannot restore them. The next question
- * updates the KV cache. */
+/* Remove the messages from index `from` on. No event is sent, and redo cannot restore them. The KV cache changes with
+ * the next question. */
 void conversation_cut(struct conversation *, size_t from);
-/* Remove all messages and emit EVENT_CLEARED; documents are kept. conversation_empty: also removes the documents. */
+/* conversation_clear(): remove all messages and emit EVENT_CLEARED; documents are kept. conversation_empty(): remove
+ * the documents, too. */
 void conversation_clear(struct conversation *);
 void conversation_empty(struct conversation *);
 void message_free(struct message *);
@@ -444,9 +455,9 @@ void conversation_json(const struct conversation *, const struct turn *, const c
 
 /* ---- reasoning (reasoning.c) ----
  *
- * Models that reason first write the reasoning between marks such as <think> ... </think>, and after it the answer. An
- * opening mark counts only at the beginning of the text; a later opening mark is part of the answer. Some templates end
- * the prompt with the opening mark: the text then has only the closing mark. */
+ * Models that reason first write the reasoning between marks such as <think> ... </think>, and the answer after it. An
+ * opening mark counts only at the beginning of the text; elsewhere it is part of the answer. Some templates end the
+ * prompt with the opening mark. The text then has only the closing mark. */
 
 /* State of the parser for an answer that arrives in pieces. Initialize it to zero, then set `first`. */
 struct reasoning {
@@ -459,30 +470,30 @@ struct reasoning {
 		REASONING_MARGIN,
 		REASONING_AFTER
 	} at;
-	int mark; /* index of the opening mark (reasoning_mark_at()); -1 = none in the text */
-	/* bytes not parsed yet: maybe a part of a mark, or blanks at the beginning of the answer */
+	int mark; /* index of the opening mark, for reasoning_mark_at(); -1 = the text has none */
+	/* bytes not parsed yet: perhaps part of a mark, or blanks at the beginning of the answer */
 	struct str held;
-	size_t blanks; /* REASONING_BEGIN: number of leading blanks in held */
+	size_t blanks; /* in state REASONING_BEGIN: number of leading blanks in held */
 	size_t words;  /* words of the reasoning so far */
-	int in_word;   /* 1 = the last byte of reasoning was part of a word */
+	int in_word;   /* 1 = the last byte of reasoning belonged to a word */
 };
 void reasoning_free(struct reasoning *);
 /* Parse the next piece of the answer, which may be cut at any byte. Append the bytes that are not reasoning. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
 /* Finish the text: append the bytes of `held` that belong to the answer. */
 void reasoning_end(struct reasoning *, struct str *out);
-/* Append "reasoned for 312 words first"; no change if there was no reasoning. */
+/* Append "reasoned for 312 words first"; nothing if there was no reasoning. */
 void reasoning_describe(const struct reasoning *, struct str *out);
-/* Return the number of bytes of reasoning, with its marks, at the beginning of a complete answer. Reasoning without
- * an opening mark is found, too. */
+/* Return how many bytes of a complete answer are reasoning, with its marks. Reasoning is at the beginning, and is also
+ * found if it has no opening mark. */
 size_t reasoning_length(const char *text, size_t n);
 /* Find reasoning that has no opening mark, because the server's template has put the mark into the prompt. Returns the
- * length of the text up to the end of the closing mark, or 0 if there is none. A closing mark that is quoted in prose
- * or code does not count. whole: 1 = the text is complete. *seen: state between calls while the text grows; 0 before
- * the first call. */
+ * number of bytes up to the end of the closing mark; 0 if there is no such reasoning. A closing mark that is quoted in
+ * prose or code does not count. whole: 1 = the text is complete. *seen: progress of the search while the text grows;
+ * set it to 0 before the first call. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
-/* Tell by its first mark how a text begins. Returns 1 if the first mark is a closing mark; -1 if it is an opening mark
- * and a closing mark follows; 0 if there is no closing mark. */
+/* Classify a text by its first mark of reasoning. Returns 1 if this is a closing mark; -1 if it is an opening mark and
+ * a closing mark follows; 0 if the text has no closing mark. */
 int reasoning_closed(const char *text);
 
 /* ---- a model on a server (answer_remote.c) ---- */

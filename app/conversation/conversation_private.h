@@ -9,7 +9,7 @@
  * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages), and after it *begun, an answer to continue (may be NULL). Sets
+	/* Prefill the prompt (all messages), and then *begun. begun: an answer to continue; may be NULL. Sets
 	 * turn->answered and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
@@ -18,7 +18,7 @@ struct answerer {
 	 * Returns 0 or -1. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* begin is called before read(), end after generate(). In between, a signal stops the turn. */
+	/* begin() is called before read(), end() after generate(). Between these calls, a signal stops the turn. */
 	void (*begin)(struct conversation *);
 	void (*end)(struct conversation *);
 	/* Set the speeds and counts of a finished turn. */
@@ -27,10 +27,10 @@ struct answerer {
 	 * -1. */
 	int32_t (*prefill)(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
 	void (*stats)(const struct conversation *, struct timeline_stats *);
-	/* Return the number of tokens of a text that is tokenized alone. */
+	/* Return the number of tokens of a text that is tokenized on its own. */
 	size_t (*count)(const struct conversation *, const char *text, size_t n);
-	/* Check that the conversation with all of document d fits the context, with `room` tokens left free. Sets
-	 * d->tokens. Returns 0, or -1 with ERR_FIT, ... */
+	/* Check that the conversation fits the context if document d is prefilled whole. room: number of tokens that
+	 * must stay free. Sets d->tokens. Returns 0, or -1 with ERR_FIT, ... */
 	int (*document_fits)(struct conversation *, struct document *d, size_t room, struct err *);
 };
 extern const struct answerer answerer_local, answerer_remote;
@@ -38,8 +38,8 @@ extern const struct answerer answerer_local, answerer_remote;
 /* answer_local.c: open the model and its timeline. Returns 0, or -1 with nothing left open. */
 int local_open(struct conversation *, const struct options *, struct err *);
 void local_close(struct conversation *);
-/* answer_remote.c: connect to the server that the options name and use its model. A local model must be closed by the
- * caller. */
+/* answer_remote.c: connect to the server that the options name, and use its model. The caller must close a local model
+ * first. */
 int served_open(struct conversation *, const struct options *, struct err *);
 /* Refuse command line options that need a local model. Returns 0, or -1 with ERR_USAGE. */
 int served_check_options(const struct options *, struct err *);
@@ -66,15 +66,15 @@ struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
 
-/* Set `place` of all documents, and `place` and `context_place` of all messages: where their text is in
- * conv->rendered. */
+/* Set `place` of all documents, and `place` and `context_place` of all messages. These are the positions of their texts
+ * in conv->rendered. */
 void place_all(struct conversation *);
-/* Return how many tokens document i has in conv->rendered. If it is not rendered there, tokenize its text alone. */
+/* Return how many tokens document i has in conv->rendered. If it is not there, tokenize its text on its own. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Render the conversation, and make the timeline's sequence equal to it: prefill the tokens that are not cached.
- * reply_head: 1 = append the template's beginning of an answer. begun: first tokens of that answer, or NULL. Returns
- * the number of tokens reused, or -1. *n: tokens of the sequence. *again: cached tokens that were prefilled again,
- * because the cache could not roll back. */
+/* Render the conversation, and prefill its tokens that are not cached, so that the timeline's sequence equals it.
+ * reply_head: 1 = append the tokens with which the template begins an answer. begun: first tokens of that answer, or
+ * NULL. *n: receives the number of tokens of the sequence. *again: receives the number of cached tokens that were
+ * prefilled again, because the cache could not roll back. Returns the number of tokens reused, or -1. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 
@@ -88,15 +88,16 @@ void document_forget_before(struct document *);
 
 /* ---- documents.c: the documents of a conversation ---- */
 
-/* Decide anew which documents are prefilled whole. Call after a change of the model or of --docs. */
+/* Decide anew which documents are prefilled whole. Call this after a change of the model or of --docs. */
 void documents_choose(struct conversation *);
-/* Insert a dropped document again at index i, and emit EVENT_DOCUMENT_PUT_BACK. The document's members move to
- * conv->doc[i]. Returns 0, or -1 without a change if the document does not fit. */
+/* Insert a dropped document again, at index i, and emit EVENT_DOCUMENT_PUT_BACK. On success the conversation owns the
+ * members of *document. Returns 0, or -1 without a change if the document does not fit. */
 int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-/* Store *old in document i as the version before it: undo can then restore it. *old is moved. */
+/* Store *old as the previous version of document i, so that undo can restore it. The document then owns the members of
+ * *old. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
-/* Replace document i by another version, and move the old one to *old. Returns 0, or -1 with no change if the new
- * version does not fit. */
+/* Replace document i by another version, and move the previous version to *old. Returns 0, or -1 with no change if the
+ * new version does not fit. */
 int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
@@ -110,15 +111,15 @@ struct undone {
 	int replaces;  /* 1 = redo replaces document doc_at by doc; 0 = redo inserts doc at index doc_at */
 };
 
-/* Push the messages from index `from` on, or document i, on the redo stack. The messages are removed; the caller of
- * undo_keep_document() removes the document. */
+/* Push the messages from index `from` on, or document i, on the redo stack. undo_keep_turns() also removes the
+ * messages; after undo_keep_document() the caller removes the document. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
-/* Return the number of tokens at the end of the cache that belong to undone turns. */
+/* Return how many tokens at the end of the cache belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
 /* Record that the cache no longer has tokens of undone turns. Call after timeline_sync(). */
 void undo_uncached(struct conversation *);
-/* Push the newer version of document i on the redo stack, after undo has restored the older version. */
+/* Push the newer version of a document on the redo stack, after undo has put the older version at index i. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */
@@ -127,12 +128,11 @@ enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tok
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring buffer of the last tokens */
-	/* n: number of tokens added. run[p]: number of tokens at the answer's end that equal the token p positions
-	 * before them. */
+	/* n: number of tokens added. run[p]: number of last tokens that each equal the token p positions before,
+	 * without a gap. */
 	int n, run[LOOP_PERIOD + 1];
 };
-/* Add a token of the answer. Returns the period, in tokens, of the loop with which the answer now ends; 0 = no
- * loop. */
+/* Add a token of the answer. If the answer now ends with a loop, return the loop's period in tokens; else return 0. */
 int loop_add(struct loop_watch *, int32_t id);
 
 #endif

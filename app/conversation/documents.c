@@ -1,9 +1,9 @@
 /* app/conversation/documents.c - adds, replaces and removes the documents of a conversation (conversation.h).
  *
- * A document that fits the context is prefilled whole, before the first question. A document added later is
- * inserted there, too, and the messages after it are recomputed. A document that does not fit is searched: each
- * question is sent with the passages that the search finds (app/retrieval). If a folder of files does not fit, all
- * of its files are searched. */
+ * A document that fits the context is prefilled whole, before the first question. This is also so for a document added
+ * later: it is inserted there, and the messages after it are recomputed. A document that does not fit is searched: each
+ * question is sent with the passages that the search finds (app/retrieval). If the files of a folder do not fit
+ * together, all of them are searched. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@
 enum {
 	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	/* if a text has more bytes than this for each token of the context, it is searched, and its tokens are not
-	 * counted: it cannot fit */
+	/* a text with more bytes than this for each token of the context surely does not fit: it is searched, and its
+	 * tokens are not counted */
 	BYTES_HOPELESS = 16,
-	/* documents added together are all searched if they would fill more than this many contexts */
+	/* documents added together are all searched if they would fill more than this number of contexts */
 	CONTEXTS_OF_MANY = 2,
 };
 
-/* Set many = 0 for all documents. is_one_of_many() then computes it again. */
+/* Set many = 0 for all documents, so that is_one_of_many() computes it again. */
 static void documents_not_many(struct conversation *conv)
 {
 	for (size_t i = 0; i < conv->n_doc; i++)
@@ -94,15 +94,15 @@ void conversation_forget_documents(struct conversation *conv, const char *gone)
 	conv->prefix_known = 0;
 }
 
-/* 1 if the document before d was added together with d and has many = 1. */
+/* 1 if the document before d was added together with d and has its member `many` set. */
 static int follows_many(const struct conversation *conv, const struct document *d)
 {
 	return d > conv->doc && d[-1].at == d->at && d[-1].many;
 }
 
 /* Set and return d->many: 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY
- * contexts. Documents larger than one context do not count. Documents were added together if they have the same `at`
- * (number of messages at that time). Only sizes matter, so a resumed session gets the same result. */
+ * contexts. Documents larger than one context do not count. Documents with the same `at` (number of messages at that
+ * time) count as added together. The result depends only on sizes, so it is the same when the session is resumed. */
 static int is_one_of_many(const struct conversation *conv, struct document *d)
 {
 	size_t ctx, tokens = 0;
@@ -124,8 +124,8 @@ static int docs_auto(const struct conversation *conv)
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
-/* Decide whether document d is prefilled whole (d->whole). --docs decides; with "auto", d is prefilled whole if it fits
- * and leaves `room` tokens free. Returns 0, or -1 if --docs is "whole" and d does not fit. */
+/* Decide whether document d is prefilled whole, and set d->whole. With --docs auto, d is prefilled whole if it fits and
+ * leaves `room` tokens free. Returns 0, or -1 if --docs is "whole" and d does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int decides = docs_auto(conv);
@@ -185,8 +185,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 		document_free(&conv->doc[--conv->n_doc]);
 		return -1;
 	}
-	/* If the documents that were added together are too many for the context because of d, all of them are
-	 * searched, even documents that were prefilled whole until now. */
+	/* If d makes the documents that were added together too large, all of them are searched, even those that were
+	 * prefilled whole until now. */
 	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;
@@ -197,7 +197,7 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 
 int conversation_restore_document(struct conversation *conv, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(conv, document_make(in, at), 0, e); /* no room: the document did fit when it was added */
+	return document_append(conv, document_make(in, at), 0, e); /* room 0: the document did fit when it was added */
 }
 
 int conversation_add_document(struct conversation *conv, const struct doc *in, struct err *e)
@@ -338,7 +338,7 @@ int conversation_undo_replaced(struct conversation *conv, struct str *name, stru
 		before = *d->before;
 		if (document_swap(conv, &before, i, &new, e) < 0)
 			return -1;
-		free(new.before); /* free only the struct: its members were moved to document i */
+		free(new.before); /* free only the struct, because its members were moved to document i */
 		new.before = NULL;
 		undo_keep_version(conv, &new, i);
 		str_adds(name, conv->doc[i].name);

@@ -1,15 +1,15 @@
 /* app/conversation/reasoning.c - separates a model's reasoning from its answer (conversation.h).
  *
- * There are two formats. In one, reasoning is between an opening and a closing mark: <think> ... </think>. In the
- * other, the text is a series of channels, each with a name and a text: channel "final" is the answer, the others are
- * reasoning. */
+ * There are two formats. In the first, reasoning is between an opening and a closing mark: <think> ... </think>. In the
+ * second, the text consists of channels, each with a name and a text: channel "final" is the answer, the other channels
+ * are reasoning. */
 #include "app/conversation/conversation.h"
 #include "engine/base/utf8.h"
 
 #include <string.h>
 
 enum {
-	HEAD_BYTES = 200, /* most bytes of the head of a channel, before its text */
+	HEAD_BYTES = 200, /* most bytes from the beginning of a channel to its text */
 	MARK_BYTES = 32,  /* most bytes of a mark */
 };
 
@@ -38,8 +38,8 @@ static int is_mark(const char *p, size_t n, const char *mark)
 	return memcmp(p, mark, MIN(n, len)) ? 0 : n < len ? -1 : 1;
 }
 
-/* Look for an opening mark: 1 = p[0 .. n) begins with mark *which; -1 = p[0 .. n) is a proper prefix of a mark; 0 =
- * neither. */
+/* Look for an opening mark. Returns 1 if p[0 .. n) begins with one, and sets *which to its index; -1 if p[0 .. n) is a
+ * proper prefix of a mark; else 0. */
 static int find_open(const char *p, size_t n, size_t *which)
 {
 	const struct reasoning_mark *m;
@@ -57,9 +57,9 @@ static int find_open(const char *p, size_t n, size_t *which)
 	return -may;
 }
 
-/* Compare p[0 .. n) with the closing mark of reasoning. Returns the bytes of the mark if p begins with it; -1 if p
- * is a proper prefix of it; else 0. which: index of the opening mark; < 0 = the opening mark is in the prompt and
- * unknown, so any closing mark counts. */
+/* Compare p[0 .. n) with the closing mark of reasoning. Returns the mark's number of bytes if p begins with it; -1 if p
+ * is a proper prefix of it; else 0. which: index of the opening mark; if it is negative, the opening mark is in the
+ * prompt and unknown, so any closing mark counts. */
 static int find_close(const char *p, size_t n, int which)
 {
 	const struct reasoning_mark *m;
@@ -76,10 +76,10 @@ static int find_close(const char *p, size_t n, int which)
 }
 
 /* Parse the head of a channel: its name, and the mark before its text. Returns the number of bytes parsed; 0 = more
- * bytes are needed. If the mark is not within HEAD_BYTES, the text is taken for the answer. */
+ * bytes are needed. If the mark does not come within HEAD_BYTES, the text counts as the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	/* a fixed limit, so that the result does not depend on how the text was cut into pieces */
+	/* the limit is fixed, so that the result does not depend on the size of the pieces that come */
 	size_t most = MIN(n, HEAD_BYTES);
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
@@ -90,7 +90,7 @@ static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 	return end ? (size_t)(end - p) + sizeof CHANNEL_TEXT - 1 : most;
 }
 
-/* Parse the header of the channel that follows reasoning: "<|start|>assistant<|channel|>". Returns the number of
+/* Parse the header after the text of a channel with reasoning: "<|start|>assistant<|channel|>". Returns the number of
  * bytes parsed; 0 = more bytes are needed. */
 static size_t step_next(struct reasoning *t, const char *p, size_t n)
 {
@@ -182,7 +182,7 @@ void reasoning_end(struct reasoning *t, struct str *out)
 {
 	if (t->held.n && t->at == REASONING_WITHIN)
 		words_count(t, t->held.p, t->held.n);
-	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* blanks and incomplete marks are text */
+	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* the held bytes belong to the answer */
 		str_add(out, t->held.p, t->held.n);
 	str_clear(&t->held);
 }
@@ -287,9 +287,9 @@ static int ends_with_item(const char *p, size_t n, const char *list)
 	return 0;
 }
 
-/* 1 if the closing mark p[at .. end) of text p[0 .. n) ends reasoning; 0 if the text only mentions the mark. A mark
+/* 1 if the closing mark p[at .. end) of text p[0 .. n) ends reasoning; 0 if the text only mentions the mark. The mark
  * ends reasoning if it stands alone on its line, or if it follows a word or a sentence and the answer begins after it.
- * A mark is only mentioned if it is in quotes, or if its sentence goes on after it. */
+ * The text only mentions the mark if it is in quotes, or if its sentence continues after it. */
 static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 {
 	static const char stops[] = ". ! ? ) … 。 ！ ？", opens[] = "( [ { < “ „ ‘ « 「", wraps[] = "\" ' * _ ~";
@@ -328,7 +328,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n) /* no new text, or (SIZE_MAX) an earlier call has decided */
+	if (*seen >= n) /* no new text; or SIZE_MAX: an earlier call has decided */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)

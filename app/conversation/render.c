@@ -30,23 +30,23 @@ static size_t system_bytes(const struct conversation *conv)
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1 if message i is rendered as part of the message before it: both are questions, and some templates refuse two
- * questions in a row. There are two in a row if the program was killed before an answer. */
+/* 1 if message i is rendered as part of the message before it. This is so if both are questions, because some templates
+ * refuse two questions in a row. Two questions follow each other if the program was killed before an answer. */
 static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Return the number of bytes at the beginning of a message that are not rendered. In templates with channels, this is
- * the reasoning of an answer. */
+/* Return how many bytes at the beginning of a message are not rendered: in templates with channels, the reasoning of an
+ * answer. */
 static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && conv->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n)
 	                                                                      : 0;
 }
 
-/* Append the whole text of a message: its passages, then its own text. first: 1 = put the documents before it, and the
- * system prompt if the template has no system message. */
+/* Append the whole text of a message: its passages, then its own text. first: 1 = this is the first message: put the
+ * documents before it, and the system prompt if the template has no system message. */
 static void message_add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
@@ -63,7 +63,7 @@ static void message_add_whole(const struct conversation *conv, const struct mess
 }
 
 /* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
- * whose tokens are reused; it may be the struct `out`. Returns 0 or -1. */
+ * whose tokens are reused; may be equal to `out`. Returns 0 or -1. */
 static int messages_render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                            const struct rendered *before, struct rendered *out, struct err *e)
 {
@@ -148,8 +148,7 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		/* the first `cut` bytes of the text, reasoning, are not rendered: set the place where byte 0 would
-		 * be */
+		/* the first `cut` bytes (reasoning) are not rendered: set the position that byte 0 would have */
 		m->place.byte -= cut;
 		before += m->context.n + m->text.n;
 	}
@@ -216,8 +215,8 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 	                            e);
 }
 
-/* Prepare conv->rendered for reuse. The engine reuses an earlier rendering only if one contiguous part has changed. If
- * the prefix has changed and messages were added, first render the old messages with the new prefix. */
+/* Prepare conv->rendered for reuse. The engine can reuse it only if one contiguous part has changed. If the prefix has
+ * changed and messages were added, first render the old messages with the new prefix. */
 static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };
@@ -323,8 +322,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* The whole answer to continue is cached. Decode its last token again: some cache policies treat a
-		 * decoded token differently from a prefilled one. */
+		/* The whole answer to continue is cached. Decode its last token again, because some cache policies
+		 * treat a decoded token differently from a prefilled one. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(conv, &want, e)) {
@@ -337,7 +336,7 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		}
 		*n = want.n;
 		if (reused >= 0 &&
-		    /* do not count the last token, which is always computed again for its logits */
+		    /* subtract the last token, which is always recomputed for its logits */
 		    (size_t)reused + 1 < same)
 			*again = (int32_t)same - reused;
 	}

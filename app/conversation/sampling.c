@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* 1 if the model's answers begin with reasoning, with the current --think. */
+/* 1 if the model's answers begin with reasoning, for the current value of --think. */
 static int model_reasons(const struct options *o, const struct engine_info *i)
 {
 	if (o->think && !strcmp(o->think, "off"))
@@ -85,7 +85,7 @@ void sampling_line(const struct sampling_choice *c, struct str *out)
 		for (int i = 0; i < SAMPLING_SETTINGS; i++) {
 			double off = i == SAMPLING_REPEAT ? 1 : 0, value = setting_value(&c->s, i);
 
-			/* Leave out default penalties that have no effect. */
+			/* Leave out a penalty that has its default value and no effect. */
 			if (c->from[i] == order[k] &&
 			    (i < SAMPLING_REPEAT || order[k] != SAMPLING_DEFAULT || value < off || value > off))
 				str_addf(out, "%s%s %g", n++ ? ", " : out->n > began ? "; " : "", name[i], value);

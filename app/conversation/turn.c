@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Generate an answer as a new last message. begun: the answer to continue, or NULL. Once the prompt is prefilled
+/* Generate an answer as a new last message. begun: the answer to continue, or NULL. When the prompt is prefilled
  * (turn->answered), the text and tokens of *begun are moved to the new message. Returns 0 or -1. */
 static int answer_generate(struct conversation *conv, struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
@@ -28,10 +28,10 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 		m = message_add(conv, ROLE_ASSISTANT);
 		if (begun)
 			*m = *begun;
-		m->number = 0; /* the longer text is not indexed yet */
+		m->number = 0; /* the search index does not have the longer text yet */
 		m->interrupted = 0;
-		/* Store the longer answer as a new message. The session keeps the shorter one: forks may refer to
-		 * it. */
+		/* Store the longer answer as a new message. The session also keeps the shorter one, because forks may
+		 * refer to it. */
 		m->stored = 0;
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
@@ -49,7 +49,8 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	conv->by->measure(conv, turn);
 	conv->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
-		conv->msg[conv->n_msg - 1].stored = stored; /* nothing was added: the message equals the stored one */
+		/* nothing was added, so the message equals the stored one */
+		conv->msg[conv->n_msg - 1].stored = stored;
 		return rc;
 	}
 	undo_forget(conv);
@@ -71,7 +72,7 @@ static int companions_before(struct conversation *conv, const struct question *q
 }
 
 /* Add the question as a new message. Exception: while the last message is still being read from a stream (conv->grows),
- * its text is already prefilled, so the question is appended to it. Takes ownership of context. */
+ * the question is appended to that message. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
@@ -148,7 +149,7 @@ int conversation_regenerate(struct conversation *conv, const struct answer_hooks
 	if (!rc)
 		rc = answer_generate(conv, NULL, h, turn, e);
 	if (had && !turn->answered)
-		*message_add(conv, ROLE_ASSISTANT) = old; /* there is no new answer: restore the old one */
+		*message_add(conv, ROLE_ASSISTANT) = old; /* there is no new answer, so restore the old one */
 	else if (had)
 		message_free(&old);
 	return rc;
@@ -191,8 +192,8 @@ static void kv_memory_json(const struct conversation *conv, struct str *out)
 	json_real(out, "kv_overlap", st.kv_overlap, "%.4f");
 }
 
-/* Append "strides": for each layer, the number of tokens that use one selection. Only if the policy uses a selection
- * for several tokens. */
+/* Append "strides": for each layer, the number of tokens for which one selection is used. Appends nothing if the policy
+ * selects anew for each token. */
 static void strides_json(const struct conversation *conv, struct str *out)
 {
 	float stride[VIEW_LAYERS];

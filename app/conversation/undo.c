@@ -1,7 +1,7 @@
 /* app/conversation/undo.c - undo of turns; redo of turns and documents (conversation.h).
  *
- * Undone turns and dropped documents are moved to the redo stack (undo_stack.c). The KV cache changes only at the
- * next question. So an undo and a redo without a question in between recompute nothing. */
+ * Undone turns and dropped documents are moved to the redo stack (undo_stack.c). The KV cache changes only with the
+ * next question. So an undo followed by a redo recomputes nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 			from--;
 		m = &conv->msg[from];
 		if (m->read) {
-			/* Clear the redo stack: the message was read from a stream, which cannot be read again for a
-			 * redo. */
+			/* Clear the redo stack: the message was read from a stream, and a redo cannot read the stream
+			 * again. */
 			undo_forget(conv);
 			while (conv->n_msg > from + 1)
 				message_free(&conv->msg[--conv->n_msg]);

@@ -1,7 +1,7 @@
 /* app/conversation/undo_stack.c - the redo stack: undone turns and dropped documents, newest on top (conversation.h).
  *
  * Entries own their messages and documents. A new answer empties the stack, because it begins another branch; the
- * stored session keeps the undone branch. */
+ * undone branch stays in the stored session. */
 #include <stdlib.h>
 #include <string.h>
 
