@@ -7,8 +7,8 @@
 
 int data_file(struct str *path, const char *name, struct err *e)
 {
-	/* Where share/weir is, seen from the program's folder. The four paths are for a program in a build folder; in
-	 * PREFIX/bin; in PREFIX/lib/weir or a build folder's tests; at the top of the source tree. */
+	/* Paths to share/weir from the program's folder. They are for a program in, in this order: a build folder;
+	 * PREFIX/bin; PREFIX/lib/weir or the folder `tests` of a build; the top of the source tree. */
 	static const char *const data[] = { "/share/weir/", "/../share/weir/", "/../../share/weir/",
 		                            "/build/share/weir/" };
 	char dir[PATH_MAX], *slash;

@@ -22,7 +22,7 @@ static inline uint64_t load_word(const uint8_t *p, size_t n)
 }
 
 /* Four independent accumulators let the processor overlap multiplications. Each step first changes its accumulator by
- * an invertible operation and then adds a product, so a product of zero does not erase earlier input. */
+ * an invertible operation and then adds a product. So a product of zero does not erase earlier input. */
 uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 {
 	static const uint64_t odd[4] = { 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x94d049bb133111ebu,

@@ -53,7 +53,8 @@ static const char *skip_value(const char *p, const char *end)
 		default:
 			while (p < end && !strchr(",:]}[{\" \n\t\r", *p))
 				p++;
-			/* Step over a NUL byte: strchr() above stops at it, and the loop would not end. */
+			/* Step over a NUL byte. strchr() above takes it for a delimiter, so without this step the outer
+			 * loop would never advance. */
 			if (p < end && !*p)
 				p++;
 		}
@@ -279,7 +280,7 @@ int jv_is(struct jv v, const char *string)
 
 /* ---- writing ---- */
 
-/* Append a comma, unless the value is the first of its object, list or line. Then append the key. */
+/* If a value precedes this one in its object, list or line, append a comma. Then append the key. */
 static void begin_value(struct str *out, const char *key)
 {
 	if (out->n && !strchr("{[\n", out->p[out->n - 1]))

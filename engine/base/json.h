@@ -6,8 +6,8 @@
 
 /* ---- reading JSON (json.c) ----
  *
- * Values are pointers into the caller's text; no tree is built. In invalid JSON (json_valid()) values may be absent,
- * but no read leaves the text. */
+ * Values are pointers into the caller's text; no tree is built. If the text is not valid JSON (json_valid() returns 0),
+ * values may be missing, but reads stay inside the text. */
 
 /* A value, given by its text: bytes p to end - 1. p = NULL: there is no value. */
 struct jv {
@@ -19,8 +19,8 @@ struct jv {
 int json_valid(const char *text, size_t n);
 /* Return the first value of text[0..n). It is absent (p = NULL) if the text is blank. */
 struct jv jv_parse(const char *text, size_t n);
-/* Step through an array or an object; start with *it = {0}. Set *it to the next value, set *key (may be NULL) to its
- * key, and return 1. Return 0 at the end. */
+/* Step through an array or an object; start with *it = {0}. Set *it to the next value and *key to its key, and return
+ * 1. Return 0 at the end. key may be NULL. */
 int jv_next(struct jv container, struct jv *it, struct jv *key);
 /* Return the value of `key`. It is absent (p = NULL) if `object` is not an object or lacks the key. */
 struct jv jv_get(struct jv object, const char *key);
@@ -33,25 +33,25 @@ int jv_is(struct jv, const char *string);
 
 /* ---- writing JSON (json.c) ----
  *
- * Each call except json_close() appends one value, and before it a comma if the value is not the first of its object,
- * list or line. key = NULL: the value gets no key, because it is an element of a list or a whole line. */
+ * Each call except json_close() appends one value. If another value precedes it in its object, list or line, the call
+ * appends a comma first. key = NULL: append no key. Elements of a list and values that are a whole line have none. */
 
 void json_open(struct str *out, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct str *out, char bracket);                 /* '}' or ']' */
 /* Append `json`, a complete value. */
 void json_value(struct str *out, const char *key, const struct str *json);
-/* Append a list. `items` are its values, already written, with commas between them. */
+/* Append a list. `items` is the text of its values, with commas between them. */
 void json_list(struct str *out, const char *key, const struct str *items);
 void json_text(struct str *out, const char *key, const char *text, size_t n);
-void json_string(struct str *out, const char *key, const char *string); /* NULL: null */
+void json_string(struct str *out, const char *key, const char *string); /* string = NULL appends null */
 void json_int(struct str *out, const char *key, int64_t);
 void json_uint(struct str *out, const char *key, uint64_t);
-void json_hash(struct str *out, const char *key, uint64_t); /* "16 hexadecimal digits" */
+void json_hash(struct str *out, const char *key, uint64_t); /* append the hash as a string of 16 hexadecimal digits */
 void json_bool(struct str *out, const char *key, int);
 void json_null(struct str *out, const char *key);
 /* Append a page label. Digits become a number, other labels ("xii") a string; NULL and "" become null. */
 void json_page(struct str *out, const char *key, const char *label);
-/* Append v in the format fmt ("%.3f"). Infinity and NaN become null, because JSON lacks them. */
+/* Append v in the printf format fmt, such as "%.3f". Infinity and NaN become null, because JSON cannot express them. */
 void json_real(struct str *out, const char *key, double v, const char *fmt) __attribute__((format(printf, 4, 0)));
 
 #endif

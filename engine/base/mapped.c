@@ -1,7 +1,7 @@
-/* engine/base/mapped.c - a table of mapped files, and what the SIGBUS handler does with it (mapped.h).
+/* engine/base/mapped.c - the table of mapped files, and what the SIGBUS handler does with it (mapped.h).
  *
- * The handler takes no lock, although another thread may change the table. So mapped_add() sets the field `at` of an
- * entry last, and the handler ignores entries whose `at` is 0. */
+ * The handler takes no lock, although another thread may be changing the table. So mapped_add() sets an entry's field
+ * `at` last, and the handler ignores entries whose `at` is 0. */
 #include "engine/base/mapped.h"
 
 #include <errno.h>
@@ -12,12 +12,13 @@
 
 #include "engine/engine.h"
 
-enum { RANGES = 4096 }; /* enough for model files and, for each KV cache on disk, two mappings per layer */
+/* maximum number of mappings: enough for model files and for two mappings per layer of each KV cache on disk */
+enum { RANGES = 4096 };
 
 static struct range {
 	_Atomic uintptr_t at; /* address of the range; 0 = a free entry */
 	size_t n;             /* bytes of the range */
-	atomic_int *lost;     /* the owner's flag */
+	atomic_int *lost;     /* the owner's flag, set when a page cannot be read */
 } ranges[RANGES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serializes mapped_add() and mapped_remove() */
 
@@ -43,8 +44,9 @@ void mapped_remove(const void *p)
 	pthread_mutex_unlock(&lock);
 }
 
-/* If the address is in a registered mapping, map zeros from the faulting page to the end of that mapping and return 1:
- * if the file was truncated, the later pages are missing, too. Otherwise return 0. */
+/* If the address is in a registered mapping, set its flag *lost, map zeros from the faulting page to the end of that
+ * mapping, and return 1. Otherwise return 0. (If the file was truncated, the pages after the faulting one are missing,
+ * too.) */
 int engine_fault(const void *address)
 {
 	uintptr_t page = (uintptr_t)address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);

@@ -1,7 +1,8 @@
 /* engine/base/memory_budget.c - how much memory can be allocated; used before large allocations.
  *
- * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when it touches the pages. So free host
- * memory is read from /proc, the control group and the rlimits. A device's backend reports its free memory. */
+ * Linux overcommits: malloc() succeeds, and the OOM killer ends the program later, when it touches the pages. So the
+ * free host memory is computed from /proc, the control group and the rlimits. A device's backend reports the device's
+ * free memory. */
 #include "engine/base/memory_budget.h"
 
 #include <stdio.h>
@@ -44,29 +45,30 @@ static uint64_t meminfo_available(void)
 
 	if (kib < UINT64_MAX / 1024)
 		return kib * 1024;
-	/* Without /proc, count only free memory; reclaimable page cache is not known. */
+	/* Without /proc the size of the reclaimable page cache is unknown, so count only free memory and buffers. */
 	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
 }
 
-/* Return limit - used, at least 0. Return 0 if `used` is unknown (UINT64_MAX), and UINT64_MAX if there is no
- * limit. */
+/* Return limit - used, or 0 if `used` is larger or unknown (UINT64_MAX). If there is no limit, return UINT64_MAX. */
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096) /* "no limit" in control groups of version 1 */
+	/* control groups of version 1 write "no limit" as a number this large */
+	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096)
 		return UINT64_MAX;
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Return the bytes of page cache, for example of the mapped model file, according to a memory.stat file. The control
- * group counts them as used, but the kernel reclaims them on demand. inactive, active: keys in the file. */
+/* Return the bytes of page cache that a memory.stat file reports. The control group counts page cache (such as a mapped
+ * model file) as used, but the kernel reclaims it on demand. inactive, active: the two keys in the file whose values
+ * are added. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
 	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
 }
 
-/* Return the free memory of the root control group (v1 or v2): limit - (use - page cache). In a container this is the
- * container's own group. */
+/* Return the free memory of the root control group (v1 or v2): limit - (use - page cache). In a container the root is
+ * the container's own group. */
 static uint64_t cgroup_available(void)
 {
 	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");

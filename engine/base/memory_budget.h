@@ -7,16 +7,17 @@
 #include "engine/base/base.h"
 #include "kernels/backend.h"
 
-/* Return the bytes of host memory that can be allocated without swapping or the OOM killer. It is the smallest of the
- * kernel's MemAvailable and the free parts of the control group's limit and the address-space limit. UINT64_MAX:
- * unknown. */
+/* Return the bytes of host memory that can be allocated without swapping or the OOM killer; UINT64_MAX if unknown. The
+ * result is the smallest of three numbers: the kernel's MemAvailable, and what is free below the control group's limit
+ * and below the address-space limit. */
 uint64_t memory_available(void);
 
 /* Memory of the host or of a device, in bytes. */
 struct memory_budget {
 	uint64_t available; /* free bytes */
 	uint64_t total;     /* size of the device's memory; 0 = this is host memory */
-	uint64_t reserved;  /* part of `available` for a device's temporary buffers: matmul tiles, attention scores */
+	/* part of `available` that a device needs for temporary buffers: matmul tiles, attention scores */
+	uint64_t reserved;
 };
 /* Return the budget of the memory in which the backend allocates; be = NULL means host memory. */
 struct memory_budget memory_budget_of(const struct backend *be);

@@ -34,8 +34,8 @@ static int edit_distance(const char *a, int na, const char *b, int nb)
 
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
-	/* Allow 1 wrong letter in a word of fewer than five letters, else one more than a third of its letters. `dist`
-	 * is the smallest distance that is refused. */
+	/* In a word of n letters, allow 1 wrong letter if n < 5, and n / 3 + 1 otherwise. `dist` is the smallest edit
+	 * distance that is too large. */
 	*n = (struct nearest){ .word = word, .len = len, .dist = len < 5 ? 2 : (int)(MIN(len, WORD_MOST)) / 3 + 2 };
 }
 

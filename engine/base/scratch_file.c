@@ -48,7 +48,7 @@ static int open_nameless(const char *dir)
 }
 
 /* Reserve disk space for the first `bytes` of fd. Return 0 or an errno. Test the limits first: exceeding RLIMIT_FSIZE
- * raises SIGXFSZ, and a reservation larger than the free space fills the disk before it fails. */
+ * raises SIGXFSZ, and a reservation that does not fit would fill the disk before it fails. */
 static int reserve_space(int fd, uint64_t bytes)
 {
 	struct rlimit most;

@@ -16,13 +16,14 @@ enum {
 	SENTENCE_MOST = 80, /* maximum number of words in a sentence */
 	PASSAGE_WORDS = 120,
 	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
-	/* bytes; the end of a line of at least this length ends a sentence, because the lines of a wrapped paragraph
-	 * are shorter */
+	/* bytes; in a line of at least this length, the newline ends a sentence. The lines of a wrapped paragraph are
+	 * shorter. */
 	LINE_LONG = 200,
-	/* bytes; a blank ends a Thai sentence of at least this length. In a shorter sentence it may separate
+	/* bytes; in Thai, a blank after at least this many bytes ends a sentence. An earlier blank may only separate
 	 * phrases. */
 	THAI_LEAST = 90,
-	WATCH_BYTES = 1 << 20, /* watch() is called once for this many bytes, which take some milliseconds to cut */
+	/* watch() is called after each such number of bytes; cutting them takes a few milliseconds */
+	WATCH_BYTES = 1 << 20,
 };
 
 struct cutter {
@@ -98,7 +99,7 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 		dots += p[--from] == '.';
 	n = dot - from;
 	if (n == 1)
-		return byte_is_upper(p[from]); /* an initial */
+		return byte_is_upper(p[from]); /* an initial: one upper-case letter */
 	if (n > 1 && dots && n <= 2 * dots + 1 && byte_is_upper(p[from]))
 		return 1; /* U.S., J.R.R. */
 	if (!n || n >= sizeof word)
@@ -112,8 +113,7 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	return 0;
 }
 
-/* 1 if p[begin..dot) is a number of at most three digits and nothing else: "3." is the number of a list item, not a
- * sentence. */
+/* 1 if p[begin..dot) is a number of at most three digits and nothing else, such as the number of a list item, "3.". */
 static int is_item_number(const char *p, size_t begin, size_t dot)
 {
 	size_t i = dot;
@@ -123,7 +123,7 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* 1 if the sentence p[begin..at) ends at `at`. Bytes at..next - 1 are blanks; the text ends at byte `end`. */
+/* 1 if the sentence p[begin..at) ends at `at`. Bytes at .. next - 1 are blanks. `end` is the length of the text. */
 static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
@@ -142,14 +142,15 @@ static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, si
 	if (next < end)
 		utf8_decode(p + next, end - next, &after);
 	if (after >= 'a' && after <= 'z')
-		return 0; /* "Yahoo! has", "e.g. here" */
+		return 0; /* a lower-case letter follows: "Yahoo! has", "e.g. here" */
 	if (cp != '.')
 		return 1;
 	/* A closing bracket or quotation mark ends the sentence even if an abbreviation is before it. */
 	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
-/* 1 if a list item may begin at `at`: only blanks are between `begin` and `at`, or punctuation is before `at`. */
+/* 1 if a list item may begin at `at`: there are only blanks between `begin` and `at`, or the last character before `at`
+ * that is not a blank is punctuation. */
 static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
 	int32_t cp;
@@ -164,9 +165,9 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	       cp == 0xff1a || cp == 0xff1b;
 }
 
-/* 1 if the line at `at` begins a list item, a quotation or a table row. A number such as "4." begins an item in two
- * cases: punctuation is before it, or it is at most *number + 1, where *number is the number of the last item. So
- * wrapped text such as "a status of / 127. Otherwise" is not taken for an item. */
+/* 1 if the line at `at` begins a list item, a quotation or a table row. A number such as "4." begins an item only if
+ * punctuation is before it, or if it is at most *number + 1. So the wrapped text "a status of / 127. Otherwise" does
+ * not begin one. *number: number of the last item; set to this item's number if it has one. */
 static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
 {
 	const char *p = c->p;
@@ -192,8 +193,8 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	return 1;
 }
 
-/* Count the separators of a line of CSV or TSV. A comma before a blank is prose and not counted. Set *next to the
- * start of the next line. */
+/* Count the separators of a line of CSV or TSV. A comma or semicolon before a blank is not counted, because it belongs
+ * to prose. Set *next to the start of the next line. */
 static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
 {
 	size_t n = 0;
@@ -204,7 +205,7 @@ static size_t count_separators(const char *p, size_t at, size_t end, size_t *nex
 	return n;
 }
 
-/* 1 if the line that ends before `at` and the line at `at` are rows of a table: they have the same number (> 1) of
+/* 1 if the line p[line..at) and the line that begins at `at` are rows of a table: they have the same number (> 1) of
  * separators. */
 static int between_rows(const char *p, size_t line, size_t at, size_t end)
 {
@@ -225,8 +226,8 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
 }
 
-/* Return where to cut a sentence that is too long at byte `at`: after the last blank of its second half, or at `at` if
- * this half has no blank. */
+/* The sentence that begins at `begin` is too long at byte `at`. Return where to cut it: after the last blank in the
+ * second half of p[begin..at), or at `at` if that half has no blank. */
 static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 {
 	for (size_t i = at; i > begin + (at - begin) / 2; i--)
@@ -299,7 +300,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 
 /* ---- passages ---- */
 
-/* End the current passage: the sentences first..count - 1. If it is long, divide it into passages of about
+/* End the current passage, which has the sentences first .. count - 1. If it is long, divide it into passages of about
  * PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each passage. */
 static void end_passage(struct cutter *c)
 {
@@ -310,7 +311,8 @@ static void end_passage(struct cutter *c)
 	c->out[c->first].flags |= SENTENCE_FIRST;
 	for (size_t i = c->first; i + 1 < c->count && cut < parts; i++) {
 		words += c->out[i].words;
-		/* A sentence across the ideal border goes to the passage that has more of its words. */
+		/* A sentence that crosses the ideal border between two passages goes to the passage that gets more of
+		 * its words. */
 		if (words + c->out[i + 1].words / 2u >= cut * c->words / parts) {
 			c->out[i + 1].flags |= SENTENCE_FIRST;
 			cut++;
@@ -360,8 +362,8 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Offsets of the next '\n' and of the next '\f', or of the end of the text. Keeping both means that each byte is
- * searched only once. */
+/* Offsets of the next '\n' and of the next '\f'; if there is none, the end of the text. Keeping both offsets means that
+ * each byte is searched only once. */
 struct line_ends {
 	size_t newline, page;
 };
@@ -471,8 +473,8 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
-	/* Return here, before the loop below. Otherwise a caller that asks for each byte of a run of blanks would scan
-	 * the whole run each time. */
+	/* Return before the loop below. Otherwise a caller that asks for each byte of a run of blanks would scan the
+	 * whole run each time. */
 	if (byte_is_blank(text[at]))
 		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))

@@ -11,35 +11,35 @@
 enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };
 
 /* A sentence: bytes from .. to - 1 of the text, without white space at both ends. words: number of words; flags:
- * SENTENCE_... The database chat.db stores these 12 bytes. */
+ * SENTENCE_... The database chat.db stores these 12 bytes as they are. */
 struct sentence {
 	uint32_t from, to;
 	uint16_t words, flags;
 };
-/* Called again and again while sentences_cut() works. total: bytes of the text; done is always 0. A nonzero return
- * value cancels the cutting. */
+/* A function that sentences_cut() calls from time to time. total: bytes of the text; done: always 0. If it returns
+ * nonzero, the cutting is cancelled. */
 typedef int sentences_watch_fn(size_t done, size_t total, void *ud);
-/* Cut a text into sentences: ascending, without overlap, covering all bytes except white space. The first sentence
- * has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch() cancelled.
- * The caller frees *out. */
+/* Cut a text into sentences. They are ascending, do not overlap, and cover all bytes except white space. The first
+ * sentence has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch()
+ * cancelled. The caller frees *out. */
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentences_watch_fn *watch, void *ud);
 
 /* A passage (some consecutive sentences): bytes from..to of the text, without white space at both ends. */
 struct passage {
 	size_t from, to;
 };
-/* Cut a text into passages, which document search indexes. A passage begins with a sentence that has the flag
- * SENTENCE_FIRST, and ends before the next one. Return the number of passages. The caller frees *out. */
+/* Cut a text into passages, the units that document search indexes. A passage begins with a sentence that has the flag
+ * SENTENCE_FIRST, and ends before the next such sentence. Return the number of passages. The caller frees *out. */
 size_t passages_cut(const char *text, size_t n, struct passage **out);
 
-/* 1 if a sentence ends just before byte `at`. A blank or the end of the text must follow, unless the full stop belongs
- * to a script that writes no blank after it. */
+/* 1 if a sentence ends just before byte `at`. After it there must be a blank or the end of the text, except in scripts
+ * that write no blank after a full stop. */
 int sentence_ends(const char *text, size_t n, size_t at);
 
 /* Units of text, from small to large. A text is best cut where the largest unit ends. */
 enum text_break { BREAK_NONE, BREAK_CHAR, BREAK_WORD, BREAK_LINE, BREAK_SENTENCE, BREAK_PARAGRAPH };
-/* Return the largest unit that ends just before byte `at`, 0 < at < n. If byte `at` is white space, return BREAK_CHAR.
- * If `at` is inside a character, return BREAK_NONE. */
+/* Return the largest unit of text that ends just before byte `at`, 0 < at < n. Before a white space byte the result is
+ * always BREAK_CHAR, and inside a character BREAK_NONE. */
 enum text_break text_break(const char *text, size_t n, size_t at);
 
 /* 1 if cp is a letter of a script without blanks between words. */

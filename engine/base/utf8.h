@@ -85,8 +85,8 @@ static inline size_t utf8_forward(const char *p, size_t n, size_t at)
 	return at;
 }
 
-/* Return the start of the character that ends just before byte `at` > from; never less than `from`. In invalid UTF-8
- * it is at most 4 bytes before `at`. */
+/* Return the offset at which the character before byte `at` begins. `at` must be larger than `from`, and the result is
+ * at least `from`. In invalid UTF-8 the result is at most 4 bytes before `at`. */
 static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 {
 	size_t i = at - 1;
@@ -96,7 +96,8 @@ static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 	return i;
 }
 
-/* 1 if the code point is a letter in every Unicode version and for every tokenizer (base.c). */
+/* 1 if cp is a letter of a common script (a table in base.c): one that every Unicode version and every tokenizer treats
+ * as a letter. 0 for rarer letters. */
 int utf8_is_letter(int32_t cp);
 
 #endif
