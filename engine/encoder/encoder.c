@@ -2,8 +2,8 @@
  * tokens of each text into one vector.
  *
  * A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x + attention(x)), then x = norm(x +
- * feed_forward(x)). The feed-forward is down(gelu(up(x))), or down(act(gate(x)) * up(x)) in gated families. With an
- * adapter (encoder_reader.c) each product x W^T becomes x W^T + (x low^T) high^T. */
+ * feed_forward(x)). The feed-forward is down(gelu(up(x))). In families with a gate it is down(act(gate(x)) * up(x)).
+ * With an adapter (encoder_reader.c) each product x W^T becomes x W^T + (x low^T) high^T. */
 #include "engine/encoder/encoder.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ int32_t encoder_longest(const struct encoder *e)
 	return e->longest;
 }
 
-/* Add an adapter's change to a product: out += (in low^T) high^T. */
+/* Add to `out` what an adapter adds to the product of `in` and a matrix: (in low^T) high^T. */
 static void linear_adapt(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter,
                          struct tensor *out, const struct tensor *in, int32_t n)
 {
@@ -122,7 +122,7 @@ static const struct tensor *bias_of(const struct encoder_linear *m)
 	return m->b.data ? &m->b : NULL;
 }
 
-/* Compute out = in W^T + bias. accumulate = 1: add the result to out instead. */
+/* Compute out = in W^T + bias, or with accumulate = 1, out += in W^T + bias. */
 static void linear(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter, struct tensor *out,
                    const struct tensor *in, int accumulate, int32_t n)
 {
@@ -138,7 +138,8 @@ static void norm(struct encoder *e, const struct encoder_norm *w, int32_t n)
 	e->be->ops->layernorm(e->be, &e->x, &e->x, &w->w, &w->b, e->eps, n);
 }
 
-/* Compute bidirectional attention within one text: the n batch rows from row0 on. The result goes to e->attn. */
+/* Compute bidirectional attention within one text, whose tokens are n rows of the batch from row0 on. Write the result
+ * to e->attn. */
 static void attend(struct encoder *e, int32_t row0, int32_t n)
 {
 	struct tensor q = tensor_rows(&e->q, row0), out = tensor_rows(&e->attn, row0);
@@ -162,7 +163,8 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 
 /* Do what attend() does, with ALiBi (Press et al. 2022, "Train short, test long"): a key's score falls with its
  * distance from the query. The backend can add a number to each score only if attention reads a list of slots. So each
- * token gets a list of all slots of the text, and a part of a row of e->distance as the numbers. */
+ * token reads the list of all slots of the text. The numbers added to its scores are a part of each row of
+ * e->distance. */
 static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 {
 	int32_t dim = e->n_embd / e->n_head;

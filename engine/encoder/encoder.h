@@ -7,15 +7,16 @@
 #include "engine/token/token.h"
 #include "kernels/backend.h"
 
-enum { ENCODER_BATCH = 1024 }; /* maximum number of tokens of a batch, and of a text */
+enum { ENCODER_BATCH = 1024 }; /* maximum number of tokens in a batch, and in a text */
 
-enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* values of the key pooling_type */
+enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* values of the file's key pooling_type */
 
-/* What distinguishes a family of encoders. */
+/* A family of encoders: the properties in which families differ. */
 struct encoder_family {
-	const char *name; /* general.architecture, and the beginning of the file's keys */
+	const char *name; /* value of general.architecture, and prefix of the file's other keys */
 	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how the position of a token is encoded */
-	int gated;           /* 1: the feed-forward is down(act(gate) * up); gate and up have no biases */
+	/* 1: the feed-forward is down(act(gate) * up), and gate and up have no biases; 0: it is down(gelu(up)) */
+	int gated;
 	enum activation act; /* activation of the gate */
 	int biases;          /* 1: q, k, v, out and down have biases */
 };
@@ -24,11 +25,12 @@ struct encoder_family {
 struct encoder_norm {
 	struct tensor w, b;
 };
-/* The adapters of a reader file: one for the vectors of questions, one for reading. */
+/* A reader (encoder_reader.c) brings up to two LoRA adapters for the encoder. ADAPT_QUERY is for the vectors of
+ * questions, ADAPT_READ for reading a passage together with a question. ADAPT_NONE: run the encoder without an
+ * adapter. */
 enum encoder_adapter { ADAPT_QUERY, ADAPT_READ, ADAPTERS, ADAPT_NONE = ADAPTERS };
-/* A matrix w [rows][cols] and its bias b, f32 [1][rows]; b has no data if there is no bias. adapter[]: for each LoRA
- * adapter, high [rows][rank] and low [rank][cols], whose product the adapter adds to w. If low.rows = 0, the adapter
- * does not change w. */
+/* A matrix w [rows][cols] and its bias b, f32 [1][rows]; b.data = NULL: no bias. Each LoRA adapter has high
+ * [rows][rank] and low [rank][cols], and adds their product to w. low.rows = 0: the adapter does not change w. */
 struct encoder_linear {
 	struct tensor w, b;
 	struct {
@@ -42,77 +44,79 @@ struct encoder_layer {
 	struct tensor gate;             /* [n_ff][n_embd], if the family has gates */
 };
 
-/* The head of a reranker, in host memory. A text's score is out . tanh(dense x + dense_bias) + out_bias; x is the hidden
- * state of its first token. */
+/* The head of a reranker, in host memory. A text's score is out . tanh(dense x + dense_bias) + out_bias, where x is the
+ * hidden state of its first token. */
 struct encoder_ranker {
 	float *dense, *dense_bias, *out, *out_bias; /* [n_embd][n_embd], [n_embd], [n_embd], [1] */
 };
 
-/* What is loaded from a reader file (encoder_reader.c), except the parts that belong to layers. */
+/* A loaded reader (encoder_reader.c), without its adapters, which are in struct encoder_linear. */
 struct encoder_reader {
-	/* a reranker, which reads pairs instead of this encoder, or NULL; with a reranker, the other members are
-	 * empty */
+	/* a reranker that reads pairs in place of this encoder; the other members are then empty. NULL: no reranker */
 	struct encoder *ranker;
 	struct gguf *gguf;  /* the reader's adapter file; NULL: none is loaded */
-	struct tensor rank; /* f32 [batch][largest rank]: buffer for products with `low` */
-	/* [3][n_embd] weights that hidden states are multiplied with. Row 0 is for the log odds that the passage
-	 * answers, row 1 for the first token of the answer, row 2 for its last token */
+	struct tensor rank; /* f32 [batch][largest rank of an adapter]: buffer for the products x low^T */
+	/* [3][n_embd] weights, each row to be multiplied with a hidden state. Row 0 gives the log odds that the passage
+	 * answers the question. Rows 1 and 2 give the logits that a token is the first, or the last, of the answer */
 	float *head;
-	float bias; /* bias of the log odds */
+	float bias; /* added to the log odds */
 };
 
 struct encoder {
 	struct gguf *gguf;
 	struct backend *be;
 	struct vocab *vocab; /* tokenizer; NULL = the file has none */
-	struct view name;    /* general.name, in the file */
+	struct view name;    /* value of general.name, in the file's memory */
 	uint64_t hash;       /* hash of the file */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
-	/* trained: context length of the model in tokens; longest: maximum number of tokens of a text, the smaller of
+	/* trained: context length in training, in tokens; longest: maximum number of tokens of a text, the smaller of
 	 * `trained` and ENCODER_BATCH */
 	int32_t trained, longest;
 	float eps;
-	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
+	/* how a text's hidden states become one vector; POOL_RANK: they become a score, because the file is a reranker
+	 * with the head `ranker` */
+	enum pooling pooling;
 	struct encoder_ranker ranker;
 	struct tensor embd; /* [n_vocab][n_embd], read by row */
-	/* f32 [longest][n_embd]: embedding of each position, if positions are learned, plus the embedding of the token
-	 * type */
+	/* f32 [longest][n_embd]: sum of the embeddings of the position (if the family has learned positions) and of the
+	 * token type */
 	struct tensor position;
-	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
+	/* cos and sin of RoPE. rope: f32 [longest][head_dim], by position; rope_at: f32 [batch][head_dim], by token of
+	 * the batch */
 	struct tensor rope, rope_at;
-	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch]; every row is 0, 1, 2, ... distance: f32 [n_head][2 *
-	 * longest]: column i is what a head adds to the score of a key that comes i + 1 - longest tokens after the
-	 * query. */
+	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch], each row 0, 1, 2, ... distance: f32 [n_head][2 *
+	 * longest]. Column i of a head's row is added to the score of a key whose token is i + 1 - longest tokens after
+	 * the query's. */
 	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
-	/* Buffers for a batch of up to `batch` tokens: f32 [batch][n_embd]; hidden: f32 [batch][n_ff]. */
+	/* Buffers for a batch of up to `batch` tokens: f32 [batch][n_embd], but `hidden` is f32 [batch][n_ff]. */
 	int32_t batch;
 	struct tensor x, q, k, v, attn, hidden;
 	struct tensor k_plane, v_plane; /* f16 [n_head * batch][n_embd / n_head] */
-	int32_t *id, *at;               /* [batch] token ids and positions of a batch */
-	float *host;                    /* [batch][n_embd] hidden states after the last layer */
+	int32_t *id, *at;               /* [batch] token id and position of each token of a batch */
+	float *host;                    /* [batch][n_embd] hidden states after the last layer, in host memory */
 	struct encoder_reader reader;
 };
 
-/* Read the metadata of e->gguf and load its weights to the open backend e->be. Return 0, or -1 with err set. Call
+/* Read the metadata of e->gguf and load its weights to e->be, which must be open. Return 0, or -1 with err set. Call
  * encoder_release() in either case. */
 int encoder_load(struct encoder *, struct err *);
 void encoder_release(struct encoder *);
-/* Compute the hidden states e->host [n][n_embd] of n_text texts with n tokens in all, n <= e->batch. Return 0, or -1 on
- * error or when *cancel becomes nonzero. */
+/* Compute the hidden states of n_text texts to e->host [n][n_embd]. n: number of tokens of all texts together, n <=
+ * e->batch. Return 0. On error, or when *cancel becomes nonzero, return -1. */
 int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text, int32_t n, enum encoder_adapter,
                    const atomic_int *cancel, struct err *);
-/* Do what encoder_embed() does, with this adapter. */
+/* Do what encoder_embed() does, but with this adapter. */
 int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t n, enum encoder_adapter, float *out,
                           const atomic_int *cancel, struct err *);
 /* Return the encoder family of a file, or NULL with the error set. */
 const struct encoder_family *encoder_family_of(const struct gguf *, struct err *);
-/* Open a file as encoder_open() does. ranks: 1 = the file must be a reranker, 0 = it must not be a reranker, -1 = both
- * are allowed. */
+/* Open a file as encoder_open() does. ranks: 1 = the file must be a reranker; 0 = it must not be one; -1 = both are
+ * allowed. */
 int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks, struct err *);
-/* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
+/* Pool the hidden states x [n][n_embd] of one text into out[n_embd], and scale `out` to length 1. If `out` is zero, it
  * stays zero. */
 void encoder_pool(const struct encoder *, const float *x, int32_t n, float *out);
 /* Release what encoder_reader_open() has loaded. */

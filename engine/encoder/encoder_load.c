@@ -12,8 +12,8 @@
 
 enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096 };
 
-/* nomic-bert is the family of nomic-embed-text, jina-bert-v2 the family of jina-embeddings-v2. The GELU of jina-bert-v2
- * is computed by the tanh approximation. */
+/* Families: nomic-bert is that of nomic-embed-text, jina-bert-v2 that of jina-embeddings-v2. The GELU of jina-bert-v2
+ * is the tanh approximation. */
 static const struct encoder_family families[] = {
 	{ .name = "bert", .place = PLACE_LEARNED, .biases = 1 },
 	{ .name = "nomic-bert", .place = PLACE_ROPE, .gated = 1, .act = ACT_SILU },
@@ -46,8 +46,8 @@ static int load_int(const struct encoder *e, const char *name, int64_t min, int6
 	return got < 0 ? -1 : 0;
 }
 
-/* Load a number; its value must be min to max. standard: the value if the file does not have the key; NAN: the file
- * must have the key. */
+/* Load a number and check that it is min to max. standard: the value if the file lacks the key; NAN = the file must
+ * have the key. */
 static int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
                       struct err *err)
 {
@@ -102,7 +102,8 @@ static int load_keys(struct encoder *e, struct err *err)
 		return gguf_err(g, err, "'%s' is %d, and must divide the embedding_length, %d%s",
 		                key_of(e, "attention.head_count").name, e->n_head, e->n_embd,
 		                e->family->place == PLACE_ROPE ? ", into even parts" : "");
-	/* The converter writes no pooling_type for rerankers, but only rerankers have this tensor. */
+	/* The converter writes no pooling_type for rerankers. They are recognised by this tensor, which only rerankers
+	 * have. */
 	if (gguf_tensor_find(g, "cls.output.weight"))
 		pooling = POOL_RANK;
 	if (pooling == POOL_NONE)
@@ -183,7 +184,8 @@ static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int3
 		load_failed(l);
 }
 
-/* Load values from .. from + n - 1 of a vector as f32. all: number of values that the vector must have in the file. */
+/* Load values from .. from + n - 1 of a vector as f32. all: number of values that the whole vector must have in the
+ * file. */
 static void load_vector_part(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t from,
                              int32_t n, int32_t all)
 {
@@ -216,8 +218,8 @@ static void load_norm(struct loader *l, struct encoder_norm *n, const char *pref
 	load_vector(l, &n->b, prefix, full, l->e->n_embd);
 }
 
-/* Load a matrix [rows][cols] and its bias. The file may store `parts` such matrices in one tensor, one below the
- * other; load number `part` of them, counted from 0. */
+/* Load a matrix [rows][cols] and its bias. In some files `parts` such matrices are one tensor, one below the other.
+ * Then load matrix number `part`, counted from 0. */
 static void load_part(struct loader *l, struct encoder_linear *m, const char *prefix, const char *name, int32_t rows,
                       int32_t cols, int bias, int32_t part, int32_t parts)
 {
@@ -245,8 +247,8 @@ static int load_has(const struct loader *l, const char *prefix, const char *name
 	return gguf_tensor_find(l->e->gguf, full) != NULL;
 }
 
-/* Load the position embeddings, if the family has them. All tokens of a single text have token type 0, so the embedding
- * of type 0 is added to each position here, once. */
+/* If the family has learned positions, load their embeddings. Add the embedding of token type 0 to each position here,
+ * once, because all tokens of a single text have type 0. */
 static void load_positions(struct loader *l)
 {
 	struct encoder *e = l->e;
@@ -299,10 +301,10 @@ static void load_rope(struct loader *l)
 	free(v);
 }
 
-/* Return the ALiBi slope of head h of n heads: the number that the head subtracts from a key's score for each token of
- * distance (Press et al. 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), ... Otherwise let m be the
- * largest power of two below n. The first m heads have the slopes for m heads, and the other heads have every second
- * slope for 2 m heads. */
+/* Return the ALiBi slope of head h of n heads: what the head subtracts from a key's score per token of distance (Press
+ * et al. 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), and so on. Otherwise let m be the largest
+ * power of two below n. The first m heads have the slopes for m heads. The other heads have every second slope of those
+ * for 2 m heads. */
 static double alibi_slope(int32_t h, int32_t n)
 {
 	int32_t two = 1;
@@ -371,7 +373,8 @@ static void load_layer(struct loader *l, int32_t i)
 	load_norm(l, &y->ffn_norm, p, "layer_output_norm");
 }
 
-/* Return a tensor [rows][cols] as f32, which the caller frees; NULL after an error. */
+/* Return the values of a tensor [rows][cols] as f32 in host memory, to be freed by the caller. Return NULL after an
+ * error. */
 static float *load_host(struct loader *l, const char *name, int32_t rows, int32_t cols)
 {
 	const struct gguf_tensor *t = load_find(l, "", name, rows, cols);
@@ -384,8 +387,8 @@ static float *load_host(struct loader *l, const char *name, int32_t rows, int32_
 	return v;
 }
 
-/* Load the head of a reranker. A file without cls.weight is refused, because the converter has left out a layer that
- * the score depends on. */
+/* Load the head of a reranker. Refuse a file without cls.weight: its converter left out a layer that the score depends
+ * on. */
 static void load_ranker(struct loader *l)
 {
 	struct encoder_ranker *r = &l->e->ranker;

@@ -1,16 +1,16 @@
 /* engine/encoder/encoder_reader.c - reads a passage together with a question (a cross-encoder). The result says whether
  * the passage answers the question, and with which words.
  *
- * A reader is a file with a head and one or two LoRA adapters for the encoder. With the first adapter the encoder
- * reads pairs: <s> question </s></s> passage </s>. The second adapter (tensors "query.blk...") is for the vectors of
+ * A reader is a file with a head and one or two LoRA adapters for the encoder. With the first adapter the encoder reads
+ * pairs: <s> question </s></s> passage </s>. The second adapter (tensors "query.blk...") is for the vectors of
  * questions.
  *
- * The head has three rows of n_embd weights. Row 0 times the pooled vector, plus a bias, is the log odds that the
- * passage answers. Rows 1 and 2, times the hidden state of a token, are the logits for an answer that begins, or ends,
- * at this token. tests/train/reader_train.py trains readers.
+ * The head has three rows of n_embd weights. The log odds that the passage answers the question are row 0 times the
+ * pooled vector, plus a bias. Row 1 times a token's hidden state is the logit that the answer begins at this token; row
+ * 2 gives the logit that it ends there. tests/train/reader_train.py trains readers.
  *
- * A reranker (a cross-encoder as llama.cpp's converter writes it: src/llama-graph.cpp, pooling "rank") can be the
- * reader instead. It reads the same input with weights of its own, and only gives a score. */
+ * The reader can also be a reranker: a cross-encoder in the format of llama.cpp's converter (src/llama-graph.cpp,
+ * pooling "rank"). It reads the same input with weights of its own, and returns only a score. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,11 @@
 #include "engine/encoder/encoder.h"
 
 enum {
-	QUESTION_MOST = 48, /* maximum number of tokens of a question that are read */
-	/* maximum number of tokens of a pair that are read, special tokens included; readers are trained with the same
-	 * maximum */
+	QUESTION_MOST = 48, /* a question is truncated to this many tokens */
+	/* a pair is truncated to this many tokens, special tokens included; readers are trained with the same limit */
 	PAIR_MOST = 230,
-	PAIR_LEAST = 32,  /* an encoder that reads fewer tokens than this cannot read pairs */
-	SEPARATORS = 4,   /* special tokens of a pair */
+	PAIR_LEAST = 32,  /* an encoder whose texts have fewer tokens than this cannot read pairs */
+	SEPARATORS = 4,   /* number of special tokens in a pair */
 	ANSWER_MOST = 30, /* maximum number of tokens of an answer */
 	RANK_MOST = 256,
 	HEAD_ROWS = 3,
@@ -57,7 +56,7 @@ static int reader_keys(struct reader_file *f, float *bias)
 	return 0;
 }
 
-/* Load a matrix [rows][cols] of the adapter. If rows or cols is 0, any number up to RANK_MOST is allowed. */
+/* Load a matrix [rows][cols] of the adapter. rows or cols = 0: allow any number up to RANK_MOST. */
 static int matrix_load(struct reader_file *f, struct tensor *out, const struct gguf_tensor *t, int32_t rows,
                        int32_t cols)
 {
@@ -77,7 +76,7 @@ static int matrix_load(struct reader_file *f, struct tensor *out, const struct g
 	return 0;
 }
 
-/* Load one adapter of one matrix, if the file has one for this matrix. */
+/* If the file adapts this matrix of the encoder, load the adapter's two matrices for it. */
 static int linear_load(struct reader_file *f, enum encoder_adapter adapter, int32_t layer, const char *name,
                        struct encoder_linear *m)
 {
@@ -125,7 +124,7 @@ static int head_load(struct reader_file *f)
 	return 0;
 }
 
-/* 1 if the encoder can read pairs: it has a tokenizer with bos and eos, and reads long enough texts. */
+/* 1 if the encoder can read pairs: it has a tokenizer with BOS and EOS, and reads at least PAIR_LEAST tokens. */
 static int pairs_possible(const struct encoder *e)
 {
 	return e->vocab && vocab_info(e->vocab)->bos >= 0 && vocab_info(e->vocab)->eos >= 0 && e->longest >= PAIR_LEAST;
@@ -213,17 +212,16 @@ enum encoder_reading encoder_reads(const struct encoder *e)
 
 /* ---- reading pairs ---- */
 
-/* Pairs of a question and a passage, and their tokens, one pair after the other. */
+/* Pairs of a question and a passage. The tokens of all pairs are stored one after the other. */
 struct pairs {
 	struct tokens id;
 	struct token_ends end; /* for each token of a passage, the offset in the passage at which the token ends */
 	struct encoder_text *text;
-	/* [pairs] for each pair: first: index of the passage's first token in the pair; ends: index of this token in
-	 * `end` */
+	/* [pairs] first: index, within the pair, of the passage's first token; ends: index of this token in `end` */
 	size_t *first, *ends;
 };
 
-/* Tokenize n pairs of the question and a passage. Pairs are truncated to the number of tokens that the encoder
+/* Tokenize n pairs, each of the question and one passage. Truncate each pair to the number of tokens that the encoder
  * reads. */
 static int pairs_tokenize(const struct encoder *e, struct encoder_string question, const struct encoder_string *passage,
                           int32_t n, struct pairs *p, struct err *err)
@@ -266,8 +264,9 @@ static double dot(const float *a, const float *b, int32_t n)
 	return sum;
 }
 
-/* Set out->from and out->to to the range of the passage that is the most likely answer. The passage has n tokens; row i
- * of x [n][n_embd] is the hidden state of token i, and end[i] the byte of the passage at which token i ends. */
+/* Find the range of the passage that is the most likely answer, and write it to out->from and out->to. The passage has
+ * n tokens. Row i of x [n][n_embd] is the hidden state of token i, and end[i] the offset in the passage at which token
+ * i ends. */
 static void answer_find(const struct encoder *e, const float *x, int32_t n, const uint32_t *end,
                         struct encoder_answer *out)
 {
@@ -288,7 +287,7 @@ static void answer_find(const struct encoder *e, const float *x, int32_t n, cons
 	free(logit);
 }
 
-/* Return a reranker's score of a text whose first token has the hidden state x. */
+/* Return a reranker's score of a text. x: hidden state of the text's first token. */
 static double rank(const struct encoder *e, const float *x)
 {
 	const struct encoder_ranker *r = &e->ranker;

@@ -1,5 +1,5 @@
-/* engine/encoder/encoder_texts.c - turns plain texts into vectors: adds the model's prefix, tokenizes, truncates
- * to the model's longest input. */
+/* engine/encoder/encoder_texts.c - turns plain texts into vectors: adds the model's prefix, tokenizes, and truncates to
+ * the largest number of tokens that the model reads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,8 +63,8 @@ static int32_t text_tokens(const struct encoder *e, const char *prefix, struct e
 	struct str text = { 0 };
 	int rc;
 
-	/* Tokens are rarely longer than 32 bytes. So bytes from 32 * longest on would only give tokens that are cut off
-	 * below: do not tokenize them. */
+	/* Do not tokenize bytes from 32 * longest on. Tokens are rarely longer than 32 bytes, so tokens of those bytes
+	 * would be truncated anyway. */
 	str_adds(&text, prefix);
 	str_add(&text, t.p, MIN(t.n, (size_t)e->longest * 32));
 	if (v->add_bos)
