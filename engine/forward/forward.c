@@ -1,15 +1,15 @@
-/* engine/forward/forward.c - the forward pass: a sequence of backend operations for one decoder layer after the
- * other.
+/* engine/forward/forward.c - the forward pass: a sequence of backend operations for each decoder layer in turn.
  *
- * A layer's spec (arch.h) and its tensors decide what is computed: a bias or a norm exists if its tensor does. The
- * cache decides the position of each token and the KV entries that it attends to. */
+ * A layer's spec (arch.h) and tensors decide what is computed: a bias or a norm is applied if its tensor exists. The
+ * cache decides the position of each token, and which KV entries the token attends to. */
 #include "engine/forward/forward.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the largest value of each field in any layer's feed-forward, for the sizes of buffers. */
+/* Return the largest values of any layer's feed-forward, for the sizes of buffers. `width` also covers the shared
+ * expert and a dense feed-forward beside experts. Fields that no buffer size needs stay 0. */
 static struct ffn_spec largest_ffn(const struct hparams *hp)
 {
 	struct ffn_spec most = { .width = 0 };
@@ -27,16 +27,16 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* For some buffers of struct forward: the largest number of columns that any layer needs. Each comment below names the
- * buffers with that number. */
+/* The largest number of columns that any layer needs in some buffers of struct forward. The comment of a field names
+ * its buffers. */
 struct mix_columns {
 	int32_t in;    /* conv_in */
 	int32_t conv;  /* conv */
 	int32_t delta; /* delta, delta_gate */
 	int32_t heads; /* alpha, beta */
-	int32_t both;  /* half the columns of beta_alpha */
-	int32_t gated; /* gate; also half the columns of q_gate */
-	/* not a number of columns: number of groups of columns that deinterleave() copies to each of its two outputs */
+	int32_t both;  /* beta_alpha, which has twice as many columns */
+	int32_t gated; /* gate; q_gate, which has twice as many columns */
+	/* number of groups of columns that deinterleave() copies from a row to each of its two outputs */
 	int32_t halves;
 };
 static struct mix_columns largest_mix(const struct hparams *hp)
@@ -178,7 +178,7 @@ void forward_release(struct forward *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* Return the input of attention or feed-forward: norm(x), or x itself if the layer has no norm at this place. */
+/* Return the input of attention or of the feed-forward: norm(x), or x itself if the layer has no norm before it. */
 static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -189,7 +189,8 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 	return &f->norm;
 }
 
-/* Add residual_scale * norm(out) to x, or residual_scale * out if the layer has no norm. out may be overwritten. */
+/* Add residual_scale * norm(out) to x. If the layer has no norm here, add residual_scale * out. `out` may be
+ * overwritten. */
 static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm,
                          int32_t n)
 {
@@ -200,7 +201,7 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* Add to out the change that a LoRA adapter makes to a product, in A^T B^T. If there is no adapter, do nothing. */
+/* Add to `out` what a LoRA adapter adds to a product: in A^T B^T. If the matrix has no adapter, do nothing. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -212,8 +213,8 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* Add residual_scale * norm(in W^T + bias) to x. Norm and bias may be missing; the pointer `bias` may be NULL. If there
- * is no norm and the scale is 1, the product is added directly to x. */
+/* Add residual_scale * norm(in W^T + bias) to x. Norm and bias are optional (bias may be NULL). Without a norm, and
+ * with scale 1, the product is added to x directly. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
 {
@@ -236,7 +237,7 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* Split each of n rows into two rows: groups of `cols` columns go to `one`, `other`, `one`, `other` and so on. */
+/* Split each of n rows into two rows. Groups of `cols` columns go alternately to `one` and to `other`. */
 static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
                          int32_t n)
 {
@@ -250,7 +251,7 @@ static void deinterleave(struct forward *f, struct tensor both, struct tensor on
 	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
-/* Set the attention buffers to the number of columns that this layer has. */
+/* Set the number of columns of the attention buffers to what this layer needs. */
 static void attention_columns(struct forward *f, int32_t layer)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -259,7 +260,7 @@ static void attention_columns(struct forward *f, int32_t layer)
 	f->k.cols = f->v.cols = a->n_kv_head * a->head_dim;
 }
 
-/* Compute q, k and v from x, before RoPE; for gated attention also the gate. */
+/* Compute q, k and v from x, before RoPE. If the layer has gated attention, also compute the gate. */
 static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -307,7 +308,7 @@ static void attention_run(struct forward *f, int32_t layer)
 		*f->clock += now_seconds() - start;
 }
 
-/* Return the buffer for the result of layer_mix(), with the columns of this layer. */
+/* Return the buffer that holds the result of layer_mix(), with this layer's number of columns. */
 static struct tensor mix_output(const struct forward *f, int32_t layer)
 {
 	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
@@ -317,7 +318,7 @@ static struct tensor mix_output(const struct forward *f, int32_t layer)
 	return t;
 }
 
-/* Set conv to the short convolution of x W^T. */
+/* Set f->conv to the short convolution of x W^T. */
 static void short_conv_run(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
                            int32_t layer, int32_t n)
 {
@@ -335,7 +336,8 @@ static void short_conv_run(struct forward *f, const struct layer *l, const struc
 	                     n);
 }
 
-/* Compute `delta` from x: queries, keys and values by the convolution, then the gated delta rule, norm and gate. */
+/* Compute f->delta from x. The convolution gives queries, keys and values; the gated delta rule, a norm and a gate
+ * follow. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -375,7 +377,7 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 }
 
-/* Compute `delta` from x: the convolution, then the state space (Mamba-2), gate and norm. */
+/* Compute f->delta from x by the convolution, the state space (Mamba-2), a gate and a norm, in this order. */
 static void state_space(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -406,7 +408,7 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
-/* Run attention, or the recurrent operation that the layer has instead. The result is in mix_output(). */
+/* Run attention, or in a layer with a recurrent state, its recurrent operation. The result is in mix_output(). */
 static void layer_mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -475,7 +477,7 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
 }
 
-/* Run the part of a layer after layer_mix(): output matrix, feed-forward, per-layer input. */
+/* Run the rest of a layer, after layer_mix(): output matrix, feed-forward, per-layer input. */
 static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
@@ -497,8 +499,8 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 /* ---- drafted tokens (speculative decoding) ----
  *
  * A VERIFY step computes several drafted tokens at once. Each result must have the same bits as if the token were
- * decoded alone. But some backends sum in a different order when a matrix product has several rows. On such backends,
- * products and norms of a VERIFY step are computed token by token. */
+ * decoded alone. But some backends sum in a different order when a matrix product has several rows. On these backends a
+ * VERIFY step computes products and norms token by token. */
 
 static int one_ready(struct forward *f)
 {
@@ -509,7 +511,7 @@ static int one_ready(struct forward *f)
 	f->one = xcalloc(1, sizeof *f->one);
 	if (!forward_init(f->one, f->m, f->cache, 1, 1, &err))
 		return 1;
-	free(f->one); /* the backend remembers the failure until sync() reports it */
+	free(f->one); /* no error is set here: the backend remembers the failure until sync() reports it */
 	f->one = NULL;
 	return 0;
 }
@@ -570,8 +572,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			continue;
 		}
 		layer_mix(f, l, i, n);
-		/* After the last layer's attention no more KV entries are stored. So compute the rest only for the
-		 * tokens whose logits are wanted. */
+		/* After the last layer's attention, all KV entries are stored. So compute the rest of that layer only
+		 * for tokens whose logits are wanted. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

@@ -5,10 +5,10 @@
 
 #include "engine/forward/forward.h"
 
-/* Choose the experts of one token and set their weights (share), as struct ffn_spec says. chosen[] is in ascending
- * order. Of experts with equal scores the one with the lower number wins. An expert whose score is NaN is chosen only
- * if too few other scores are numbers. bias [n_expert] is added to the scores for the choice, but not for the weights;
- * NULL = no bias. score is overwritten. */
+/* Choose the experts of one token and set their weights (share), by the rules in struct ffn_spec. chosen[] becomes
+ * ascending. Of experts with equal scores, those with lower numbers are chosen. Scores that are NaN rank below all
+ * numbers. bias [n_expert] is added to the scores for the choice, but not for the weights; NULL = no bias. score[] is
+ * overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -40,8 +40,8 @@ static void experts_choose(float *score, const float *bias, const struct ffn_spe
 		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
-/* Find those of the n tokens for which expert e was chosen. Write their indices to token[], and the expert's weight for
- * each of them to weight[]. Return how many tokens were found. */
+/* Find the tokens, among the n of the step, that use expert e. Write their indices to token[] and the expert's weight
+ * for each of them to weight[]. Return the number of tokens found. */
 static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
 {
 	int32_t found = 0;
@@ -55,20 +55,21 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* In host memory: the scores and constants by which the router chooses experts for n tokens. */
+/* Scores and constants by which the router chooses experts for n tokens. All arrays are in host memory. */
 struct route {
 	float *score;              /* [n][n_expert] scores of the router */
 	const float *bias, *scale; /* [n_expert]: probs_bias and expert_scales of the layer; NULL = none */
 	const float *shared;       /* [n] scores of the shared expert; NULL = none */
 };
 
-/* Compute the scores of a layer's router and, if there is one, of the router of the shared expert. Scores and constants
- * are read from the backend in one call, because each read waits for the device. */
+/* Compute the scores of a layer's router. If the layer scores its shared expert, also compute those scores. Read scores
+ * and constants from the backend in one call, because each read waits for the device. */
 static struct route route_read(struct forward *f, const struct layer_spec *s, const struct layer *l,
                                const struct tensor *in, const struct tensor *choice, int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
-	/* the row where scores of the shared expert begin, at a multiple of 16 bytes */
+	/* at: row of f->route where the scores of the shared expert begin; rounded up so that they are at a multiple of
+	 * 16 bytes */
 	int32_t width = s->ffn.n_expert, at = (n + 2 + 3) / 4 * 4;
 	struct tensor route = f->route, shared;
 	struct route r = { .score = f->score };
@@ -94,14 +95,14 @@ static struct route route_read(struct forward *f, const struct layer_spec *s, co
 		r.shared = f->score + (size_t)at * (size_t)width;
 		values = (size_t)at * (size_t)width + (size_t)n;
 	}
-	/* zeros, because read() writes nothing after a failure of the backend */
+	/* fill with zeros first: after a failure of the backend, read() writes nothing */
 	memset(f->score, 0, values * sizeof *f->score);
 	op->read(f->be, &route, 0, f->score, values * sizeof *f->score);
 	return r;
 }
 
 /* Add the output of the shared expert, which all tokens use, to expert_sum. If the layer scores the shared expert,
- * first multiply its output by the sigmoid of each token's score. */
+ * first multiply each token's output by the sigmoid of its score. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                           const float *score, int32_t n)
 {
@@ -119,8 +120,9 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
 }
 
-/* Compute one expert after the other, each for all tokens that use it. So a token's experts are always summed in
- * ascending order, and its result does not depend on the other tokens of the step. */
+/* Compute the experts one after the other, each for all tokens that use it. So the outputs of a token's experts are
+ * always summed in ascending order of expert. The result for a token then does not depend on the step's other
+ * tokens. */
 void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                      const struct tensor *choice, int32_t n)
 {

@@ -4,8 +4,8 @@
 
 #include "engine/forward/forward.h"
 
-/* Compute inputs = (norm(x W^T / sqrt(n_embd)) + sqrt(n_input) * e) / sqrt(2) for all layers at once, where e is the
- * token's row of the table input_embd. */
+/* Compute the per-layer inputs of all layers at once: inputs = (norm(x W^T / sqrt(n_embd)) + sqrt(n_input) * e) /
+ * sqrt(2). e is the token's row of the table input_embd. */
 void forward_inputs(struct forward *f, const int32_t *id, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
