@@ -1,7 +1,8 @@
-/* engine/gguf/cursor.h (private to engine/) - reads little-endian numbers and bytes without leaving a buffer.
+/* engine/gguf/cursor.h (private to engine/) - reads little-endian numbers and bytes, and never reads past the end of a
+ * buffer.
  *
  * A read past the end fails: it returns zero (or NULL), and the cursor records the field's name, offset and size. All
- * later reads fail, too. So a parser can read a whole record and then test cursor.failed once. */
+ * later reads fail, too. So a parser can read a whole record before it tests cursor.failed once. */
 #ifndef WEIR_CURSOR_H
 #define WEIR_CURSOR_H
 
@@ -11,8 +12,8 @@
 
 struct cursor {
 	const uint8_t *base;
-	uint64_t size, pos;   /* bytes of base, offset of the next read; pos <= size */
-	const char *failed;   /* the first field whose read failed; NULL = none */
+	uint64_t size, pos;   /* size: bytes of base; pos: offset of the next read, at most `size` */
+	const char *failed;   /* name of the first field whose read failed; NULL = none */
 	uint64_t failed_at;   /* offset of that field */
 	uint64_t failed_need; /* bytes of that field */
 };
@@ -22,8 +23,7 @@ static inline uint64_t cursor_left(const struct cursor *c)
 	return c->size - c->pos;
 }
 
-/* Return the next n bytes and advance. If fewer are left, return NULL. (Testing pos + n would be wrong: the sum could
- * overflow.) */
+/* Return the next n bytes and advance. If fewer are left, return NULL. (A test by pos + n could overflow.) */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const char *field)
 {
 	const uint8_t *p;

@@ -41,7 +41,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 {
 	struct stat st;
 	void *p;
-	/* O_NONBLOCK: otherwise open() of a FIFO would wait for a writer. FIFOs are refused below. */
+	/* With O_NONBLOCK, open() of a FIFO does not wait for a writer. FIFOs are refused below. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -61,7 +61,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	}
 	if (st.st_size <= 0) {
 		close(fd);
-		return 0; /* parse_header() reports the empty file */
+		return 0; /* an empty file is no error yet: parse_header() reports it */
 	}
 	if ((uint64_t)st.st_size > PTRDIFF_MAX) {
 		close(fd);
@@ -81,8 +81,8 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
-/* Copy the head (everything before the tensor data), so that no other program can change it while it is parsed. If
- * the file changes before the copy is complete, the size may be wrong; the parser then reports an error. */
+/* Copy the head (everything before the tensor data), so that no other program can change it while it is parsed. If the
+ * file changes before the copy is complete, the copied size may be wrong; then the parser reports an error. */
 static int copy_head(struct gguf *g, struct err *e)
 {
 	if (!g->mapped)
@@ -137,8 +137,8 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	return 0;
 }
 
-/* At a page fault Linux maps not one page but the aligned block of up to this many bytes around it
- * (fault_around_bytes). So gguf_drop_pages() starts at the beginning of such a block. */
+/* At a page fault Linux maps a whole aligned block of up to this many bytes (fault_around_bytes), not just one page. So
+ * gguf_drop_pages() starts at the beginning of such a block. */
 enum { FAULT_BYTES = 64 << 10 };
 
 void gguf_drop_pages(const void *p, size_t n, void *gguf)
@@ -152,8 +152,8 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 		madvise((void *)(MAX(from, base)), at + n - MAX(from, base), MADV_DONTNEED);
 }
 
-/* Bytes to read ahead: more than the gap between two tensors that are used in succession. A disk of 1 GB/s takes 0.13 s
- * for these bytes. */
+/* Bytes to read ahead. They exceed the usual gap between two tensors that are used in succession, and a disk of 1 GB/s
+ * reads them in 0.13 s. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

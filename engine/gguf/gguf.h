@@ -1,8 +1,8 @@
 /* engine/gguf/gguf.h (private to engine/) - opens, checks and reads model files in the GGUF format.
  *
  * A file begins with its head: header, metadata (keys and values) and the directory of tensors. The tensors' data
- * follows. The file is mapped, and another program may write to it at any time. So the head is copied before it is
- * parsed, because the parser relies on its lengths and counts. Tensor data is read from the mapping.
+ * follows. The file is mapped, and another program may write to it at any time. The parser relies on the lengths and
+ * counts in the head, so the head is copied before it is parsed. Tensor data is read from the mapping.
  *
  * Files may be hostile, so all reads are bounded (cursor.h). Strings are views into the copy: any bytes, not
  * NUL-terminated. If a mapped file is truncated, the missing pages read as zeros, and struct gguf.lost becomes 1
@@ -32,7 +32,7 @@ enum gguf_type {
 	GGUF_F64,
 };
 
-/* Bytes owned by somebody else, not NUL-terminated. */
+/* A string that the holder of the view does not own: any bytes, not NUL-terminated. */
 struct view {
 	const char *p;
 	size_t n;
@@ -42,9 +42,9 @@ struct gguf_value {
 	struct view key;
 	enum gguf_type type;
 	enum gguf_type elem; /* type of an array's elements */
-	uint64_t n;          /* elements of an array; 1 otherwise */
-	const uint8_t *data; /* the value; a string's text; an array's first element */
-	uint64_t bytes;      /* size of data; for an array, of all its elements together */
+	uint64_t n;          /* number of elements of an array; 1 for other values */
+	const uint8_t *data; /* the value, the text of a string, or the first element of an array */
+	uint64_t bytes;      /* bytes of the value, or of all elements of an array */
 	uint64_t off;        /* file offset of the key's record, for messages */
 };
 
@@ -52,7 +52,7 @@ struct gguf_tensor {
 	struct view name;
 	enum dtype type;
 	int32_t n_dims;
-	int64_t ne[4];    /* sizes of the dimensions; ne[0] = row length; 1 for unused dimensions */
+	int64_t ne[4];    /* sizes of the dimensions; ne[0] is the length of a row; unused dimensions have size 1 */
 	const void *data; /* the values, in the mapping */
 	uint64_t bytes;   /* size of data */
 	uint64_t off;     /* file offset of the directory record, for messages */
@@ -66,14 +66,16 @@ struct gguf {
 	uint64_t n_kv;
 	struct gguf_tensor *tensor;
 	uint64_t n_tensor;
-	const uint8_t *base;                      /* the mapped file, or the caller's bytes */
-	uint64_t size;                            /* bytes of the file */
-	uint8_t *head;                            /* copy of the head; NULL = parse the caller's bytes in place */
-	uint64_t n_head;                          /* bytes of that copy */
-	int mapped;                               /* 1 = base is a mapping, to be unmapped on close */
-	atomic_int lost;                          /* 1 = pages of the mapping can no longer be read */
-	uint64_t ahead;                           /* file offset up to which gguf_read_ahead() has asked for pages */
-	struct gguf **part;                       /* the other files of a split model, each with its own tensors */
+	const uint8_t *base; /* the mapped file, or the caller's bytes */
+	uint64_t size;       /* bytes of the file */
+	uint8_t *head;       /* copy of the head; NULL = the caller's bytes are parsed in place */
+	uint64_t n_head;     /* bytes of that copy */
+	int mapped;          /* 1 = base is a mapping, to be unmapped on close */
+	/* 1 = some pages of the mapping became unreadable and were replaced by zeros */
+	atomic_int lost;
+	uint64_t ahead; /* file offset up to which gguf_read_ahead() has asked for pages */
+	/* the other files of a split model, each with its own tensor directory */
+	struct gguf **part;
 	size_t n_part;                            /* number of files in part[] */
 	const struct gguf_value **kv_sorted;      /* all values by key, for gguf_find() */
 	const struct gguf_tensor **tensor_sorted; /* all tensors by name, for gguf_tensor_find() */
@@ -88,47 +90,50 @@ static inline int view_is(struct view v, const char *text)
 {
 	return v.n == strlen(text) && !memcmp(v.p, text, v.n);
 }
-const char *gguf_type_name(enum gguf_type); /* "u32"; "unknown" for other numbers */
-unsigned gguf_type_size(enum gguf_type);    /* bytes of one value; 0 for strings and arrays */
+const char *gguf_type_name(enum gguf_type); /* return a name such as "u32"; "unknown" if the number is no type */
+unsigned gguf_type_size(enum gguf_type);    /* return the bytes of one value of a type; 0 for strings and arrays */
 
 /* Map and check a model file. If the model is split into several files, open all of them (gguf_split.c). */
 int gguf_open(struct gguf **out, const char *path, struct err *);
 /* Map and check one file, even if it is a part of a split model. */
 int gguf_open_file(struct gguf **out, const char *path, struct err *);
-/* Add `part`, another file of a split model, and its tensors to the first file. The first file owns `part` from then
- * on, even after an error. Return -1 if both have a tensor of the same name. */
+/* Add `part`, another file of a split model, and its tensors to the first file. Return -1 if both files have a tensor
+ * of the same name. From then on the first file owns `part`, even after an error. */
 int gguf_join(struct gguf *, struct gguf *part, struct err *);
 /* Parse a file of n bytes in memory, for tests and fuzzing. The bytes must outlive *out. name is for error
  * messages. */
 int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
-/* Parse header, metadata and tensor directory into the other members of *g (gguf_parse.c). Called by gguf.c only. */
+/* Parse header, metadata and tensor directory of the file whose bytes are in *g, and fill in the rest of *g
+ * (gguf_parse.c). Called by gguf.c only. */
 int gguf_parse_all(struct gguf *, struct err *);
-/* p[0..n) are bytes of a file that is not GGUF. Return what they look like, for an error message: "a zip archive ...".
- * Return NULL if unknown (gguf_foreign.c). */
+/* p[0..n) are bytes of a file that is not GGUF. Return what kind of file they look like, for an error message ("a zip
+ * archive ..."), or NULL if unknown (gguf_foreign.c). */
 const char *gguf_looks_like(const uint8_t *p, uint64_t n);
 /* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the same
- * name, return the index of the second one in tensor_sorted, which is at least 1. */
+ * name, return the index in tensor_sorted of the second of them; it is at least 1. */
 uint64_t gguf_sort_tensors(struct gguf *);
 
 /* Return -1 with an error if a file of the model was truncated or became unreadable while it was open. */
 int gguf_check_there(const struct gguf *, struct err *);
-/* Return the size of the head (everything before the tensor data) of a file that begins with p[0..n), for example
- * while it is being downloaded (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes are not
- * valid GGUF. */
+/* Return the size of a file's head (everything before the tensor data). The file begins with p[0..n); the rest may be
+ * missing, for example during a download (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes
+ * are not valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
 /* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data, and
- * some bytes that error messages may quote. A damaged record counts as the end of the head. */
+ * some more bytes, which error messages may quote. At a damaged record the head counts as complete. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
-/* Free the physical memory of p[0..n); the next access reads the file again. gguf: the struct gguf whose file is mapped
- * at p; if p[0..n) is not in its mapping, do nothing. */
+/* Free the physical memory of p[0..n); the next access reads the file again. If p[0..n) is not in the mapping of `gguf`
+ * (a struct gguf), do nothing. */
 void gguf_drop_pages(const void *p, size_t n, void *gguf);
 
-const struct gguf_value *gguf_find(const struct gguf *, const char *key);          /* NULL = no such key */
-const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name); /* NULL = no such tensor */
+/* return the value of a key; NULL = no such key */
+const struct gguf_value *gguf_find(const struct gguf *, const char *key);
+/* return the tensor with a name; NULL = no such tensor */
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name);
 
-/* Start reading p[0..n) and the next 128 MiB from disk, without waiting. Weights are used mostly in the order of the
- * file. */
+/* Start reading p[0..n) and the next 128 MiB from disk, without waiting for the disk. (Weights are used mostly in the
+ * order of the file.) */
 void gguf_read_ahead(struct gguf *, const void *p, size_t n);
 
 /* Read the value of a key into *out and return 1. If the key is absent, return 0 and leave *out unchanged. If the
@@ -138,8 +143,8 @@ int gguf_int(const struct gguf *, const char *key, int64_t min, int64_t max, int
 int gguf_float(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, int *out, struct err *);
 int gguf_string(const struct gguf *, const char *key, struct view *out, struct err *);
-/* Find an array of n elements of type elem, with the return values of gguf_int(). n = UINT64_MAX accepts any number
- * of elements. */
+/* Find an array of n elements of type `elem`. n = UINT64_MAX accepts any number of elements. Return values are those of
+ * gguf_int(). */
 int gguf_array(const struct gguf *, const char *key, enum gguf_type elem, uint64_t n, const struct gguf_value **out,
                struct err *);
 /* Return element i < v->n of an array of integers. */
@@ -149,8 +154,8 @@ int64_t gguf_array_int(const struct gguf_value *v, uint64_t i);
  * Return 0 at the end. */
 int gguf_string_next(const struct gguf_value *v, uint64_t *pos, struct view *out);
 
-/* Check that every weight is finite, for --check-tensors. If not, return -1 with an error that names the tensor, the
- * index and the byte offset of the first weight that is not finite. */
+/* Check that every weight is finite (the option --check-tensors). If one is not, return -1 with an error that names the
+ * tensor, and the index and byte offset of the first such weight. */
 int gguf_check_weights(const struct gguf *, struct err *);
 
 /* Set the error "file 'PATH': <formatted text>", ERR_MODEL, and return -1. */

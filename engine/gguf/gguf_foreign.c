@@ -8,7 +8,7 @@
 
 const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 {
-	/* Magics of old formats. A file may contain the four bytes in this order or reversed, in upper or lower
+	/* Magic numbers of old formats. A file may have the four bytes in this order or reversed, in upper or lower
 	 * case. */
 	static const struct {
 		char magic[5];

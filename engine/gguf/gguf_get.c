@@ -1,7 +1,7 @@
 /* engine/gguf/gguf_get.c - typed reads from a parsed GGUF file, error messages, and the check for finite weights.
  *
- * gguf_parse.c has already checked that every value is inside the file, that arrays of strings are complete, and that
- * keys and tensor names are unique. gguf_parse.c has also sorted keys and tensors. */
+ * gguf_parse.c has checked that every value is inside the file, that arrays of strings are complete, and that keys and
+ * tensor names are unique. It has also sorted keys and tensors. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -64,7 +64,7 @@ int gguf_err(const struct gguf *g, struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	/* Cut the beginning of a long path, so that the message has room for the file name and the text. */
+	/* Omit the beginning of a long path, so that the file name and the text still fit. */
 	if (n > 120)
 		return err_set(e, ERR_MODEL, "file '...%s': %s", g->path + n - 117, text);
 	return err_set(e, ERR_MODEL, "file '%s': %s", g->path, text);
@@ -283,7 +283,7 @@ static int bad_weight(const struct gguf *g, const struct gguf_tensor *t, int64_t
 
 int gguf_check_weights(const struct gguf *g, struct err *e)
 {
-	enum { PIECE = 2048 }; /* values; a multiple of the block size of every type */
+	enum { PIECE = 2048 }; /* number of values converted at once; a multiple of the block size of every type */
 	float buf[PIECE];
 
 	for (uint64_t i = 0; i < g->n_tensor; i++) {

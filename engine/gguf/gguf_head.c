@@ -2,14 +2,14 @@
  * file is being downloaded.
  *
  * Records are skipped by their lengths alone; gguf_parse.c checks the content later. At an invalid record the search
- * ends as if the head were complete: gguf_parse.c then reports the error. */
+ * ends as if the head were complete, and gguf_parse.c then reports the error. */
 #include "engine/engine.h"
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
 
 enum { DIMS_MOST = 8, RECORDS_MOST = 1 << 20 };
-enum { HEAD_BEHIND = 4096 }; /* bytes after the last record, for messages that quote it */
+enum { HEAD_BEHIND = 4096 }; /* bytes kept after the last record, because error messages may quote them */
 
 static void skip_string(struct cursor *c)
 {
@@ -41,8 +41,8 @@ static int skip_value(struct cursor *c, uint32_t type)
 
 enum head_state { WHOLE, CUT_OFF, WRONG };
 
-/* Skip all records before the tensor data in p[0..n). Return WHOLE; CUT_OFF if a record is longer than the bytes; WRONG
- * if a record is invalid. Set *reached to the offset of the first byte that was not skipped. */
+/* Skip the records of the head in p[0..n). Return WHOLE if the head ends there; CUT_OFF if a record extends past n
+ * bytes; WRONG if a record is invalid. Set *reached to the offset of the first byte that was not skipped. */
 static enum head_state head_scan(const void *p, uint64_t n, uint64_t *reached)
 {
 	struct cursor c = { .base = p, .size = n };

@@ -1,15 +1,16 @@
 /* engine/gguf/gguf_parse.c - reads and checks the content of a GGUF file: header, metadata, tensor directory, data
  * layout.
  *
- * The file consists of (all numbers little-endian; a string is a u64 length and its bytes):
+ * A file has these parts, in this order. All numbers are little-endian; a string is a u64 length and its bytes.
  * - header: "GGUF", u32 version, u64 n_tensors, u64 n_kv;
  * - n_kv times: string key, u32 type of the value, value;
  * - n_tensors times: string name, u32 n_dims, u64 ne[n_dims], u32 type, u64 offset;
- * - padding to the alignment, then the tensors' data, each at its offset from there.
+ * - padding up to a multiple of the alignment;
+ * - the tensors' data, each tensor at its offset from the end of the padding.
  *
  * After a successful parse all pointers in struct gguf are valid, keys and names are unique printable ASCII, and
- * tensors are inside the file without overlap. Before memory is allocated for n records, n is compared with the
- * number of records that fit into the remaining file. So memory use is proportional to the file size. */
+ * tensors are inside the file without overlap. Before memory is allocated for n records, n is compared with the number
+ * of records that fit into the rest of the file. So memory use is proportional to the file size. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -18,9 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Limits, in this order: number of keys, number of tensors, bytes of a key, of a tensor's name and of a string,
- * elements of an array, bytes of the alignment, and the fewest bytes that the record of a key and of a tensor can
- * have. */
+/* Limits on a file: numbers of keys and tensors; bytes of a key, of a tensor's name, of a string; elements of an array;
+ * bytes of the alignment. MIN_...: the fewest bytes that the record of a key or of a tensor can have. */
 #define MAX_KV            65536u
 #define MAX_TENSORS       65536u
 #define MAX_KEY           65535u
@@ -43,8 +43,8 @@ struct parse {
 
 /* ---- messages ---- */
 
-/* Set the error "byte OFF: FIELD of key 'NAME' REST" and return -1. `rest` is a printf format: "is %u, and must be
- * 1". */
+/* Set the error "byte OFF: FIELD of key 'NAME' REST" and return -1. `rest` is a printf format such as "is %u, and must
+ * be 1". */
 static int bad_field(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
 	__attribute__((format(printf, 4, 5)));
 static int bad_field(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
@@ -64,14 +64,14 @@ static int bad_field(struct parse *p, uint64_t off, const char *field, const cha
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
-/* Return the number of bytes from offset `at` to the end of the file. cursor_left() would be wrong here: the cursor's
- * buffer has only the bytes before the tensors' data and a few more. */
+/* Return the number of bytes from offset `at` to the end of the file. (cursor_left() is not the same: the cursor's
+ * buffer ends soon after the head.) */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;
 }
 
-/* Report a failed read. Either the file is cut off, or another program changed it while it was copied. */
+/* Report a failed read: either the file is cut off, or another program changed it while it was copied. */
 static int bad_end(struct parse *p)
 {
 	if (p->c.failed_need <= file_left(p, p->c.failed_at))
@@ -97,7 +97,8 @@ static int bad_magic(struct parse *p)
 	return gguf_err(p->g, p->e, "byte 0: this is not a GGUF file (magic is %s, not 47 47 55 46)", hex);
 }
 
-/* Check that n <= cap, and that n records of at least `record` bytes each fit into the rest of the file. */
+/* Check that a count n is at most `cap`, and that n records of at least `record` bytes each fit into the rest of the
+ * file. */
 static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap, uint64_t record)
 {
 	uint64_t left = file_left(p, p->c.pos);
@@ -297,8 +298,8 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorting makes duplicates adjacent, and lookup a binary search. A hash table would be slow if hostile keys
-	 * collided. */
+	/* Sort: duplicates become adjacent, and keys are found by binary search. In a hash table, hostile keys could
+	 * collide and make it slow. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
@@ -308,7 +309,8 @@ static int parse_kv(struct parse *p)
 	return 0;
 }
 
-/* Check the keys that describe the file itself: alignment, architecture name, number of split files. */
+/* Check the keys that describe the file itself: alignment, name of the architecture, number of files of a split
+ * model. */
 static int check_container_keys(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -424,8 +426,8 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	return 0;
 }
 
-/* Turn the tensors' offsets in the data section into file offsets and pointers. Tensor data must be inside the file,
- * without overlap, and in the order of the directory. */
+/* Turn the tensors' offsets, which count from the start of the data, into file offsets and pointers. Check that tensor
+ * data is inside the file, does not overlap, and has the order of the directory. */
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -474,7 +476,7 @@ static int parse_tensors(struct parse *p)
 
 	if (!g->n_tensor)
 		return 0;
-	/* Check n_tensors a second time: fewer bytes are left now, after the metadata. */
+	/* Check n_tensors a second time: now that the metadata is read, fewer bytes are left. */
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);

@@ -1,8 +1,8 @@
 /* engine/gguf/gguf_split.c - opens a model that is split into files NAME-00001-of-0000N.gguf and so on (gguf.h).
  *
- * Only the first file has the metadata; every file has some of the tensors. The key split.count is the number of
- * files, split.no the index of a file, from 0. The user may name any of the files: all are opened and checked, and
- * their tensors are joined. */
+ * Only the first file has the metadata; every file has some of the tensors. The key split.count is the number of files,
+ * split.no the index of a file, from 0. The user may name any of the files. All of them are then opened and checked,
+ * and their tensors are joined. */
 #include "engine/gguf/gguf.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { PARTS_MOST = 999, TAIL = sizeof "-00001-of-00002.gguf" - 1 };
 
-/* Return the number of files that the path of a split model names, such as 5 in "NAME-00002-of-00005.gguf"; 0 if the
+/* Return the number of files of a split model as its path gives it, such as 5 in "NAME-00002-of-00005.gguf"; 0 if the
  * path does not end like this. */
 static int parts_by_name(const char *path)
 {
@@ -25,7 +25,7 @@ static int parts_by_name(const char *path)
 	return count;
 }
 
-/* Read split.no and split.count. Return 1 if the file is one of several, 0 if it is a whole model, -1 on error. */
+/* Read split.no and split.count. Return 1 if the file is one of several, 0 if it is a whole model, and -1 on error. */
 static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct err *e)
 {
 	*no = *count = 0;
