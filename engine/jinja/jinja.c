@@ -47,7 +47,7 @@ void jinja_free(struct jinja *t)
 
 /* ---- running ---- */
 
-/* Define a global variable, if the template uses its name. */
+/* If the template uses this name, define it as a global variable. */
 static void set_global(struct run *r, const char *name, struct value v)
 {
 	const char *known = jinja_name(r->t, name);
@@ -56,8 +56,8 @@ static void set_global(struct run *r, const char *name, struct value v)
 		scope_set(r, &r->root, known, v);
 }
 
-/* Return the list [{"type": "text", "text": text}]. Templates of multimodal models expect a message's text like
- * this. */
+/* Return the list [{"type": "text", "text": text}]. Templates of multimodal models expect the text of a message in this
+ * form. */
 static struct value parts_of(struct work *w, struct value text)
 {
 	struct value list = v_list(w, V_LIST, 1), part = v_dict(w, V_DICT);
@@ -85,7 +85,7 @@ static void give_chat(struct run *r, const struct jinja_chat *c)
 	set_global(r, "bos_token", text_word(w, c->bos));
 	set_global(r, "eos_token", text_word(w, c->eos));
 	set_global(r, "add_generation_prompt", v_bool(c->reply));
-	/* The transformers library always defines these two variables. */
+	/* Like the transformers library, always define these two variables. */
 	set_global(r, "tools", v_none());
 	set_global(r, "documents", v_none());
 	if (c->thinking >= 0) {

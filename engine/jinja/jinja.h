@@ -3,8 +3,8 @@
  * origin.
  *
  * The language is Jinja2 as the transformers library sets it up, with its options, extra functions and immutable
- * sandbox. Differences: dictionaries cannot be changed at all, the filters and methods `upper` and `lower` change ASCII
- * letters only, and the statements include, import, extends, block and do are refused.
+ * sandbox. There are three differences. Dictionaries cannot be changed at all. The filters and methods `upper` and
+ * `lower` change ASCII letters only. The statements include, import, extends, block and do are refused.
  *
  * A template comes with a model, so it may be hostile. Steps, depth, memory and output are bounded, and a template can
  * read only the arguments of jinja_run().
@@ -18,18 +18,18 @@
 #include "engine/base/base.h"
 
 enum {
-	JINJA_TEXT_MAX = 1 << 20,     /* bytes of a template */
-	JINJA_NEST_MAX = 200,         /* nesting of blocks, and of the operators in an expression */
-	JINJA_DEPTH_MAX = 900,        /* nesting at run time, calls of macros included */
-	JINJA_STEPS_MAX = 30000000,   /* operations; an operation on long text counts as several */
-	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values: at most this + 4 * the bytes of all messages */
-	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output: at most this + 4 * the bytes of all messages */
+	JINJA_TEXT_MAX = 1 << 20,     /* maximum bytes of a template */
+	JINJA_NEST_MAX = 200,         /* maximum nesting of blocks, and of operators in an expression */
+	JINJA_DEPTH_MAX = 900,        /* maximum nesting at run time, calls of macros included */
+	JINJA_STEPS_MAX = 30000000,   /* maximum number of operations; an operation on long text counts as several */
+	JINJA_MEMORY_MAX = 256 << 20, /* values may take this number of bytes + 4 * the bytes of all messages */
+	JINJA_OUTPUT_MAX = 64 << 20,  /* the output may have this number of bytes + 4 * the bytes of all messages */
 };
 
 struct jinja;
 
-/* Parse a template; its text is copied. On a syntax error or an unsupported statement return -1 with ERR_MODEL and
- * the line. Threads may share *out, because it never changes. */
+/* Parse a template; its text is copied. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the
+ * line. *out never changes, so threads may share it. */
 int jinja_compile(struct jinja **out, const char *text, size_t n, struct err *);
 void jinja_free(struct jinja *);
 
@@ -41,7 +41,7 @@ enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 struct jinja_piece {
 	const char *p;
 	size_t n;
-	int32_t from; /* origin */
+	int32_t from; /* origin of all bytes */
 };
 struct jinja_message {
 	const char *role, *text;
@@ -49,18 +49,19 @@ struct jinja_message {
 	int in_parts; /* 1 = content is a list [{"type": "text", "text": ...}]; 0 = content is the text */
 };
 
-/* The variables of a chat template. The text of message i has the origin i; role, bos and eos have JINJA_TEMPLATE. */
+/* The variables of a chat template. The text of message i has the origin i. The texts of role, bos and eos have the
+ * origin JINJA_TEMPLATE. */
 struct jinja_chat {
 	const struct jinja_message *m; /* messages */
 	size_t n;
 	const char *bos, *eos; /* bos_token and eos_token; "" = the model has none */
 	int reply;             /* value of add_generation_prompt */
-	int thinking;          /* value of enable_thinking and thinking; -1 = both undefined */
+	int thinking;          /* value of the variables enable_thinking and thinking; -1 = both are undefined */
 };
-/* Render a conversation and call `write` with each piece of the output, in order. Unchanged message text is not
- * copied: its pieces point into the messages. Return -1 with ERR_USAGE if the template refuses the conversation
- * (raise_exception), and with ERR_MODEL if the template fails or exceeds a bound. The error names the line. On
- * failure some pieces may already have been written. */
+/* Render a conversation and call `write` with each piece of the output, in order. Unchanged message text is not copied:
+ * its pieces point into the messages. Return -1 with ERR_USAGE if the template refuses the conversation
+ * (raise_exception), and with ERR_MODEL if the template fails or exceeds a bound. The error names the line of the
+ * template. On failure some pieces may already have been written. */
 int jinja_run(const struct jinja *, const struct jinja_chat *, void (*write)(void *ud, const struct jinja_piece *),
               void *ud, struct err *);
 

@@ -22,8 +22,8 @@ static struct value variable_find(struct run *r, const char *name)
 	return undefined_because(r, "'%.60s' is undefined", name);
 }
 
-/* Return a border of a slice as in Python: the value of n, limited to low..high. A negative number counts from the end
- * of the `len` elements. If the border is missing or None, return `other`. */
+/* Return one border of a slice, as in Python: the value of n, limited to low..high. A negative value counts from the
+ * end of the `len` elements. If n is NULL or its value is None, return `other`. */
 static int64_t slice_border(struct run *r, const struct node *n, int64_t other, int64_t low, int64_t high, int64_t len)
 {
 	struct value v = n ? run_eval(r, n) : v_none();
@@ -60,7 +60,7 @@ static struct value slice_value(struct run *r, const struct node *n)
 		return text_sub(w, v, first, to > from ? text_byte(w, v, (size_t)to) - first : 0);
 	}
 	if (step == 1) {
-		/* Share the elements: a template cannot change a list. */
+		/* Use the elements of v instead of a copy, which is safe because a template cannot change a list. */
 		struct list *l = work_alloc(w, sizeof *l);
 
 		if (to > from)

@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_expr.c - parses expressions.
  *
- * Precedence is that of Jinja2, from loosest to tightest: if; or; and; not; comparisons; + and -; ~; *, /, // and %;
- * **; signs. Filters, tests, calls and attributes bind tightest. */
+ * Precedence is that of Jinja2. From loosest to tightest: if; or; and; not; comparisons; + and -; ~; *, /, // and %;
+ * **; signs. Filters, tests, calls and attributes bind tighter than all operators. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -68,8 +68,7 @@ const char *token_name(struct parser *p)
 
 /* ---- nodes ---- */
 
-/* Make the height of node n larger than that of its operand `kid` (may be NULL). Fail if the tree becomes higher than
- * JINJA_NEST_MAX. */
+/* Make node n higher than its operand `kid`, which may be NULL. Fail if the tree becomes higher than JINJA_NEST_MAX. */
 static void node_raise(struct parser *p, struct node *n, const struct node *kid)
 {
 	if (kid && kid->height >= n->height)
@@ -106,8 +105,8 @@ static struct node *constant_node(struct parser *p, struct value v)
 
 /* ---- brackets, names, literals ---- */
 
-/* Call `parse` one level deeper; fail if there are more than JINJA_NEST_MAX levels. This bounds the parser's recursion;
- * node_raise() bounds only the finished tree. */
+/* Call `parse` one level deeper, and fail if there are more than JINJA_NEST_MAX levels. This bounds the recursion of
+ * the parser, while node_raise() bounds the height of the finished tree. */
 static struct node *parse_nested(struct parser *p, struct node *(*parse)(struct parser *))
 {
 	struct node *n;
@@ -167,7 +166,8 @@ static struct node *string_literal(struct parser *p)
 
 	for (; p->at->kind == T_STRING; token_advance(p))
 		pieces_add(p->w, &all, p->at->p, p->at->n, JINJA_TEMPLATE);
-	/* Join the pieces of the string now. At run time text_flat() would write to the tree, which threads share. */
+	/* Join the pieces of the string now. Otherwise text_flat() would do it at run time, and write to the tree that
+	 * threads share. */
 	struct value v = text_pieces(p->w, &all);
 	const char *flat = text_flat(p->w, v);
 
@@ -467,8 +467,8 @@ static struct node *parse_sum(struct parser *p)
 			return n;
 		token_advance(p);
 		right = parse_concat(p);
-		/* Make a + b + c one node, so that the long sums of templates do not nest deeply. cap > 0: n is a sum
-		 * that this loop has made. */
+		/* Make a + b + c one node, because templates have long sums, which would nest deeply. cap > 0 means
+		 * that this loop has made the sum n. */
 		if (plus && n->op == E_ADD && cap) {
 			node_add(p, n, &cap, right);
 		} else {

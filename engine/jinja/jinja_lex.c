@@ -2,8 +2,8 @@
  * inside tags.
  *
  * White space is removed as with the options trim_blocks and lstrip_blocks: a newline after a block tag, and blanks
- * before a block tag at the start of a line. A "-" in a tag removes all white space on its side, and a "+" keeps it.
- * One newline at the end of the template is removed. */
+ * between the start of a line and a block tag. A "-" in a tag removes all white space on its side of the tag; a "+"
+ * keeps it. One newline at the end of the template is removed. */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -43,7 +43,7 @@ static int lexer_starts(const struct lexer *x, const char *mark)
 	return (size_t)(x->end - x->p) >= n && !memcmp(x->p, mark, n);
 }
 
-/* Return the bytes of white space at p. */
+/* Return the number of white space bytes at p. */
 static size_t count_blanks(const char *p, const char *end)
 {
 	const char *s = p;
@@ -62,7 +62,7 @@ static void skip_blanks(struct lexer *x)
 		lexer_skip(x, n);
 }
 
-/* Return the length of p[0..n) without the white space at its end. */
+/* Return n without the white space at the end of p[0..n). */
 static size_t without_blanks(const char *p, size_t n)
 {
 	size_t kept = 0, i = 0;
@@ -76,8 +76,8 @@ static size_t without_blanks(const char *p, size_t n)
 	return kept;
 }
 
-/* Add the text p[0..n) before a tag, without the white space that the tag removes. sign: the character after the tag's
- * opening mark, for example '-' or '+'. is_print: 1 = the mark is "{{", 0 = "{%" or "{#". */
+/* Add the text p[0..n), which is before a tag, without the white space that the tag removes. sign: the character after
+ * the tag's opening mark, such as '-' or '+'. is_print: 1 = the opening mark is "{{"; 0 = it is "{%" or "{#". */
 static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
 {
 	if (sign == '-') {
@@ -93,8 +93,8 @@ static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is
 		token_add(x, T_TEXT, p, n);
 }
 
-/* Skip the closing "%}" or "#}", which has `mark` bytes, and the white space that the tag removes after it. sign: the
- * character before the closing mark. */
+/* Skip the closing mark "%}" or "#}", which has `mark` bytes, and the white space after it that the tag removes. sign:
+ * the character before the closing mark. */
 static void close_tag(struct lexer *x, size_t mark, char sign)
 {
 	lexer_skip(x, mark);
@@ -119,7 +119,7 @@ static void skip_comment(struct lexer *x)
 	close_tag(x, 2, sign);
 }
 
-/* If {% raw %} is at x->p, add the text up to {% endraw %}, unparsed, and return 1. Otherwise return 0. */
+/* If {% raw %} begins at x->p, add the unparsed text up to {% endraw %} and return 1. Otherwise return 0. */
 static int lex_raw(struct lexer *x)
 {
 	const char *s = x->p + 2, *close;
@@ -349,7 +349,7 @@ static void lex_tag(struct lexer *x, const char *end_mark, enum token_kind end_k
 	}
 }
 
-/* Return a copy of the text with "\n" for every "\r\n" and "\r". One newline at the end is dropped. */
+/* Return a copy of the text in which every "\r\n" and "\r" is "\n". One newline at the end is dropped. */
 static char *plain_newlines(struct work *w, const char *text, size_t n, size_t *out)
 {
 	char *s = work_alloc(w, n + 1), *o = s;

@@ -22,7 +22,7 @@ static struct value text_arg(struct run *r, const struct call *c, size_t at, con
 
 /* ---- formatted text ---- */
 
-/* Return v formatted by "%SPECletter", as Python's % does. spec[n]: flags, width and precision. */
+/* Return v formatted as Python's % operator does by "%SPECletter". SPEC is spec[n]: flags, width and precision. */
 static struct value format_value(struct work *w, const char *spec, size_t n, char letter, struct value v)
 {
 	char format[40], text[420];
@@ -57,7 +57,7 @@ static struct value format_value(struct work *w, const char *spec, size_t n, cha
 	} else {
 		snprintf(format, sizeof format, "%%%.*s%c", (int)n, spec, letter);
 	}
-	/* The format is safe although it is not a literal: its characters were checked, and snprintf() bounds the
+	/* The format is not a literal, but it is safe: its characters were checked, and snprintf() bounds the
 	 * length. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -107,8 +107,8 @@ struct value text_format(struct work *w, struct value format, struct value args)
 	return text_pieces(w, &o);
 }
 
-/* Do what Python's str.format() does: replace {} by the next argument, {0} by argument 0, and {name} by the argument of
- * that name. */
+/* Do what Python's str.format() does: {} becomes the next argument, {0} argument 0, and {name} the argument of that
+ * name. */
 static struct value m_format(struct run *r, struct value self, struct call *c)
 {
 	struct work *w = &r->w;
@@ -195,9 +195,9 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Split at white space, at most `most` times (< 0: no limit). from_right: 1 = count the splits from the end, so that
- * the first words stay together (`skipped` is their number). The first pass counts the words, the second one adds them
- * to the list. */
+/* Split at white space, at most `most` times; most < 0: without limit. from_right: 1 = make the splits nearest to the
+ * end, so that the first `skipped` words stay together. The first pass counts the words, the second one adds them to
+ * the list. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;
@@ -616,15 +616,15 @@ static struct value g_raise(struct run *r, struct call *c)
 	struct value v = value_printed(&r->w, call_arg(c, 0, "message", v_undefined(NULL)));
 	char text[220];
 
-	/* The text may quote a message: escape it, and keep at most 200 bytes. */
+	/* The text may quote a message, so escape it and keep at most 200 bytes. */
 	text_escape(text, sizeof text, text_flat(&r->w, v),
 	            v.text->n < 200 ? v.text->n : utf8_complete(text_flat(&r->w, v), 200));
 	err_set(r->w.err, ERR_USAGE, "the chat template refuses this conversation in line %d: %s", r->w.line, text);
 	longjmp(r->w.back, 1);
 }
 
-/* Return the local time. If the environment variable WEIR_TODAY (YYYY-MM-DD) is set, return the midnight of that
- * day. */
+/* Return the local time. If the environment variable WEIR_TODAY is set to a date (YYYY-MM-DD), return midnight of that
+ * date. */
 static struct tm local_day(void)
 {
 	const char *env = getenv("WEIR_TODAY"), *end;

@@ -24,7 +24,8 @@ static int tag_is(const struct parser *p, const char *name)
 
 static struct node *parse_statement(struct parser *p);
 
-/* Parse statements up to a tag whose name is in `until`. That tag is not read. until = NULL: parse to the end. */
+/* Parse statements up to a tag whose name is in `until`, but do not read that tag. until = NULL: parse to the end of
+ * the template. */
 static struct node *parse_body(struct parser *p, const char *const *until)
 {
 	struct node *n = node_new(p, S_BODY, NULL, NULL, NULL);
@@ -48,7 +49,8 @@ static struct node *parse_body(struct parser *p, const char *const *until)
 	}
 }
 
-/* Parse the body of a block, and read its end tag up to and including the tag's name. */
+/* Parse the body of a block, and read its end tag up to and including the tag's name. The caller reads the rest of the
+ * tag. */
 static struct node *parse_body_to(struct parser *p, const char *end)
 {
 	const char *const until[] = { end, NULL };
@@ -122,7 +124,8 @@ static struct node *set_statement(struct parser *p)
 	return node_new(p, S_SET_BLOCK, target, filter, parse_body_to(p, "endset"));
 }
 
-/* Parse a macro's parameters up to ")": names into n->kid, default values into n->args. The "(" has been read. */
+/* Parse a macro's parameters up to and including ")": names into n->kid, default values into n->args. The "(" has been
+ * read. */
 static void parse_parameters(struct parser *p, struct node *n)
 {
 	size_t cap = 0, cap_default = 0;

@@ -15,28 +15,29 @@
 
 /* ---- memory and failure (jinja_work.c) ---- */
 
-/* The state of one compilation or run: memory, counters and error. A function that fails does not return: it calls
+/* The state of one compilation or run: memory, counters and error. A function that fails does not return. It calls
  * jinja_fail(), which jumps (longjmp) back to compile() or run_chat(). All memory is freed together at the end. */
 struct work {
 	struct chunk *chunk; /* newest chunk of memory */
-	size_t used, cap;    /* bytes in use, limit of bytes */
-	int line;            /* line of the template that is parsed or run now, for errors */
+	size_t used, cap;    /* bytes allocated so far, and their limit */
+	int line;            /* line of the template that is being parsed or run, for errors */
 	uint64_t steps;      /* operations so far */
-	int depth;           /* current nesting */
+	int depth;           /* current level of nesting */
 	jmp_buf back;        /* where jinja_fail() jumps */
 	struct err *err;     /* where jinja_fail() writes */
 };
 void *work_alloc(struct work *, size_t n); /* return n zeroed bytes; fail if the limit is exceeded */
 void *work_array(struct work *, size_t n, size_t size);
-/* Make room for one more element in v, which has n elements. Return v, or a larger copy of it. */
+/* Return v with room for one more element, or a larger copy of it. v has n elements and room for *cap, of `size` bytes
+ * each. */
 void *work_grow(struct work *, void *v, size_t n, size_t *cap, size_t size);
-char *work_copy(struct work *, const char *p, size_t n); /* NUL-terminated */
+char *work_copy(struct work *, const char *p, size_t n); /* return a copy of p[0..n) with a NUL after it */
 void work_free(struct work *);
-/* Add to the number of steps; fail if it exceeds JINJA_STEPS_MAX. */
+/* Add `steps` operations to the count; fail if it exceeds JINJA_STEPS_MAX. */
 void work_spend(struct work *, size_t steps);
-/* Fail with ERR_MODEL, the line and this sentence. */
+/* Stop with ERR_MODEL, the line of the template and this sentence. */
 _Noreturn void jinja_fail(struct work *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Enter one level of nesting, until work_leave(). Fail if there are more than JINJA_DEPTH_MAX levels. */
+/* Go one level deeper, until work_leave(). Fail if there are more than JINJA_DEPTH_MAX levels. */
 void work_enter(struct work *);
 void work_leave(struct work *);
 
@@ -61,7 +62,7 @@ enum kind {
 struct value {
 	enum kind kind;
 	union {
-		const char *hint; /* V_UNDEFINED: the reason, "'x' is undefined"; NULL = unknown */
+		const char *hint; /* V_UNDEFINED: why it is undefined ("'x' is undefined"); NULL = unknown */
 		int64_t i;        /* V_BOOL, V_INT */
 		double real;
 		const struct text *text;
@@ -73,15 +74,15 @@ struct value {
 		const struct function *function;
 	};
 };
-/* An immutable string: pieces in order. Strings may share an array of pieces. So a + b is fast: if a's pieces are the
- * last ones in their array, b's pieces are appended there, and a is not copied. */
+/* An immutable string: pieces in order. Strings may share an array of pieces, which makes a + b fast: if a's pieces are
+ * the last ones in their array, b's pieces are appended there, and a is not copied. */
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;
-	size_t n;               /* bytes */
+	size_t n;               /* bytes of all pieces together */
 	const char *flat;       /* all bytes as one array; NULL until text_flat() makes it */
-	struct pieces *grow;    /* the shared array that v is in; NULL = v is not shared */
-	struct jinja_piece one; /* memory of v if there is only one piece */
+	struct pieces *grow;    /* the shared array whose elements v points to; NULL = v is not shared */
+	struct jinja_piece one; /* if there is only one piece, v points here */
 };
 struct pieces {
 	struct jinja_piece *v;
@@ -104,7 +105,8 @@ struct method {
 	const char *name;
 };
 
-/* Arguments of a call: v[n] by position; named[n_named] by name, with their names in name[]. */
+/* Arguments of a call. v[n] are those passed by position. named[n_named] are those passed by name, and name[i] is the
+ * name of named[i]. */
 struct call {
 	struct value *v;
 	size_t n;
@@ -117,24 +119,26 @@ struct call {
 
 /* Return p[0..n) as a string. The bytes are not copied. */
 struct value text_value(struct work *, const char *p, size_t n, int32_t from);
-/* Do what text_value() does, with the origin JINJA_TEMPLATE. */
+/* Do what text_value() does, for a NUL-terminated text with the origin JINJA_TEMPLATE. */
 struct value text_word(struct work *, const char *zero_terminated);
-/* Turn the pieces into a string, which uses their array from then on. */
+/* Turn the pieces into a string. From then on the string uses their array. */
 struct value text_pieces(struct work *, struct pieces *);
 void pieces_add(struct work *, struct pieces *, const char *p, size_t n, int32_t from);
-/* Append n bytes of a string, starting at byte `from`. */
+/* Append bytes from .. from + n - 1 of a string to the pieces. */
 void pieces_text(struct work *, struct pieces *, const struct text *, size_t from, size_t n);
 /* Return all bytes of a string as one array, not NUL-terminated. */
 const char *text_flat(struct work *, struct value);
 struct value text_cat(struct work *, struct value a, struct value b);
 /* Return n bytes of a string, starting at byte `from`. */
 struct value text_sub(struct work *, struct value, size_t from, size_t n);
-size_t text_length(struct work *, struct value);                 /* number of characters */
-size_t text_byte(struct work *, struct value, size_t character); /* return the byte at which the character begins */
-/* Remove characters at the ends. sides: 1 left, 2 right, 3 both. chars: a string of the characters to remove; V_NONE
- * means white space. */
+size_t text_length(struct work *, struct value); /* return the number of characters */
+/* return the offset of the character with this index */
+size_t text_byte(struct work *, struct value, size_t character);
+/* Remove characters at the ends. sides: 1 = at the left end, 2 = at the right end, 3 = at both. chars: a string of the
+ * characters to remove; V_NONE means white space. */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);
-/* Return the offset of the first `sub` at or after byte `from`, or SIZE_MAX if there is none. */
+/* Return the offset of the first occurrence of `sub` that begins at or after byte `from`, or SIZE_MAX if there is
+ * none. */
 size_t text_find(struct work *, struct value, struct value sub, size_t from);
 /* Replace the first `most` occurrences of `old`, or all if most < 0. */
 struct value text_replace(struct work *, struct value, struct value old, struct value new, int64_t most);
@@ -147,8 +151,8 @@ int text_cased(struct work *, struct value, char how);
 int text_is(struct work *, struct value, const char *word);
 /* Return a NUL-terminated copy. */
 char *text_zero(struct work *, struct value);
-/* Return the length of the white space character at the start of p[0..n), as Python defines white space; 0 if there
- * is none. */
+/* If p[0..n) begins with a white space character as Python defines it, return the character's length in bytes;
+ * otherwise 0. */
 size_t blank_at(const char *p, size_t n);
 /* 1 if c is ASCII white space as Python defines it: \t, \n, \v, \f, \r, space, or one of the separators 0x1c to
  * 0x1f. */
@@ -162,8 +166,9 @@ static inline int byte_is_python_blank(char c)
 struct value v_bool(int), v_int(int64_t), v_real(double), v_none(void), v_undefined(const char *hint);
 struct value v_list(struct work *, enum kind, size_t cap); /* return an empty list with room for cap values */
 void list_add(struct work *, struct value list, struct value);
-struct value v_dict(struct work *, enum kind);                                 /* empty */
-struct value *dict_find(struct work *, const struct dict *, struct value key); /* NULL = no such key */
+struct value v_dict(struct work *, enum kind); /* return an empty dictionary */
+/* return the value of a key; NULL = no such key */
+struct value *dict_find(struct work *, const struct dict *, struct value key);
 void dict_set(struct work *, struct dict *, struct value key, struct value);
 struct value dict_items(struct work *, const struct dict *); /* return a list of (key, value) tuples */
 const char *kind_name(struct value);                         /* return Python's name of the type */
@@ -171,24 +176,25 @@ int value_truth(struct value);
 int is_number(struct value);
 double as_number(struct value);
 int values_equal(struct work *, struct value, struct value);
-/* Return < 0, 0 or > 0. Fail if the two values have no order. */
+/* Compare two values: return < 0, 0 or > 0. Fail if Python defines no order for them. */
 int values_compare(struct work *, struct value, struct value);
-/* 1 if the container, a string, dictionary or sequence, contains the value: as a substring, key or element. */
+/* 1 if the container has the value: as a substring of a string, a key of a dictionary, or an element of a sequence. */
 int value_contains(struct work *, struct value container, struct value);
 /* Return str(value). */
 struct value value_printed(struct work *, struct value);
-/* Return Python's json.dumps(value, indent=indent, separators=separators, ensure_ascii=ascii, sort_keys=sort). V_NONE:
- * the default of indent or separators. */
+/* Return Python's json.dumps(value, indent=indent, separators=separators, ensure_ascii=ascii, sort_keys=sort). If
+ * indent or separators is V_NONE, it has Python's default. */
 struct value as_json(struct work *, struct value, struct value indent, struct value separators, int ascii, int sort);
-/* Return a list of what a loop over the value visits: elements, keys or characters. Undefined counts as empty. Fail
- * if the value cannot be iterated. */
+/* Return a list of what a loop over the value visits: elements, keys or characters. An undefined value gives an empty
+ * list. Fail if the value cannot be iterated. */
 struct value value_sequence(struct work *, struct value);
-/* Sort v[n] by key[n], in place and stable. */
+/* Sort v[n] in place by the keys key[n]; equal keys keep their order. */
 void sort_values(struct work *, struct value *v, const struct value *key, size_t n, int reverse);
 
 /* ---- the tree ---- */
 
-/* Kinds of nodes, with the members of struct node that each has. NULL where a part is missing. */
+/* Kinds of nodes. A comment lists the members of struct node that the kind uses. A member is NULL if the template lacks
+ * that part. */
 enum op {
 	/* expressions */
 	E_CONST,
@@ -200,14 +206,14 @@ enum op {
 	E_ITEM,    /* a: object; b: index */
 	E_SLICE,   /* a: object; kid: from, to, step (NULL: none) */
 	E_CALL,    /* a: function; args */
-	E_FILTER,  /* a: operand (NULL: the block's text); name; args */
+	E_FILTER,  /* a: operand (NULL: the text of the block); name; args */
 	E_TEST,    /* a: operand; name; args */
 	E_NOT,     /* a: operand */
 	E_NEG,     /* a: operand */
 	E_POS,     /* a: operand */
 	E_AND,     /* kid: operands */
 	E_OR,      /* kid: operands */
-	E_COMPARE, /* a: operand 0; kid[i]: operand i + 1; relation[i] compares operands i and i + 1 */
+	E_COMPARE, /* a: operand 0; kid[i]: operand i + 1; relation[i]: how operands i and i + 1 are compared */
 	E_ADD,     /* kid: operands */
 	E_SUB,     /* kid: operands */
 	E_MUL,     /* a, b: operands; the same for E_DIV to E_POW */
@@ -235,7 +241,8 @@ enum op {
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
-/* Arguments of a call, as expressions: v[n] by position; named[n_named] by name, with their names in name[]. */
+/* Arguments of a call, as expressions. v[n] are those passed by position. named[n_named] are those passed by name, and
+ * name[i] is the name of named[i]. */
 struct args {
 	struct node **v;
 	size_t n;
@@ -248,7 +255,7 @@ struct args {
 struct node {
 	enum op op;
 	int line;   /* line of the template */
-	int height; /* nesting of expressions below this node */
+	int height; /* height of the tree of expressions below this node */
 	struct node *a, *b, *c;
 	struct node **kid;
 	size_t n_kid;
@@ -263,11 +270,11 @@ struct node {
 struct jinja {
 	struct work work;
 	struct node *body;
-	const char **hash; /* hash table of the names in the template, open addressing */
-	size_t hash_n;     /* number of entries of that table, a power of 2 */
-	size_t n_name;     /* number of names in that table */
+	const char **hash; /* open-addressing hash table of the names in the template */
+	size_t hash_n;     /* number of slots of the hash table, a power of 2 */
+	size_t n_name;     /* number of names in the hash table */
 };
-/* Return the pointer for a name. Equal names have the same pointer. If the name is new, jinja_intern() adds it, and
+/* Return the interned pointer of a name: equal names have the same pointer. For a new name, jinja_intern() adds it, and
  * jinja_name() returns NULL. */
 const char *jinja_intern(struct jinja *, const char *p, size_t n);
 const char *jinja_name(const struct jinja *, const char *name);
@@ -281,7 +288,7 @@ struct token {
 	enum token_kind kind;
 	int line;
 	const char *p;
-	size_t n;    /* length of p in T_TEXT, T_NAME, T_STRING (escapes decoded) and T_MARK */
+	size_t n;    /* T_TEXT, T_NAME, T_STRING (escapes decoded), T_MARK: bytes of p */
 	int64_t i;   /* T_INT */
 	double real; /* T_REAL */
 };
@@ -295,15 +302,17 @@ struct parser {
 	struct jinja *t;
 	struct work *w;
 	const struct token *at; /* next token */
-	int loops;              /* loops around this statement, inside the same macro */
+	int loops;              /* number of loops around the current statement, within its macro */
 };
 struct node *node_new(struct parser *, enum op, struct node *a, struct node *b, struct node *c);
 void node_add(struct parser *, struct node *, size_t *cap, struct node *kid);
 int token_is(const struct token *, const char *mark_or_name);
-int token_skip(struct parser *, const char *mark_or_name); /* if the next token is this one, consume it and return 1 */
-void token_expect(struct parser *, const char *mark_or_name); /* consume the token, or fail */
-const char *token_name(struct parser *);                      /* consume a name and return it, interned */
-/* Parse an expression; with_if: `x if y else z` is allowed. */
+/* if this is the next token, consume it and return 1; otherwise return 0 */
+int token_skip(struct parser *, const char *mark_or_name);
+/* consume this token; fail if the next token is another one */
+void token_expect(struct parser *, const char *mark_or_name);
+const char *token_name(struct parser *); /* consume a name and return its interned pointer */
+/* Parse an expression. with_if: 1 = it may be `x if y else z`. */
 struct node *parse_expression(struct parser *, int with_if);
 /* Parse an expression or a tuple without brackets: a, b, c. */
 struct node *parse_tuple(struct parser *, int with_if);
@@ -324,7 +333,7 @@ struct variable {
 	const char *name;
 	struct value value;
 };
-/* The variables v[n] of one scope. Names that are not in it are looked up in `parent`. */
+/* The variables v[n] of one scope. A name that is not among them is looked up in `parent`. */
 struct scope {
 	const struct scope *parent;
 	struct variable *v;
@@ -332,23 +341,23 @@ struct scope {
 };
 struct macro {
 	const struct node *node;
-	struct scope *scope; /* scope that the macro was defined in */
+	struct scope *scope; /* scope in which the macro was defined */
 };
 struct loop {
 	const struct node *node;
 	struct scope *scope;   /* scope around the loop */
 	struct value *v;       /* values to visit */
 	size_t n, at;          /* number of values, index of the current one */
-	int depth;             /* levels of recursion */
+	int depth;             /* levels of a recursive loop */
 	struct value *changed; /* arguments of the last loop.changed() */
-	size_t n_changed;      /* elements of `changed`, if that is not NULL */
+	size_t n_changed;      /* number of elements of `changed`, if `changed` is not NULL */
 };
 struct run {
 	struct work w;
 	const struct jinja *t;
 	struct scope *scope, root; /* current and outermost scope */
-	struct pieces *out;        /* where output is captured; NULL = call write() */
-	size_t bytes, bytes_max;   /* bytes written or captured so far, and their limit */
+	struct pieces *out;        /* output is appended here; NULL = output is passed to write() */
+	size_t bytes, bytes_max;   /* bytes of output so far, written or captured, and their limit */
 	void (*write)(void *, const struct jinja_piece *);
 	void *ud;
 };
@@ -362,10 +371,10 @@ void run_print(struct run *, struct value);
 /* Run a body and return its output as a string. */
 struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
-/* Run the recursive loop again over `list`, for the call loop(list) in its body. Return the output as a string. */
+/* Run a recursive loop again over `list`: the loop's body has called loop(list). Return the output as a string. */
 struct value run_loop(struct run *, struct loop *, struct value list);
-/* Run statements up to the end, or to {% break %} or {% continue %}. Return which of the three ended them
- * (jinja_run.c). */
+/* Run statements up to the end of the body, or to {% break %} or {% continue %}. Return which of the three came first
+ * (an enum in jinja_run.c). */
 int run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
 
@@ -373,13 +382,15 @@ void run_assign(struct run *, const struct node *target, struct value);
 
 struct value get_attr(struct run *, struct value, const char *name);
 struct value get_item(struct run *, struct value, struct value index);
-/* Return an undefined value with a formatted hint. */
+/* Return an undefined value with a formatted text as its reason. */
 struct value undefined_because(struct run *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Fail if the value is undefined. Undefined values can only be tested, printed and iterated. */
+/* Fail if the value is undefined. An undefined value can only be tested, printed and iterated. */
 void must_be_defined(struct run *, struct value);
-/* Return positional argument `at`, else the argument with this name (may be NULL), else `other`. */
+/* Return the argument at position `at`. If there is none, return the argument called `name` (may be NULL), or else
+ * `other`. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
-/* Do what call_arg() does, for an integer or a bool. None means `other`. Fail for other kinds of values. */
+/* Do what call_arg() does, for an argument that is an integer or a bool. For None, return `other`. Fail for all other
+ * kinds. */
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);
 
 /* ---- filters, tests, methods, functions by name ---- */
@@ -387,12 +398,12 @@ int64_t call_int(struct work *, const struct call *, size_t at, const char *name
 struct value filter_apply(struct run *, const char *name, struct value, struct call *);
 int filter_known(const char *name);
 int test_apply(struct run *, const char *name, struct value, struct call *);
-/* Return the name of the value's method as a static string, or NULL if it has no such method. */
+/* If the value has a method of this name, return the name as a static string; otherwise NULL. */
 const char *method_find(struct value, const char *name);
 struct value method_call(struct run *, const struct method *, struct call *);
-const struct function *function_find(const char *name); /* NULL = no such function */
+const struct function *function_find(const char *name); /* return the function of this name; NULL = no such function */
 struct value function_call(struct run *, const struct function *, struct call *);
-/* Return format % args, as Python's str does. */
+/* Return what Python's operator % gives: format % args. */
 struct value text_format(struct work *, struct value format, struct value args);
 
 #endif

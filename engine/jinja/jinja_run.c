@@ -1,14 +1,13 @@
 /* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
  *
- * Scopes are those of Jinja2. The body of a loop, a macro, {% with %}, {% call %} and captured blocks have a scope
- * each; {% if %} has none. A variable disappears at the end of its scope, but attributes of a namespace keep their
- * value. */
+ * Scopes are those of Jinja2. The body of a loop, a macro, {% with %}, {% call %} and a captured block each have a
+ * scope; {% if %} has none. A variable disappears at the end of its scope, but attributes of a namespace keep their
+ * values. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
 
-/* How a statement or a body ended: by running to its end, or by {% break %} or {% continue %} for the loop around
- * it. */
+/* What ended a statement or body: its own end (GO_ON), or {% break %} or {% continue %} of the loop around it. */
 enum { GO_ON, BREAK, CONTINUE };
 
 /* ---- scopes and output ---- */
@@ -24,7 +23,8 @@ void scope_set(struct run *r, struct scope *s, const char *name, struct value v)
 	s->v[s->n++] = (struct variable){ name, v };
 }
 
-/* Return a new scope inside `parent`. It lives until the end of the run, because a macro may refer to it later. */
+/* Return a new scope inside `parent`. It lives until the end of the run, because a macro defined in it may be called
+ * later. */
 static struct scope *scope_new(struct run *r, const struct scope *parent)
 {
 	struct scope *s = work_alloc(&r->w, sizeof *s);
@@ -157,8 +157,8 @@ static int is_parameter(const struct node *n, const char *name)
 	return 0;
 }
 
-/* Set `varargs` and `kwargs` to the arguments that match no parameter, and `caller` to the block of {% call %}. Fail if
- * there are such arguments, but the template never uses the variable for them. */
+/* Set `varargs` and `kwargs` to the arguments that match no parameter, and `caller` to the block of {% call %}. If
+ * there are surplus arguments but the template nowhere uses the name `varargs` (or `kwargs`), fail. */
 static void set_surplus(struct run *r, const struct macro *m, const struct call *c)
 {
 	const struct node *n = m->node;
@@ -223,7 +223,7 @@ static struct value macro_of(struct run *r, const struct node *n)
 	return (struct value){ .kind = V_MACRO, .macro = m };
 }
 
-/* Run {% call(...) f(...) %}: call f with one more argument, `caller`, which is a macro with the block as its body. */
+/* Run {% call(...) f(...) %}. Call f with one more argument, `caller`: a macro whose body is the block. */
 static void call_block(struct run *r, const struct node *n)
 {
 	struct value f = run_eval(r, n->a->a);
@@ -248,7 +248,7 @@ static void call_block(struct run *r, const struct node *n)
 
 /* ---- statements ---- */
 
-/* Apply the filters of a block, innermost first. */
+/* Apply the filters of a block to v, innermost first. */
 static struct value run_filters(struct run *r, const struct node *filter, struct value v)
 {
 	struct call c = { .n = 0 };
@@ -269,7 +269,8 @@ static int run_if(struct run *r, const struct node *n)
 	return n->n_kid % 2 ? run_body(r, n->kid[n->n_kid - 1]) : GO_ON;
 }
 
-/* Run a block in a scope of its own. If captured is not NULL, set *captured to its output as a string. */
+/* Run a block in a scope of its own. If `captured` is not NULL, do not print the output, but set *captured to it as a
+ * string. */
 static int run_inside(struct run *r, const struct node *n, struct value *captured)
 {
 	struct scope *outer = r->scope, *s = scope_new(r, outer);

@@ -1,8 +1,8 @@
 /* engine/jinja/jinja_text.c - strings of the Jinja interpreter: lists of pieces, each with its origin.
  *
- * Text of a message is not copied, so the pieces in the output still point into the message. Some operations need all
- * bytes of a string in one array: text_flat() makes a copy for them, and text_sub() then cuts the result out of the
- * original pieces. */
+ * Text of a message is not copied, so pieces of the output still point into the message. Some operations need all bytes
+ * of a string in one array: they work on the copy that text_flat() makes, and then text_sub() cuts the result out of
+ * the original pieces. */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -182,7 +182,7 @@ size_t blank_at(const char *p, size_t n)
 	               : 0;
 }
 
-/* Return the length of the first character of p[0..n) if it is in `chars` (NULL: white space), else 0. */
+/* If the first character of p[0..n) is in `chars` (NULL: is white space), return its length in bytes; otherwise 0. */
 static size_t stripped_at(const char *p, size_t n, const char *chars, size_t n_chars)
 {
 	size_t len;
@@ -209,7 +209,7 @@ struct value text_strip(struct work *w, struct value v, int sides, struct value 
 		work_spend(w, 1 + n_chars / 8);
 		from += len;
 	}
-	/* At the right end, find the last character's first byte, and then test the character. */
+	/* At the right end, first find where the last character begins, and then test it. */
 	while ((sides & 2) && to > from) {
 		size_t first = utf8_prev(p, from, to);
 
@@ -248,7 +248,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 		pieces_text(w, &o, new.text, 0, new.text->n);
 		at = hit + old.text->n;
 		if (!old.text->n) {
-			/* An empty `old` occurs before each character and at the end, as in Python. */
+			/* As in Python, an empty `old` occurs before each character and at the end. */
 			size_t len = at < n ? char_bytes(text_flat(w, v) + at, n - at) : 0;
 
 			pieces_text(w, &o, v.text, at, len);
@@ -265,7 +265,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 struct value text_case(struct work *w, struct value v, char how)
 {
 	struct pieces o = { .n = 0 };
-	int inside = 0; /* 1 = after the first letter of a word */
+	int inside = 0; /* 0 = at the start of a word (how = 'c': at the start of the text) */
 
 	work_spend(w, v.text->n / 32);
 	for (size_t k = 0; k < v.text->n_piece; k++) {

@@ -327,8 +327,9 @@ static void add_number(struct work *w, struct pieces *o, struct value v)
 	pieces_add(w, o, work_copy(w, text, strlen(text)), strlen(text), JINJA_TEMPLATE);
 }
 
-/* Write the escape sequence of the character cp for JSON, or for Python's repr() if json = 0, and return its length; 0
- * if the character needs none. c: the first byte of the character. quote: the quotation mark around the string. */
+/* Write the escape sequence for the character cp and return its length; 0 if the character needs none. c: first byte of
+ * the character; quote: the quotation mark around the string; json: 1 = escape as in JSON, 0 = as in Python's repr();
+ * ascii: 1 = escape all characters that are not ASCII. */
 static size_t escape_char(char c, int32_t cp, char quote, int json, int ascii, char out[16])
 {
 	static const char from[] = "\n\r\t\b\f", to[] = "nrtbf";
@@ -439,8 +440,8 @@ struct value value_printed(struct work *w, struct value v)
 
 /* ---- JSON, as json.dumps() of Python writes it ---- */
 
-/* Options of json.dumps(): the text of one level of indentation (V_NONE: no lines), the separators between items and
- * between key and value, whether to escape all but ASCII, and whether to sort keys. */
+/* Options of json.dumps(). indent: the text of one level of indentation (V_NONE: everything on one line); item, pair:
+ * separators between items, and between key and value; ascii: 1 = escape all but ASCII; sort: 1 = sort keys. */
 struct json {
 	struct pieces *o;
 	struct value indent, item, pair;

@@ -7,7 +7,7 @@
 
 /* ---- memory ---- */
 
-enum { CHUNK = 32 << 10 }; /* bytes; larger requests get a chunk of their own */
+enum { CHUNK = 32 << 10 }; /* bytes of a chunk; a larger request gets a chunk of its own */
 struct chunk {
 	struct chunk *next;
 	size_t used, size;
