@@ -14,9 +14,9 @@ struct chat_template {
 	char name[32];
 	struct jinja *jinja;
 	int channels; /* 1 = answers have channels */
-	/* [role] 1 = the template needs the content as a list of parts (choose_parts()) */
+	/* [role] 1 = the template shows the role's text only if it is given as a list of parts (choose_parts()) */
 	int in_parts[ROLE_ASSISTANT + 1];
-	int loses_question; /* 1 = the rendered text does not depend on the text of questions (choose_parts()) */
+	int loses_question; /* 1 = the rendered text is the same for all questions (choose_parts()) */
 };
 
 /* ---- names ---- */
@@ -75,7 +75,7 @@ int chat_channels(const struct chat_template *t)
 }
 
 /* Return the names of the first built-in templates, about 120 bytes, for an error message. The caller frees the
- * string. */
+ * text. */
 static char *some_names(void)
 {
 	struct str o = { 0 };
@@ -109,8 +109,8 @@ static int open_file(struct chat_template **out, const char *path, struct err *e
 	return rc;
 }
 
-/* Compile the model's default template: the one without a name, or the one called "default". If it has neither, set
- * *out to NULL. */
+/* Compile the model's default template: the one without a name, or else the one called "default". If the model has
+ * neither, set *out to NULL. */
 static int open_own(struct chat_template **out, const struct gguf *g, struct err *e)
 {
 	struct view text = { 0 };
@@ -156,13 +156,14 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	/* A run is a part of one message that was copied unchanged to the end of the text: */
-	int32_t last;     /* index of that message; -1 = no run */
-	size_t from, at;  /* start of the run: offset in the message, offset in the text */
-	const char *next; /* byte of the message that would continue the run */
+	/* A run is a range of one message that has been copied unchanged to the end of the text, so that the next piece
+	 * may continue it. */
+	int32_t last;     /* index of the message; -1 = there is no run */
+	size_t from, at;  /* where the run starts. from: offset in the message; at: offset in the text */
+	const char *next; /* the message's first byte after the run */
 };
 
-/* Record that the next n bytes of the text come from the template itself. */
+/* Record that the next n bytes of the text come from the template and not from a message. */
 static void add_special(struct chat_text *o, size_t n)
 {
 	struct span *last = o->n_special ? o->special + o->n_special - 1 : NULL;
@@ -175,8 +176,8 @@ static void add_special(struct chat_text *o, size_t n)
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
-/* Add a piece of a message to the run. If the piece does not continue the run, begin a new one. The longest run of a
- * message becomes its place in the text. */
+/* Add a piece of a message to the run, or begin a new run if the piece does not continue it. A message's place in the
+ * text is its longest run. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
 	struct text_place *place = &w->place[x->from];
@@ -241,7 +242,7 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	return rc;
 }
 
-/* Return the rendered text of a single question with these flags; "" if the template refuses it. */
+/* Render a single question with these flags, and return the text; "" if the template refuses it. */
 static struct str render_question(const struct chat_template *t, unsigned flags)
 {
 	struct chat_msg m = { .role = ROLE_USER, .text = "Hi", .len = 2 };
@@ -282,7 +283,7 @@ int chat_flag_matters(const struct chat_template *t, unsigned flag)
 
 /* ---- capabilities of a template, found by rendering ---- */
 
-/* 1 if the rendered text contains the text of every message m[n]; 0 if not; -1 if the template refuses the
+/* 1 if the rendered text contains the text of every message m[n]; 0 if it lacks one; -1 if the template refuses the
  * messages. */
 static int shows_all(const struct chat_template *t, const struct chat_msg *m, size_t n)
 {
@@ -296,7 +297,7 @@ static int shows_all(const struct chat_template *t, const struct chat_msg *m, si
 	return shown;
 }
 
-/* messages whose words occur in no template */
+/* messages for trying out a template; no template contains their words */
 #define SAID(r, words)                                                                                                 \
 	{                                                                                                              \
 		.role = (r), .text = words, .len = sizeof(words) - 1                                                   \
@@ -310,7 +311,7 @@ static const struct chat_msg said[] = {
 
 /* 1 if the rendered text changes with the text of message `which`; 0 if not; -1 if the template refuses the messages.
  * The messages are rendered twice, the second time with the bytes of message `which` reversed. So the result is 1 even
- * if the template changes or shortens that message. */
+ * for a template that changes or shortens the message. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];
@@ -332,8 +333,8 @@ static int depends_on(const struct chat_template *t, const struct chat_msg *m, s
 	return differ;
 }
 
-/* Set in_parts for each role whose text the template shows only in a list of parts, as some templates of multimodal
- * models do. Set loses_question if the template shows a question's text in neither form. */
+/* Set in_parts for each role whose text the template shows only as a list of parts, as some templates of multimodal
+ * models do. Set loses_question if the template omits a question's text, both as plain text and as a list of parts. */
 static void choose_parts(struct chat_template *t)
 {
 	static const struct {

@@ -15,63 +15,66 @@
 struct gguf;
 struct chat_template;
 
-/* Compile a template. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the line. The
- * template is then run a few times, to find out which roles need their content as a list of parts. */
+/* Compile a template. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the line. Then run the
+ * template a few times, to find out which roles need their content as a list of parts. */
 int chat_compile(struct chat_template **out, const char *text, size_t len, struct err *);
-/* Find and compile the template `name` of the option --chat-template. name is a built-in name, a name in the model's
- * file (tokenizer.chat_template.NAME; g may be NULL), or the path of a file; anything else fails with ERR_USAGE. name
- * = NULL means the model's default template; if the model has none, *out is NULL. */
+/* Find and compile the template that the option --chat-template names. `name` can be a built-in name, a name in the
+ * model's file (tokenizer.chat_template.NAME), or the path of a file. Other names are an ERR_USAGE. name = NULL means
+ * the model's default template; if the model has none, *out is NULL. g: the model's file; may be NULL. */
 int chat_find(struct chat_template **out, const struct gguf *g, const char *name, struct err *);
 void chat_free(struct chat_template *);
-/* Return the name of the built-in template with the same text, or "jinja-" and a hash of the text. */
+/* Return the name of the built-in template with the same text. If there is none, return "jinja-" and a hash of the
+ * text. */
 const char *chat_name(const struct chat_template *);
-/* 1 if the template ends the text before an answer with an opening reasoning mark such as <think>. flag: REPLY_THOUGHT,
+/* 1 if the template writes an opening reasoning mark such as <think> just before an answer. flag: REPLY_THOUGHT,
  * REPLY_NO_THOUGHT or 0. */
 int chat_thinks_first(const struct chat_template *, unsigned flag);
 /* 1 if the flag changes the rendered text of a question. */
 int chat_flag_matters(const struct chat_template *, unsigned flag);
-/* 1 if answers have channels (gpt-oss's sections of an answer). With REPLY_NO_THOUGHT, the text before an answer then
- * ends with the mark of the final channel. */
+/* 1 if answers have channels (gpt-oss's sections of an answer). With the flag REPLY_NO_THOUGHT, the text before such an
+ * answer ends with the mark that opens the final channel. */
 int chat_channels(const struct chat_template *);
-/* 1 if the rendered text depends on the question, or if the template refuses a single question. */
+/* 1 if the rendered text depends on the text of the question. Also 1 if the template refuses a single question. */
 int chat_shows_question(const struct chat_template *);
 /* 1 if the template renders system messages; 0 if it refuses or omits them. */
 int chat_takes_system(const struct chat_template *);
-/* 1 if questions and answers must alternate: the template refuses two successive questions, or omits one of them. */
+/* 1 if questions and answers must alternate: the template refuses two questions in a row, or omits one of them. */
 int chat_wants_turns(const struct chat_template *);
-const char *chat_builtin_name(size_t i);         /* name of built-in template i; NULL past the end */
-const char *chat_builtin_text(const char *name); /* text of a built-in template; NULL = no such name */
+/* return the name of built-in template i; NULL = there are not so many */
+const char *chat_builtin_name(size_t i);
+/* return the text of a built-in template; NULL = no template has this name */
+const char *chat_builtin_text(const char *name);
 
 /* A rendered conversation. */
 struct chat_text {
 	struct str text;
-	struct span *special; /* ranges written by the template itself: ascending, not adjacent */
+	struct span *special; /* byte ranges of the text that the template itself wrote: ascending, not adjacent */
 	size_t n_special, cap_special;
 };
 void chat_text_free(struct chat_text *);
-/* Render the conversation m[n] as text. bos, eos: texts of these tokens; "" = the model has none. flags: REPLY_... If
- * place is not NULL, set place[i] to the range of message i's text in the result, or to that of its longest part if the
- * template splits it; place[i].at = SIZE_MAX: the template omits it. Return -1 with ERR_USAGE if the template refuses
- * the conversation, and with ERR_MODEL if the template fails. */
+/* Render the conversation m[n] as text. bos, eos: texts of these tokens; "" = the model has none. flags: REPLY_... Set
+ * place[i] to the range of the result that holds message i's text. If the template splits the text, that is the longest
+ * part; if it omits the text, place[i].at = SIZE_MAX. place may be NULL. Return -1 with ERR_USAGE if the template
+ * refuses the conversation, and with ERR_MODEL if the template fails. */
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
                unsigned flags, struct chat_text *out, struct text_place *place, struct err *);
 
-/* Call chat_write() with the texts of the vocabulary's BOS and EOS. Without a template (a base model) the text is the
- * messages alone. With the flag RENDER_OPEN the last message is unfinished, and the text ends inside it
+/* Call chat_write() with the texts of the vocabulary's BOS and EOS. If there is no template (a base model), the text
+ * consists of the messages alone. With the flag RENDER_OPEN the last message is unfinished, and the text ends inside it
  * (render_text.c). */
 int chat_compose(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                  struct chat_text *out, struct text_place *place, struct err *);
-/* Implements engine_render_text() (engine.h). */
+/* Do what engine_render_text() in engine.h describes. */
 int chat_render_text(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n,
                      unsigned flags, const char *bos, const char *eos, struct str *out, struct err *);
 
 /* ---- tokens (render.c) ---- */
 
-/* Implements engine_render() (engine.h). The template is NULL for a base model. If the template does not change the
- * text of an answer with sampled ids, the answer keeps these ids. */
+/* Do what engine_render() in engine.h describes. The template is NULL for a base model. An answer keeps its sampled ids
+ * if it has some and the template does not change its text. */
 int chat_render(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                 const struct rendered *before, struct rendered *out, struct err *);
-/* Implement engine_render_stable(), engine_render_count() and engine_render_add() (engine.h). */
+/* Do what engine_render_stable(), engine_render_count() and engine_render_add() in engine.h describe. */
 int rendered_stable(const struct rendered *, const struct vocab *, size_t msg, size_t byte, struct tokens *out,
                     struct err *);
 int rendered_count(const struct rendered *, const struct vocab *, size_t msg, size_t from, size_t to, size_t *n,

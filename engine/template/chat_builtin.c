@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Parts of many templates, as Jinja text. SAY writes the message m between two texts, REPLY the reply head, BOS the BOS
- * token. \\n is \n for Jinja, a newline. */
+/* Parts of many templates, as Jinja text. SAY writes the message m between two texts. REPLY writes the text that begins
+ * an answer, and BOS the BOS token. \\n is \n for Jinja, which is a newline. */
 #define EACH                       "{% for m in messages %}"
 #define END_EACH                   "{% endfor %}"
 #define SAY(before, after)         "{{ '" before "' + m.content + '" after "' }}"
@@ -19,7 +19,8 @@
 	     "{% endif %}" END_EACH
 #define BOS "{{ bos_token }}"
 
-/* Parts of templates that treat a first system message separately, and require questions and answers to alternate. */
+/* Parts of templates that treat a system message at the start separately, and in which questions and answers must
+ * alternate. */
 #define FIRST_SYSTEM                                                                                                   \
 	"{% set first = messages[0].content if messages[0].role == 'system' %}"                                        \
 	"{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
@@ -35,7 +36,7 @@
 #define CHATML_DEFAULT(system)                                                                                         \
 	"{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n" system "<|im_end|>\\n' }}{% endif %}" CHATML
 
-/* Parts of templates that keep the reasoning after the last question, and remove earlier reasoning. */
+/* Parts of templates that show the reasoning of answers after the last question, and remove all earlier reasoning. */
 #define LAST_QUESTION                                                                                                  \
 	"{% set ns = namespace(last=messages|length - 1) %}"                                                           \
 	"{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"

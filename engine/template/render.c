@@ -1,6 +1,6 @@
 /* engine/template/render.c - turns a conversation into tokens, again after each change.
  *
- * Making the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
+ * Rendering the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
  * Tokens of their common beginning and of their common end are copied, and only the text between the two is tokenized.
  *
  * Tokens depend on the text around them. So the text that is tokenized begins and ends at a cut, which is a place where
@@ -13,18 +13,20 @@
 
 #include "engine/token/token.h"
 
-/* An answer that keeps its sampled ids. */
+/* An answer that keeps the ids with which it was sampled. */
 struct verbatim {
-	size_t off, len; /* its bytes in the text */
-	size_t first;    /* index of its first token in the sequence; until render_tokens(), index of its message */
-	size_t n_id;     /* number of its tokens */
+	size_t off, len; /* range of the text */
+	/* index of the answer's first token in the sequence; before render_tokens(): index of its message */
+	size_t first;
+	size_t n_id; /* number of its sampled ids */
 };
 
 struct rendered_text {
 	struct chat_text t;
-	struct verbatim *verb; /* ascending */
+	struct verbatim *verb; /* the answers with sampled ids, in the order of the text */
 	size_t n_verb;
-	/* number of tokens before the first token of the text: 1 = a BOS that the template does not write; 0 = none */
+	/* number of tokens that are not in the text, at the start of the sequence: 1 = a BOS that the template does not
+	 * write */
 	size_t lead;
 };
 
@@ -48,7 +50,7 @@ void rendered_free(struct rendered *r)
 
 /* ---- the text ---- */
 
-/* 1 if a control token of the template begins at byte `at`, or if the text ends there. */
+/* 1 if a control token of the template begins at byte `at`. Also 1 if `at` is the end of the text. */
 static int control_at(const struct vocab *v, const struct chat_text *t, size_t at)
 {
 	size_t span = 0, n;
@@ -68,10 +70,10 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* Fill verb[] with the answers that keep their sampled ids, because the template does not change their text. (Encoding
- * the text again could give other ids; the KV entries from there on would then have to be recomputed.) With
- * SentencePiece a control token must also follow the answer. Otherwise the text after it would be encoded like the
- * start of a text, with a space before it. */
+/* Fill verb[] with the answers whose text the template does not change: they keep their sampled ids. (Encoding the text
+ * again could give other ids; the KV entries from there on would then have to be recomputed.) With SentencePiece a
+ * control token must follow the answer. Otherwise the text after the answer would get a space before it, as at the
+ * start of a text. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_place *place, size_t n)
 {
@@ -97,8 +99,8 @@ static size_t span_end(const struct span *s)
 	return s->off + s->len;
 }
 
-/* Return the length of the common beginning of a and b: equal bytes, equal ranges of the template's own text, and
- * equal sampled answers. id_a: the tokens of a. m: the messages of b. */
+/* Return the length of the common beginning of a and b. Common means: equal bytes, equal ranges of the template's own
+ * text, and equal sampled ids. id_a: the tokens of a; m: the messages of b. */
 static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                            const struct chat_msg *m)
 {
@@ -129,7 +131,7 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 	return n;
 }
 
-/* Return the length of the common end of a and b, at most `most`. It counts as common by the rules of
+/* Return the length of the common end of a and b, at most `most`. What is common, and the parameters, are as for
  * common_front(). */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
@@ -182,7 +184,8 @@ static size_t tokens_until(const struct rendered *r, size_t at)
 	return lo;
 }
 
-/* Return the sampled answer that contains byte `at`, or begins or ends there; NULL if there is none. */
+/* Return the sampled answer that contains byte `at`. One that begins or ends at `at` counts, too. NULL: there is
+ * none. */
 static const struct verbatim *verbatim_over(const struct rendered_text *x, size_t at)
 {
 	for (size_t i = 0; i < x->n_verb; i++)
@@ -210,18 +213,19 @@ static int verbatim_ends(const struct rendered_text *x, size_t at)
 /* A cut: a place at which the text may be split without changing its tokens. */
 struct place {
 	size_t token;  /* number of tokens before the cut */
-	size_t at;     /* offset in the text */
-	int continues; /* 1 = the cut is inside plain text */
+	size_t at;     /* offset of the cut in the text */
+	int continues; /* 1 = there is plain text on both sides of the cut */
 };
 
 /* Return the last cut of r at or before byte `most`. (A cut is a place where text can be split without changing its
- * tokens.) It is also a cut of a text that continues after byte `most` like `next`; next = NULL: like any text. */
+ * tokens.) After byte `most` the text may differ from r's, and the place must be a cut of that text, too. next: the
+ * text that may differ; NULL = unknown, so the cut must be safe whatever follows. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
 	const struct rendered_text *x = r->text;
 
-	/* If `next` has a sampled answer right behind the text of r, all of r is kept. */
+	/* If `next` continues the whole text of r with a sampled answer, keep all of r. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
 		return (struct place){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
@@ -242,9 +246,9 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Return the first cut among the last `most` bytes of rendering r. (A cut is a place where text can be split without
- * changing its tokens.) It is a cut whatever text precedes these bytes. next: the new text, which has the same last
- * `most` bytes. */
+/* Return the first cut among the last `most` bytes of r. (A cut is a place where text can be split without changing its
+ * tokens.) The text before these bytes may change without effect on the cut. next: the new text, which has the same
+ * last `most` bytes. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -274,13 +278,13 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 
 /* ---- tokens ---- */
 
-/* The tokens of the new text: ids, and for each token the offset at which it ends. */
+/* The tokens of the new text: their ids, and the offset in the text at which each token ends. */
 struct builder {
 	struct tokens id;
 	struct token_ends end;
 };
 
-/* Append the tokens of bytes from..to of t. continues: 1 = the text before `from` is plain text. */
+/* Append the tokens of bytes from..to of t. continues: 1 = the byte before `from` belongs to plain text, too. */
 static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to,
                        int continues, struct err *e)
 {
@@ -306,7 +310,7 @@ static int encode_part(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* Append the sampled ids of the answer x, whose message is m. */
+/* Append the sampled ids of the answer x. m: the message with the answer. */
 static void add_verbatim(struct builder *b, const struct vocab *v, struct verbatim *x, const struct chat_msg *m)
 {
 	size_t at = x->off;
@@ -319,7 +323,7 @@ static void add_verbatim(struct builder *b, const struct vocab *v, struct verbat
 	}
 }
 
-/* Append tokens first..last - 1 of r. Add `moved` to the offsets at which they end. */
+/* Copy tokens first .. last - 1 of r, and add `moved` to the offsets in the text at which they end. */
 static void add_kept(struct builder *b, const struct rendered *r, size_t first, size_t last, size_t moved)
 {
 	if (first >= last)
@@ -329,7 +333,8 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 		token_ends_add(&b->end, r->end[i] + moved);
 }
 
-/* Append the tokens of x from the cut `from` to byte `to`. x->verb[verb..last) are the sampled answers between them. */
+/* Append the tokens of x from the cut `from` to byte `to`. Between the two are the sampled answers
+ * x->verb[verb..last). */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
                    size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {
@@ -354,7 +359,8 @@ static size_t verbatim_before(const struct rendered_text *x, size_t token)
 	return n;
 }
 
-/* Append the tokens of x. For the beginning and the end that x shares with r, the last rendering, copy r's tokens. */
+/* Append the tokens of x. r: the last rendering. Where x begins or ends like r's text, copy r's tokens instead of
+ * tokenizing. */
 static int render_tokens(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x,
                          const struct chat_msg *m, struct err *e)
 {
@@ -385,7 +391,7 @@ static int render_tokens(struct builder *b, const struct vocab *v, const struct 
 			x->verb[x->n_verb - i].first = old->verb[old->n_verb - i].first + b->id.n - last.token;
 		add_kept(b, r, last.token, r->id.n, to - last.at);
 	}
-	/* the template has written a BOS of its own: remove one of the two */
+	/* the template has written a BOS of its own, so remove the one added above */
 	if (x->lead && b->id.n >= 2 && b->id.id[1] == info->bos && x->t.n_special && !x->t.special[0].off) {
 		memmove(b->id.id, b->id.id + 1, --b->id.n * sizeof *b->id.id);
 		memmove(b->end.at, b->end.at + 1, --b->end.n * sizeof *b->end.at);
@@ -426,8 +432,7 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
 
 /* ---- the places of a message's text ---- */
 
-/* Return the offset in the text of byte `byte` of message i. Return SIZE_MAX if the template omits or changes that
- * byte. */
+/* Return the offset in the text of byte `byte` of message i; SIZE_MAX if the template omits or changes that byte. */
 static size_t byte_of(const struct rendered *r, size_t i, size_t byte)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -442,7 +447,7 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 	return at == SIZE_MAX ? SIZE_MAX : tokens_until(r, at);
 }
 
-/* Append the tokens of a text that consists of bytes from.at..to of t and of `next` after them. */
+/* Append the tokens of this text: bytes from.at..to of t, followed by `next`. */
 static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
                        size_t to, const char *next, struct err *e)
 {
@@ -465,8 +470,8 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* Encode the text twice, with "A" and with "1" after it. The tokens at the beginning that are equal in both encodings
- * do not depend on what follows. */
+/* Encode the text twice, once with "A" after it and once with "1". Tokens at the beginning that are equal in both
+ * encodings do not depend on what follows the text. */
 int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out,
                     struct err *e)
 {
@@ -504,8 +509,9 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Count the tokens that r has between the first and the last cut of the range. (A cut is a place where text can
-	 * be split without changing its tokens.) Encode only the text before the first and after the last cut. */
+	/* Count the tokens that r already has between the first and the last cut inside the range. (A cut is a place
+	 * where text can be split without changing its tokens.) Encode only the text before the first cut and after the
+	 * last one. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);
@@ -539,7 +545,7 @@ void rendered_add(struct rendered *r, const struct vocab *v, const char *text, s
 	if (!r->text || !r->n_msg)
 		return;
 	from = r->text->t.text.n;
-	/* Add tokens as long as their bytes equal the text. */
+	/* Add the ids in order, and stop at the first one whose bytes differ from the text. */
 	for (i = 0; i < n_id; i++) {
 		size_t len = vocab_piece(v, id[i], 0, piece, sizeof piece);
 

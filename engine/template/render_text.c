@@ -1,11 +1,11 @@
-/* engine/template/render_text.c - turns a conversation into text: by its template, without a template (base models),
- * or with an unfinished last message. */
+/* engine/template/render_text.c - turns a conversation into text in three cases: by a template, without one (base
+ * models), and with an unfinished last message. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the text of a control token; "" for id -1. The caller frees the string. */
+/* Return the text of a control token, which the caller frees. For id -1 the text is "". */
 static char *token_text(const struct vocab *v, int32_t id)
 {
 	size_t n = id < 0 ? 0 : vocab_piece(v, id, 1, NULL, 0);
@@ -16,8 +16,8 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Render for a base model: the texts of the messages, with a newline after the system prompt and after each answer
- * that is not the last message. */
+/* Render for a base model: the texts of the messages alone. A newline follows the system prompt, and each answer that is
+ * not the last message. */
 static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
                          struct err *e)
 {
@@ -58,7 +58,8 @@ static int compose_closed(const struct chat_template *f, const struct vocab *v, 
 }
 
 /* Render a conversation whose last message is unfinished. Many templates strip white space at the end of a message. So
- * render it twice, with "A" and with "1" after the message, and cut the text where the two renderings differ. */
+ * render the conversation twice, with "A" and with "1" at the end of the message, and cut the text where the two
+ * renderings begin to differ. */
 static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
                         unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
