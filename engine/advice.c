@@ -1,6 +1,8 @@
-/* engine/advice.c - sampler settings for a model. Keys in the model file override what the makers of the model's family
- * publish, which overrides the defaults. Repetition penalties come from the file's keys only: the penalties that makers
- * publish would suppress words that an answer from documents has to repeat. */
+/* engine/advice.c - the sampler settings for a model. They have three sources: weir's defaults, the settings that the
+ * makers of the model's family publish, and keys in the model file. Each source overrides those before it.
+ *
+ * Repetition penalties come from the file's keys only. The penalties that makers publish would suppress words that an
+ * answer from documents has to repeat. */
 #include "engine/engine_private.h"
 
 #include <ctype.h>
@@ -17,16 +19,16 @@ enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers publish no value */
 struct family_advice {
 	const char *family;
 	const char *arch; /* condition: general.architecture; NULL = any */
-	const char *word; /* condition: substring of the simplified model name (add_letters()); NULL matches any name */
-	int reasons;      /* condition: answers with reasoning (1), without (0), or ANY */
+	const char *word; /* condition: substring of the model's name as add_letters() simplifies it; NULL = any name */
+	int reasons;      /* condition: 1 = the model answers with reasoning; 0 = without; ANY = both */
 	float temperature;
 	int32_t top_k;
 	float top_p, min_p;
 };
 
 static const struct family_advice families[] = {
-	/* Model card of DeepSeek-R1, usage recommendations. This entry precedes those of Qwen and Llama: models
-	 * distilled from R1 have the architectures of Qwen and Llama. */
+	/* Model card of DeepSeek-R1, usage recommendations. This entry must precede those of Qwen and Llama: models
+	 * distilled from R1 have the architectures of these two families. */
 	{ "DeepSeek-R1", NULL, "deepseekr1", ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of QwQ-32B, usage guidelines (top-k between 20 and 40). */
 	{ "QwQ", "qwen2", "qwq", ANY, 0.6f, 20, 0.95f, 0 },
@@ -44,7 +46,8 @@ static const struct family_advice families[] = {
 	{ "Qwen3.5", "qwen35", NULL, 0, 0.7f, 20, 0.8f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 1, 1, 20, 0.95f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 0, 0.7f, 20, 0.8f, 0 },
-	/* generation_config.json of gemma-3-4b-it. It has no min-p; 0 is what the makers advise to packagers. */
+	/* generation_config.json of gemma-3-4b-it. It has no min-p; 0 is the value that the makers advise for other
+	 * programs. */
 	{ "Gemma 3", "gemma3", NULL, ANY, 1, 64, 0.95f, 0 },
 	/* Model card of Gemma 4: "across all use cases". */
 	{ "Gemma 4", "gemma4", NULL, ANY, 1, 64, 0.95f, SILENT },
@@ -70,15 +73,15 @@ static const struct family_advice families[] = {
 	{ "Phi-4-reasoning", "phi3", "phi4reasoning", ANY, 0.8f, 50, 0.95f, SILENT },
 	/* Model card of GLM-Z1-32B-0414, sampling parameters. */
 	{ "GLM-Z1", "glm4", "glmz1", ANY, 0.6f, 40, 0.95f, SILENT },
-	/* Model card of EXAONE-4.0-32B. No entry for answers without reasoning: the card asks for a temperature
-	 * below 0.6, and the default is below it. */
+	/* Model card of EXAONE-4.0-32B. There is no entry for answers without reasoning: the card asks for a
+	 * temperature below 0.6, which weir's default is. */
 	{ "EXAONE 4", "exaone4", NULL, 1, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of Seed-OSS-36B-Instruct. */
 	{ "Seed-OSS", "seed_oss", NULL, ANY, 1.1f, SILENT, 0.95f, SILENT },
 };
 
-/* Append the string value of a metadata key, reduced to lower-case ASCII letters and digits. Then append "/", so
- * that no substring matches across two values. */
+/* Append the string value of a metadata key, reduced to lower-case ASCII letters and digits, and then "/". The "/"
+ * keeps a search for a substring from matching across two values. */
 static void add_letters(const struct gguf *g, const char *key, char *out, size_t size)
 {
 	size_t n = strlen(out);
@@ -115,8 +118,8 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* ---- the file's keys ---- */
 
-/* Sampler keys that llama.cpp writes to GGUF files. The index of an entry is an enum sampling_setting, or LAST_N for
- * sampling.repeat_last, which that enum lacks. A setting without a key has name = NULL. Keys for samplers that weir
+/* Sampler keys that llama.cpp writes to GGUF files. keys[] is indexed by enum sampling_setting. Index LAST_N is for
+ * sampling.repeat_last, which is not in that enum. A setting without a key has name = NULL. Keys for samplers that weir
  * lacks (sequence, xtc_*, mirostat*) are ignored. */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
 static const struct {
@@ -131,8 +134,8 @@ static const struct {
 	[LAST_N] = { "general.sampling.penalty_last_n", -1, INT32_MAX },
 };
 
-/* Read the value of keys[i] to *out. Return 1; 0 if the file lacks the key; -1 if the value is no number or out of
- * range. If the value is unusable, also write a sentence about it to note[size], unless note has a sentence already. */
+/* Read the value of keys[i] to *out and return 1. Return 0 if the file lacks the key, and -1 if the value is not a
+ * number or is out of range. After -1, note[size] has a sentence about the first such value. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;
@@ -160,7 +163,7 @@ static int file_value(const struct gguf *g, int i, double *out, char *note, size
 
 /* ---- the settings for a model ---- */
 
-/* Set setting i to a value, and record that the value comes from `from`. */
+/* Set setting i to a value, and record `from`, the source of the value. */
 static void choice_put(struct sampling_choice *c, enum sampling_setting i, double value, enum sampling_source from)
 {
 	const struct sampling s = {
@@ -204,7 +207,7 @@ void sampling_read(struct engine *e)
 			const double says[] = { (double)f->temperature, f->top_k, (double)f->top_p, (double)f->min_p };
 
 			c->family = f->family;
-			/* says[] is in the order of enum sampling_setting */
+			/* says[i] belongs to the enum sampling_setting with value i */
 			for (int i = 0; i < 4; i++)
 				if (says[i] >= 0)
 					choice_put(c, (enum sampling_setting)i, says[i], SAMPLING_FAMILY);

@@ -1,5 +1,5 @@
-/* engine/engine.c - opens a model: GGUF file, vocabulary, chat template, hyperparameters, device, weights. Also has
- * the functions of engine.h that only call other files of the engine. */
+/* engine/engine.c - opens a model: GGUF file, vocabulary, chat template, hyperparameters, device, weights. Also defines
+ * those functions of engine.h that only call other files of the engine. */
 #include "engine/engine_private.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 /* ---- describing the file ---- */
 
-/* Return the number of tensors of each type as text, most frequent type first: "210 Q4_1, 61 F32". The caller frees
+/* Return a text that counts the tensors of each type, most frequent type first: "210 Q4_1, 61 F32". The caller frees
  * it. Copy the name of the type whose tensors take the most bytes to main_type. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
@@ -61,7 +61,7 @@ static void info_fill(struct engine *e)
 	const struct vocab_info *v = vocab_info(e->vocab);
 	const struct hparams *hp = &e->model.hp;
 	struct engine_info *i = &e->info;
-	int32_t first = 0; /* the first layer with attention */
+	int32_t first = 0; /* becomes the first layer with attention */
 
 	i->path = e->gguf->path;
 	i->name = e->name = model_name(e->gguf);
@@ -148,12 +148,11 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Check, before the weights are loaded, that they fit into the backend's memory, or into system memory if be is
- * NULL. */
+/* Check, before the weights are loaded, that they fit into the backend's memory. be = NULL: check the system memory. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
-	/* weights take up to 1/64 more on a GPU, which pads the rows of a matrix */
+	/* a GPU pads the rows of a matrix, by up to 1/64 of the bytes */
 	uint64_t need = budget.total ? m->weight_bytes + m->weight_bytes / 64 + budget.reserved : m->weight_bytes;
 	struct str have = { 0 };
 
@@ -230,7 +229,7 @@ static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 			uint64_t one = hash64(hash64(2, g->tensor[i].name.p, g->tensor[i].name.n), g->tensor[i].data,
 			                      (size_t)g->tensor[i].bytes);
 
-			h += one; /* a sum does not depend on the order of the tensors */
+			h += one; /* add up: the sum does not depend on the order of the tensors */
 		}
 	return h ? h : 1;
 }
@@ -245,8 +244,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		e->model.hp.kv->n_vocab = e->model.hp.n_vocab;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	/* First check all tensors without a backend. Errors in the file are then reported before the weights are
-	 * loaded, which may take minutes. */
+	/* First check all tensors without a backend. Loading the weights may take minutes, and an error in the file
+	 * should be reported before that. */
 	if (model_bind(&e->model, e->gguf, NULL, NULL, err) ||
 	    (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;
@@ -259,7 +258,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	/* Drop the pages of each range of the mapped file once the backend has copied it: otherwise the weights would
+	/* Once the backend has copied a range of the mapped file, drop the range's pages. Otherwise the weights would
 	 * be in memory twice. */
 	e->be->host_read = gguf_drop_pages;
 	e->be->host_read_ud = e->gguf;
@@ -281,15 +280,15 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	/* Read the hyperparameters before the vocabulary: if the architecture is unknown, that is the error to
-	 * report. */
+	/* Read the hyperparameters before the vocabulary. If the architecture is unknown, that error is then reported,
+	 * and not a later one. */
 	if (gguf_open(&e->gguf, o->model_path, err) || (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
 	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {
 		engine_close(e);
 		return -1;
 	}
-	/* The vocabulary has copied its texts: drop the file's pages. */
+	/* The vocabulary has copied its texts, so drop all pages of the file. */
 	gguf_drop_pages(e->gguf->base, (size_t)e->gguf->size, e->gguf);
 	info_fill(e);
 	*out = e;
