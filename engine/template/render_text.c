@@ -16,7 +16,7 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Render for a base model: the texts of the messages alone. A newline follows the system prompt, and each answer that is
+/* Render for a base model: the texts of the messages alone. A newline follows the system prompt and each answer that is
  * not the last message. */
 static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
                          struct err *e)
