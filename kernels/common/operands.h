@@ -88,8 +88,8 @@ int layernorm_check(struct backend *, const struct tensor *out, const struct ten
                     const struct tensor *b, int32_t n);
 int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
-/* Check the operands of take_rows() or add_rows(). out must have at least n_out rows: n for take_rows(), 0 for
- * add_rows(). Every row[i] must be below `most`. */
+/* Check the operands of take_rows() or add_rows(). n_out: minimum number of rows of out, which is n for take_rows() and
+ * 0 for add_rows(). most: every row[i] must be below this number. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n);
 
