@@ -25,7 +25,7 @@
 #include "kernels/cpu/simd_blocks.h"
 
 enum {
-	SLAB = 16, /* blocks that are unpacked at a time; a multiple of all pack_format.group */
+	SLAB = 16, /* blocks that are unpacked at a time; a multiple of pack_format.group for every type */
 	/* AMX is used for this number of columns or more. The number is estimated, not measured. For a block of Q4_0
 	 * and a panel, AMX stores 9 vectors (unpacked weights, scale) and 16 vectors (register C), one per cycle. For n
 	 * columns, AVX-512 executes 14 + 11 n vector instructions, two per cycle. So for 8 columns AMX takes about half
@@ -192,8 +192,9 @@ INLINE void step_add(struct pack_format f, int width, const struct slab *s, int3
 	}
 }
 
-/* Add the product of n blocks with column c of a tile (cols.h) to out[PANEL * c ..], for each c. If first is 1, these
- * are the first blocks of the panel, and `out` is set instead. cols: the tile's columns in these blocks. */
+/* For each column c of a tile (cols.h), add the product of n blocks with this column to out[PANEL * c ..]. If first is
+ * 1, the blocks are the first of the panel, and the product is stored instead. cols: the tile's columns in these
+ * blocks. */
 INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t n, const uint8_t *cols, int first,
                        float *out)
 {
@@ -216,8 +217,8 @@ INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t 
 	UNROLL for (int c = 0; c < width; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* Add the scaled sums of step i, a step of unit u, to lo[PANEL * u->col[c] ..] for each column c. A unit has residuals
- * of some columns in one block (cols.h). */
+/* For each column c of unit u, add the scaled sums of step i to lo[PANEL * u->col[c] ..]. A unit has residuals of some
+ * columns in one block (cols.h). */
 INLINE void unit_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b,
                      const struct cols_unit *u, float *lo)
 {
@@ -264,8 +265,8 @@ INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, con
 	}
 }
 
-/* Add the product of the n blocks of a slab, which begins with block `first`, to the results. *unit: number of units
- * multiplied so far, which the call increases. */
+/* Add the product of a slab to the results. The slab has n blocks, from block `first` of the panel on. *unit: number of
+ * units multiplied so far; the call increases it. */
 INLINE void slab_times(struct pack_format f, struct slab *s, int32_t first, int32_t n, const struct cols *k,
                        int32_t *unit, float *result)
 {

@@ -16,8 +16,8 @@ static size_t planes_scratch(int32_t head_dim, int32_t n_q)
 
 static void planes_attn(const struct attn_tile *t)
 {
-	/* Tile registers take 2 * PLANE_PAIRS dimensions of N_RUN queries. Compute fewer queries and other head_dims
-	 * without AMX. */
+	/* AMX computes N_RUN queries and 2 * PLANE_PAIRS dimensions at a time. Compute fewer queries and other
+	 * head_dims without AMX. */
 	if (t->n_q < N_RUN || t->head_dim % (2 * PLANE_PAIRS)) {
 		cpu_fns_avx512.attn_prompt(t);
 		return;

@@ -54,8 +54,8 @@ static void planes_of_columns(float *rows, int32_t n, int32_t ld)
 				             rows + (size_t)(i + LANES) * (size_t)ld + j);
 }
 
-/* Set sum[0 .. 2] to the sums of tmm0, tmm1 and tmm2 for N_RUN rows a and LANES columns b, [row][column]. n: number of
- * pairs of a row, a multiple of PLANE_PAIRS. */
+/* Multiply N_RUN rows a with LANES columns b. Set sum[0], sum[1] and sum[2] to the sums of tmm0, tmm1 and tmm2, each
+ * [row][column]. n: number of pairs of a row, a multiple of PLANE_PAIRS. */
 INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                          int32_t sum[3][N_RUN][LANES])
 {

@@ -390,7 +390,7 @@ int attn_split(struct attn_job *j, int32_t n)
 	return 1;
 }
 
-/* Return the number of tokens in a tile for a run over n tokens. */
+/* Return how many tokens a tile has, for a run that computes n tokens. */
 static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 {
 	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);

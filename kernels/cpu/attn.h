@@ -26,7 +26,7 @@ struct attn_job {
 	int32_t slots;                                    /* slots of all parts */
 	int32_t spans;                                    /* spans of all parts */
 	int32_t group;                                    /* query heads per KV head */
-	size_t k_bytes, v_bytes;                          /* bytes of a K row, of a V row */
+	size_t k_bytes, v_bytes;                          /* bytes of a stored key, and of a stored value */
 	void (*attn)(const struct attn_tile *);           /* attn or attn_prompt of struct cpu_fns */
 	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* attn_scratch or attn_prompt_scratch */
 	/* This run computes tokens t0 .. t1 - 1, in `tiles` tiles of up to `tokens` tokens. */

@@ -26,7 +26,7 @@
 #include "kernels/cpu/pack.h"
 
 enum {
-	COLS_SET = 48,    /* columns prepared at a time, residual columns not counted */
+	COLS_SET = 48,    /* maximum number of columns that are prepared at a time, without residual columns */
 	COLS_WIDEST = 16, /* maximum number of columns of a tile, at any level */
 	/* maximum number of result columns of a set: its columns, their residual columns, and padding */
 	COLS_RESULTS = 2 * COLS_SET + 16,
@@ -55,7 +55,7 @@ struct cols {
 	const struct cols_unit *unit; /* [n_units], in ascending order of blocks */
 };
 
-/* One block of a tile or a unit, as a kernel reads it. */
+/* One block of a tile or a unit, as a leaf function reads it. */
 struct cols_block {
 	const int8_t *q; /* [width][32]; int16 if pack_format.words is set */
 	const float *d;  /* [width] */

@@ -134,8 +134,8 @@ struct cpu_fns {
 	/* Return the bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain
 	 * rows. */
 	size_t (*pack_bytes)(enum dtype, int32_t cols);
-	/* Pack n_rows plain rows, at most `panel`, into one panel (rows side by side). row_bytes: distance of the plain
-	 * rows. */
+	/* Pack n_rows plain rows, at most `panel`, into one panel (rows side by side). row_bytes: bytes from one plain
+	 * row to the next. */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
 	/* 1: products with this weight type read quantised activations (act.q). 0: they read floats (act.x). */
@@ -163,7 +163,7 @@ struct cpu_fns {
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
 	/* unit of the scores in struct attn_state: 1, or log2(e) if the scores are exponents of 2 */
 	float score_unit;
-	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
+	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* Return the size of attn_tile.scratch in floats. */
 	void (*attn)(const struct attn_tile *);
 	/* Attention of a prompt's tokens, with less precision than attn(); not for f32 keys or values. NULL = use
 	 * attn(). The states may differ from those of attn(). The state of a query depends only on this query and its

@@ -3,7 +3,7 @@
  *
  * The thread that finishes the scan of a KV head selects its slots. Meanwhile other threads scan the next head or
  * already compute attention. With a run for each operation, all threads would wait for the slowest task at the end of
- * each run; with few heads, they would wait half as long as they work.
+ * each run. With few heads, this waiting would take half as long as the work.
  *
  * With several tokens, scans of the same head follow each other, so all scans except the first find the key sketch in
  * the processor's caches. Parts without a list of slots are computed for all tokens together. */

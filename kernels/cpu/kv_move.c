@@ -20,7 +20,7 @@ struct move_job {
 	char *plane;
 	enum dtype type;
 	size_t row_bytes, move_cols;
-	char *stage; /* [n_kv_head][n] entries */
+	char *stage; /* [n_kv_head][n]: copies of the moved entries */
 	char *row;   /* one row of floats per thread */
 	size_t part_bytes;
 	int32_t blocks;

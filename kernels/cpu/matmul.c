@@ -8,8 +8,8 @@
 
 enum {
 	MAX_PARTS = 8, /* maximum number of products in one run of the pool */
-	/* floats of a tile, the results of one leaf call; two tiles, as matmul_glu needs, take half of a small L2
-	 * cache */
+	/* floats of a tile: the results of one leaf call. matmul_glu needs two tiles, which take half of a small L2
+	 * cache. */
 	TILE_FLOATS = 16 << 10,
 	/* columns of a task: two tiles (cols.h) of 12 columns, the widest tile of the level avx512 */
 	COL_TILE = 2 * 12,
@@ -296,8 +296,8 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
-/* 1 if all blocks of the activations are coded in 16 bits: for Q8_0 weights, because 8-bit activations would be coarser
- * than these weights. narrow: see struct matmul. */
+/* 1 if all blocks of the activations must be coded in 16 bits. This is so for Q8_0 weights, because 8-bit activations
+ * would be coarser than the weights. narrow 1: only blocks with outliers are coded in 16 bits (struct matmul). */
 static int wants_wide(const struct tensor *w, int narrow)
 {
 	return w->type == DT_Q8_0 && !narrow;

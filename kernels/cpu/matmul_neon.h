@@ -12,7 +12,7 @@ typedef vec8 panel_vec;
 typedef struct {
 	vec_int v[2];
 } panel_int;
-typedef int8x16_t byte_vec; /* bytes of half the rows of a panel */
+typedef int8x16_t byte_vec; /* stored bytes of half of the rows of a panel */
 #define panel_splat        vec8_splat
 #define panel_load         vec8_load
 #define panel_store        vec8_store
@@ -103,8 +103,8 @@ INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_
 	return vreinterpretq_s8_u8(x);
 }
 
-/* Add to each row's lane of s the dot product of the row's four bytes of w with bytes 4 lane .. 4 lane + 3 of x. Return
- * the sums. */
+/* For each of four rows, add to the row's lane of s the dot product of the row's four bytes of w with bytes 4 lane .. 4
+ * lane + 3 of x. Return the new s. */
 INLINE vec_int dot4_lane(vec_int s, byte_vec w, int8x16_t x, int lane)
 {
 	return dot4(s, w, (int8x16_t)vdupq_n_s32(((int32x4_t)x)[lane]));

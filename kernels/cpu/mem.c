@@ -89,9 +89,9 @@ static void commit_task(void *arg, int task, int worker)
 		((volatile char *)p)[i] = ((volatile char *)p)[i];
 }
 
-/* Make the system allocate these zero pages now, so that a later access neither fails nor stalls in the middle of an
- * answer. Clearing the pages takes most of the time, so all threads do it. p is the beginning of a page. Return 0, or
- * -1 if memory is short. */
+/* Make the system allocate the pages of p[0 .. size - 1] now. They are still zero. Without this, a later access could
+ * fail, or stall in the middle of an answer. Clearing the pages takes most of the time, so all threads do it. p is the
+ * beginning of a page. Return 0, or -1 if memory is short. */
 static int commit_pages(struct cpu *c, char *p, size_t size)
 {
 	struct commit_job j = { .p = p, .size = size };
@@ -137,8 +137,8 @@ static void *mem_get(struct cpu *c, size_t size, int fresh)
 	return base + 64;
 }
 
-/* Commit at least the first `end` bytes of a chunk. Commit a huge page per thread at a time (at most COMMIT_PAGES), or
- * more if `end` is further on, so that all threads have work. Return 0, or -1 if memory is short. */
+/* Commit the first `end` bytes of a chunk. If they are not all committed yet, commit at least one huge page per thread
+ * (but at most COMMIT_PAGES for this purpose), so that all threads have work. Return 0, or -1 if memory is short. */
 static int chunk_commit(struct cpu *c, struct cpu_chunk *k, size_t end)
 {
 	size_t from = k->committed, to = MAX(end, from + (size_t)MIN(c->base.threads, COMMIT_PAGES) * HUGE_PAGE);
@@ -160,7 +160,8 @@ static void *chunk_get(struct cpu *c, struct cpu_chunk **chunk, size_t size, int
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	return mem_get(c, size, fresh); /* AddressSanitizer then finds accesses outside of a block */
+	/* give each block memory of its own, so that AddressSanitizer finds accesses outside of it */
+	return mem_get(c, size, fresh);
 #endif
 	if (size >= CHUNK_MOST)
 		return mem_get(c, size, fresh);

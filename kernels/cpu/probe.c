@@ -80,7 +80,7 @@ static void mass_task(void *arg, int task, int worker)
 	}
 }
 
-/* Return the smallest number of the n probabilities p whose sum reaches `share`. */
+/* Return how many of the n probabilities p, taken in descending order, sum to `share`. */
 static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
@@ -103,8 +103,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* The probabilities between the two thresholds differ by less than a step, so each counts as their mean. 1e-3
-	 * absorbs the rounding of the sums. */
+	/* The probabilities between the two thresholds differ by less than a step, so all are treated as equal to their
+	 * mean. The 1e-3 absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -173,9 +173,8 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Mass is not measured for the first `skip` slots. So the leading parts (ranges or lists of slots) that have
-	 * only such slots need no scores. Spread counts all slots: if spread is measured, keep the scores of all
-	 * parts. */
+	/* Mass is not measured for the first `skip` slots. So no scores are kept for the parts at the beginning that
+	 * have only such slots. Spread counts all slots: if spread is measured, the scores of all parts are kept. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)

@@ -16,9 +16,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* up to this many multiply-adds, one thread is faster than two */
 
-/* Return the largest |q[i] * scale| as the bits of a float. fours 1: add up four such magnitudes, those that are
- * multiplied with the same byte of a two-bit key sketch, and return the largest sum. NaN and infinity give at least the
- * bits of infinity. */
+/* Return the largest |q[i] * scale| as the bits of a float. fours 1: return the largest sum of four such magnitudes
+ * instead, of the four values that are multiplied with the same byte of a two-bit key sketch. NaN and infinity give at
+ * least the bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -98,7 +98,7 @@ static void lookup_tables(uint8_t *table, const int8_t *hi)
 		}
 }
 
-/* Write a head's row of the output. score [group][ld]: its scores. */
+/* Write a head's row of the output. score [group][ld]: the scores of the head's queries. */
 static void scan_finish(const struct scan_job *j, int32_t head, const float *score)
 {
 	size_t first = (size_t)head * (size_t)j->group;
@@ -205,7 +205,8 @@ struct queries {
 	float *rows;
 	int8_t *hi, *lo;
 	int32_t *sum;
-	float *unit, *transformed; /* transformed: one query, [dim] */
+	/* unit: see scan_tile.unit; transformed [dim]: one query after the Hadamard transform */
+	float *unit, *transformed;
 	int32_t *size;
 	uint8_t *table;
 };

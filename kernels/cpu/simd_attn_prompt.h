@@ -76,7 +76,7 @@ struct prompt_run {
 	float s[N_RUN][KEYS] __attribute__((aligned(64)));
 	int32_t w[N_RUN][KEYS / 2] __attribute__((aligned(64))); /* the weights, as pairs of integers */
 	float most[LANES];                                       /* largest of each query's s[] */
-	float sum[LANES]; /* sum of each query's weights, without prompt.value_power */
+	float sum[LANES]; /* sum of each query's weights, without the powers of two of the value rows */
 	/* old: factor of a query's sums over earlier blocks; add: factor of its sums over this block */
 	float old[LANES], add[LANES];
 	int32_t r0, nr;
@@ -597,7 +597,8 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->t.score = u->t->score ? (float *const *)g->score : NULL;
 }
 
-/* Copy the queries that read the block of key k, from query `first` on, side by side. Return their number. */
+/* Copy the queries that read the block of key k side by side. Only queries from `first` on are considered. Return the
+ * number of queries copied. */
 static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
 {
 	const struct attn_tile *t = u->t;

@@ -72,7 +72,7 @@ static int32_t rank_of(float x)
 {
 	int32_t i;
 
-	x += 0.0f; /* -0 is 0 */
+	x += 0.0f; /* turns -0 into 0 */
 	memcpy(&i, &x, 4);
 	return i < 0 ? i ^ 0x7fffffff : i;
 }
@@ -220,7 +220,7 @@ static struct order *radix_sort(struct order *from, struct order *to, int32_t n)
 	return from;
 }
 
-/* Return the sort key of a score, which is smaller for higher scores. */
+/* Return the sort key of a score: the higher the score, the smaller the key. */
 static uint32_t order_of(float x)
 {
 	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
