@@ -130,7 +130,8 @@ int cuda_alloc(struct backend *, struct tensor *);
 int cuda_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
 void cuda_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
 int cuda_alloc_host(struct backend *, struct tensor *);
-int cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table); /* cuda_weights.cu */
+/* operations in cuda_weights.cu */
+int cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
 void cuda_drop(struct backend *, struct tensor *);
 void cuda_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cuda_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);

@@ -175,7 +175,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
 		col = 0;  /* number of columns in the parts so far */
-		read = 0; /* number of these columns that the tokens read */
+		read = 0; /* number of columns, in the parts so far, that the tokens read */
 		partials = 0;
 		for (int32_t i = 0; i < a->n_part; i = end) {
 			int32_t cols = 0, col0 = col;

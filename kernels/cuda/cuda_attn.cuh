@@ -35,7 +35,7 @@ struct attn_seg {
 	const float *q;       /* f32 [n][n_head * head_dim] */
 	const int32_t *slots; /* [n_kv_head][ld]; NULL = slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
-	int32_t col;                /* column (see above) of the part's first slot */
+	int32_t col;                /* number of the part's first slot among the slots of all parts */
 	struct cuda_predicate when; /* the part is skipped if this predicate is false */
 };
 
@@ -53,7 +53,7 @@ struct attn_launch {
 	int32_t cap, head_dim, n_head, group; /* cap: slots of a plane; group: query heads of a KV head */
 	int32_t queries, n;                   /* queries: queries of a KV head; n: tokens */
 	int32_t tiles;                        /* number of tiles of queries times number of chunks of head_dim */
-	int32_t dims;                         /* dimensions of a chunk */
+	int32_t dims;                         /* number of dimensions of a chunk of head_dim */
 	/* col0: number of this launch's first column, counted as for spans (see above); cols: number of its columns */
 	int32_t col0, cols;
 	int32_t span, spans; /* span: columns of a span, a multiple of `step`; spans: number of spans */
@@ -70,8 +70,8 @@ struct attn_launch {
 	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
 	int32_t bias_ld, bias_part;
 	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
-	/* window > 0: a token sees only `window` columns, its own column and the columns before it; 0 = no window.
-	 * total: number of columns of all parts */
+	/* window > 0: a token sees its own column and the window - 1 columns before it; 0 = no window. total: number of
+	 * columns of all parts */
 	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };

@@ -110,7 +110,7 @@ template <class F> static __device__ inline int odd(uint32_t w)
 {
 	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
 }
-/* Of the word's two values, set each one that is infinity or NaN to 0. */
+/* Replace infinity and NaN by 0 in both values of the word. */
 template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 {
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);

@@ -67,13 +67,13 @@ static __device__ inline int32_t find_missing(const struct fetch_launch &a, cons
 	return n;
 }
 
-/* 1 if the row has a valid entry. */
+/* 1 if the row has an entry whose slot is mapped to this row. */
 static __device__ inline int row_has(const struct fetch_head &f, int32_t row)
 {
 	return f.slot[row] && f.at[f.slot[row] - 1] == row + 1;
 }
 
-/* Assign a row to a missing slot: the slot of `pair`. Replace the second number of the pair by the row. */
+/* Assign a row to the missing slot pair[0], and set pair[1] to this row. */
 static __device__ inline void row_give(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                        int32_t call, int32_t row, int32_t *pair)
 {

@@ -410,7 +410,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* Add a rotation of x to a queued job that reads x, or whose norm writes x. Return 1, or 0 if there is no such job. */
+/* Let a queued job that reads x, or whose norm writes x, also rotate x. Return 1, or 0 if there is no such job. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
                       int32_t dims, int neox, int32_t n)
 {
@@ -484,7 +484,7 @@ void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, c
 
 /* ---- the cache ---- */
 
-/* Add the write of x to the KV cache to a queued job that computes x. Return 1, or 0 if there is no such job. */
+/* Let a queued job that computes x also write x to the KV cache. Return 1, or 0 if there is no such job. */
 static int put_joins(struct cuda *c, const float *x, const struct head_job *put, int32_t n, int32_t dim)
 {
 	unsigned *grid;

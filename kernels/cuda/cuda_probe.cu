@@ -13,7 +13,7 @@
 enum {
 	THREADS = 256,
 	FEW_HEADS = 16, /* maximum number of heads whose median is found in registers */
-	STEPS = 64,     /* bins of an octave, a factor of two of the probability */
+	STEPS = 64,     /* bins per octave; an octave is a factor of two of the probability */
 	OCTAVES = 32,   /* octaves with bins: probabilities of 2^-32 or less are not counted */
 	BINS = STEPS * OCTAVES,
 	EACH = BINS / THREADS,
@@ -26,7 +26,7 @@ struct mass_args {
 	const float *score, *max, *sum, *weight;
 	const float *from; /* the sums before this launch; NULL = `out` has them */
 	float *out;
-	/* own: first column of the call's own tokens; with `from`, the sums of these columns start at 0 */
+	/* own: first column of the call's own tokens; if `from` is not NULL, their old sums count as 0 */
 	int64_t stride, ld, own;
 	int32_t cols, skip; /* cols: number of columns that get mass; skip: number of columns before them */
 	int32_t n;          /* number of tokens; the last token does not see the last `hidden` columns */
@@ -130,8 +130,8 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 
 struct spread_args {
 	const float *score, *max, *sum;
-	unsigned long long *total; /* sum over all (token, head) of the number of columns; 0 between calls */
-	uint32_t *left;            /* finished blocks; 0 between calls */
+	unsigned long long *total; /* sum of columns_holding() over all tokens and heads; 0 between calls */
+	uint32_t *left;            /* number of finished blocks; 0 between calls */
 	float *out;
 	int64_t stride;
 	int32_t cols, n, n_head;

@@ -590,7 +590,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 /* Compute the output of the scan; a block has FINISH_ROWS keys of a KV head. */
 static __global__ void scan_finish(struct scan_scores s)
 {
-	SHARED_DYNAMIC(float, lse); /* [group] log of the sum of exponentials, [group] factors */
+	SHARED_DYNAMIC(float, lse); /* lse [group] and factor [group] of scan_totals() */
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
 	float out[FINISH_EACH];
 

@@ -84,7 +84,8 @@ static __device__ __forceinline__ void small_pool(uint32_t *order, const struct 
 /* Select the slots of a KV head in one block. */
 template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
-	SHARED_DYNAMIC(uint32_t, order); /* [n]; if SCAN is 1, then lse and factor of scan_totals() */
+	/* order values [n]; if SCAN is 1, the arrays lse and factor of scan_totals() follow */
+	SHARED_DYNAMIC(uint32_t, order);
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
 	const struct topk_launch &a = args.a;

@@ -27,21 +27,21 @@ enum {
 	COUNTS = BINS + STATE,
 };
 
-/* Arguments of the kernels. half: slots on each side of a slot in its pooling window, 0 = no pooling. chunk, chunks:
- * slots of one block, number of blocks. */
+/* Arguments of the kernels. half: slots on each side of a slot in its pooling window, 0 = no pooling. chunk: number of
+ * slots of one block. chunks: number of blocks. */
 struct topk_launch {
 	const float *score; /* [n_kv_head][score_cols] */
 	/* [n_kv_head][n]: scores after max-pooling; NULL = scores are pooled when they are read */
 	const float *pooled;
-	int32_t *slots;  /* [n_kv_head][slots_cols] */
+	int32_t *slots;  /* [n_kv_head][slots_cols]: the selected slots */
 	uint32_t *count; /* [n_kv_head][COUNTS] */
 	int32_t *listed; /* [n_kv_head][CHUNKS]: number of entries in each chunk's list */
 	/* [n_kv_head][n]: lists of (order value, slot); a chunk's list begins at its first slot */
 	uint2 *list;
 	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
-	/* Slots below `first` and from i1 on are always selected ("forced"). `want` slots of i0 .. i1 - 1 are
-	 * selected by score. */
+	/* Slots 0 .. first - 1 and all slots from i1 on are always selected ("forced"). Of slots i0 .. i1 - 1, `want`
+	 * slots are selected by score. */
 	int32_t i0, i1, want, first;
 	int32_t chunk, chunks;
 	struct cuda_predicate when;

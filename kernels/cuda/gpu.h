@@ -30,7 +30,7 @@ struct gpu_info {
 int gpu_open(struct gpu **out, struct gpu_info *info, char err[160]);
 void gpu_close(struct gpu *);
 
-/* Allocate n zeroed bytes on the device; NULL = no memory. */
+/* Allocate n zeroed bytes on the device; NULL = out of memory. */
 void *gpu_alloc(struct gpu *, size_t n);
 /* Allocate n zeroed bytes of host memory that kernels and copies can access by the same address. NULL = out of
  * memory. The bytes do not count as device memory. */
@@ -41,8 +41,8 @@ uint64_t gpu_memory_free(struct gpu *);
 
 /* Copy n bytes to the device. The caller may reuse src on return. */
 void gpu_write(struct gpu *, void *dst, const void *src, size_t n);
-/* Copy n bytes from the device, after all earlier calls. The function returns when the bytes have arrived. From memory
- * of gpu_alloc_host() it does not wait if no call was queued since the last wait. */
+/* Copy n bytes from the device, after all earlier calls. The function returns when the bytes have arrived. It does not
+ * wait if src is memory of gpu_alloc_host() and no call was queued since the last wait. */
 void gpu_read(struct gpu *, void *dst, const void *src, size_t n);
 /* Copy n host bytes (at most 1 MiB) to the device, for kernels of the current step. Return their device address, or
  * NULL after a failure. The address is 16-byte aligned and valid until gpu_sync() or gpu_read(). The same sequence of
@@ -81,7 +81,7 @@ void gpu_join(struct gpu *);
  * tests find an early read. */
 void gpu_forget(struct gpu *, void *p, size_t n);
 
-/* Compute out f32 [n][ld_out >= m] = x [n][k] w^T, where x and w [m][k] are f16 and sums are in f32, by cuBLAS. */
+/* Compute out = x w^T by cuBLAS, with sums in f32. out: f32 [n][ld_out], ld_out >= m. x: f16 [n][k]. w: f16 [m][k]. */
 void gpu_gemm(struct gpu *, float *out, int ld_out, const void *w, const void *x, int m, int n, int k);
 
 /* Submit the queue and wait. Return 0, or -1 with the first failure since the last gpu_sync(), which is then
