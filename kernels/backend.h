@@ -322,9 +322,10 @@ struct read_blocks_args {
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
-/* Scores the keys of one layer for one token, as input of topk(). For each query head, p is the softmax of scale * q .
- * k over slots 0 .. n_slots - 1. The p of the query heads that share a KV head are reduced to one number per slot. out
- * is the logarithm of this number. page_scan() does the same with pages (page_bounds()) in place of slots. */
+/* Scores the keys of one layer for one token, as input of topk(). For each query head, p is the softmax of the scores
+ * (scale * q . k) over slots 0 .. n_slots - 1. The p of the query heads that share a KV head are reduced to one number
+ * per slot. out is the logarithm of this number. page_scan() does the same with pages (page_bounds()) in place of
+ * slots. */
 struct scan_args {
 	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
 	struct tensor *out;

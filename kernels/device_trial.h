@@ -36,7 +36,7 @@ struct trial {
 	char why[160];
 };
 
-/* Make an operand of random values from lo to hi (of zeros if the type is no weight type). The trial holds it until
+/* Make an operand of random values from lo to hi (of zeros if the type is not a weight type). The trial holds it until
  * trial_drop(). Both trials get the same values, because both draw the same random numbers. */
 struct tensor trial_tensor(struct trial *, enum dtype, int32_t rows, int32_t cols, float lo, float hi);
 struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32, random values from -1 to 1 */
