@@ -81,8 +81,8 @@ static int is_kept(const struct attn_mass *f, int32_t plane)
 	return 0;
 }
 
-/* Return the index of the first plane (buffer of sums) after index `plane` that may be overwritten: it is neither the
- * current plane nor kept for a rollback. */
+/* Return the index of the first plane (array of sums) after index `plane` that may be overwritten. The current plane
+ * and planes kept for rollbacks may not be overwritten. */
 static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 {
 	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
@@ -107,8 +107,8 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend has failed or the running call is being cancelled. In either case the last reads and writes of the
- * backend may have had no effect. */
+/* 1 if the backend has failed, or if the running call is being cancelled. In both cases the backend may not have
+ * carried out the last reads and writes. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -126,8 +126,8 @@ int mass_read(struct attn_mass *f)
 	return 0;
 }
 
-/* Copy the host's sums to the current plane. If a rollback point needs that plane's old sums, first make a free plane
- * the current one. */
+/* Write the host's sums to the current plane. If a rollback point keeps the current plane, first make a free plane the
+ * current one. */
 static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
@@ -136,7 +136,7 @@ static void write_all(struct attn_mass *f)
 	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 }
 
-/* Copy the attention sums of n slots from the backend to the host. All other sums on the host stay out of date. */
+/* Copy the sums of n slots from the current plane to the host. The host's sums of all other slots stay out of date. */
 static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
 {
 	size_t heads = (size_t)f->rings->heads;
@@ -180,15 +180,14 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Before anything can fail, choose the planes (arrays of sums) that the step writes. Even a step that fails may
-	 * write them, so they must not include the current plane. */
+	/* Choose the planes (arrays of sums) that the step writes, before anything can fail: a step that fails may
+	 * write them, too. The chosen planes never include the current plane, so its sums survive. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* plane_stale stays set until the commit, because write_all() writes nothing if the step is
-		 * cancelled. */
+		/* If the step is cancelled, write_all() writes nothing. So plane_stale stays set until the commit. */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);
@@ -269,7 +268,7 @@ void mass_follow(struct attn_mass *f)
 	if (!f->be || !r->n_changed || f->plane_stale)
 		return;
 	if (r->n_changed > MASS_FEW) {
-		f->plane_stale = 1; /* the next write_all() sends all sums */
+		f->plane_stale = 1; /* makes the next write_all() send all sums */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
@@ -294,8 +293,8 @@ void mass_follow(struct attn_mass *f)
 
 /* ---- saving ---- */
 
-/* Save or load the host's sums. The bytes are ordered head by head, as in the backend's planes; the host stores the
- * sums slot by slot. */
+/* Save or load the host's sums of the first `slots` slots. The bytes are ordered by head, like the backend's planes,
+ * although the host's array is ordered by slot. */
 void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 {
 	const struct rings *r = f->rings;
@@ -335,7 +334,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			/* let the point keep only the current plane, which free_plane() never returns anyway */
+			/* choose a plane for the point's sums; the plane that it named before loading counts as free */
 			p->plane = f->now;
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;

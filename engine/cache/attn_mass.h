@@ -13,7 +13,7 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-/* maximum number of slots that an insertion of 16 tokens into the rings compares */
+/* maximum number of slots whose sums are compared when 16 tokens are inserted into the rings */
 enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST };
 enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
 
@@ -31,14 +31,15 @@ struct attn_mass {
 	/* n_plane: number of planes allocated; cap: number of slots that each plane has room for */
 	int32_t n_plane, cap;
 	int32_t now; /* index of the current plane */
-	/* indices of the planes (arrays of sums) that the running step writes: one, or in a VERIFY step (drafted
-	 * tokens) one per token */
+	/* indices of the planes (arrays of sums) that the running step writes: one per token in a VERIFY step (drafted
+	 * tokens), else a single one */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
-	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
-	int sum_stale;      /* 1: plane[now] is newer than the host's sums */
-	float *swap;        /* [heads][slots] buffer for copies between host and backend */
-	struct tensor few;  /* f32 [MASS_FEW][heads]: sums that rings_insert() compares, read from the backend */
+	int plane_stale; /* 1: the host's sums are newer than plane[now] */
+	int sum_stale;   /* 1: plane[now] is newer than the host's sums */
+	float *swap;     /* [heads][slots] buffer for copies between host and backend */
+	/* f32 [MASS_FEW][heads]: the sums that rings_insert() compares, copied out of the current plane */
+	struct tensor few;
 	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums between slots */
 	int32_t *list;      /* copy of `move` on the host */
 };
@@ -47,37 +48,37 @@ struct attn_mass {
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
-/* Forget all rollback points, and treat the host's sums as newer than the backend's. Call this after the rings were
- * reset or the host changed their sums. */
+/* Forget all rollback points, and let the host's sums replace the backend's. Call this after the rings were reset or
+ * the host changed its sums. */
 void mass_reset(struct attn_mass *);
 
-/* Prepare a step of tokens pos .. pos + n - 1. Set weight[n] to the weights of these tokens in the moving average.
- * planes: number of planes that the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the
- * step is cancelled, the backend has failed or memory is short. */
+/* Prepare a step of tokens pos .. pos + n - 1. Set weight[i], i < n, to the factor by which the attention of token pos
+ * + i is multiplied before it is summed (ema_weights()). planes: number of planes that the step will write: n if the
+ * tokens are drafted (VERIFY), else 1. Returns 0; or -1 if the step is cancelled, the backend has failed or memory is
+ * short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
-/* Return the plane that token `index` of the step reads. */
+/* Return the plane whose sums are read when the attention of token `index` of the step is added. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);
-/* Return the plane that token `index` of the step writes. */
+/* Return the plane to which the sums are written when the attention of token `index` of the step is added. */
 struct tensor *mass_to(struct attn_mass *, int32_t index);
-/* Commit the first `planes` planes that the step wrote. */
+/* Commit the first `planes` planes that the step wrote: the last of them becomes the current plane. */
 void mass_commit(struct attn_mass *, int32_t planes);
 /* Copy to the host the sums that rings_insert() will compare when it inserts n tokens. Call this function before
  * rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
-/* Move the backend's sums from slot to slot, as rings_insert() has moved the entries. Call this function after
- * rings_insert(). */
+/* After rings_insert() has moved entries between slots, move their sums in the backend to the same slots. */
 void mass_follow(struct attn_mass *);
-/* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. mass_begin() also does this,
- * but mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
+/* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. Called between two steps, it
+ * spares mass_begin() the scaling, for which the step would have to wait. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() with these arguments would scale the sums. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
 /* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise (negative log-likelihood)
- * at the last of these tokens. If the backend has failed or the call is cancelled, point i becomes unused. */
+ * at token t - 1. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep the sums after drafted token `index` of the VERIFY step that was just committed, as rollback point i. These sums
- * cover t tokens. */
+/* Keep the sums that drafted token `index` of the last VERIFY step wrote as rollback point i. Call it just after the
+ * commit of that step. These sums cover t tokens; nll is the surprise at token t - 1. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of point i current. */
 void mass_restore(struct attn_mass *, int i);

@@ -17,8 +17,8 @@ void cache_begin(struct cache *c, const struct step *st)
 	c->step = *st;
 	c->step.tried = st->n;
 	c->step.index = 0;
-	/* A prefill after decoded tokens starts a new message. Keep the recurrent states, so that this message can be
-	 * undone. */
+	/* A prefill after decoded tokens begins a new message. Keep the recurrent states, so that a rollback can remove
+	 * the message. */
 	if (c->model && !step_generates(st) && c->total > c->read_end)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
@@ -45,8 +45,8 @@ static int one_by_one(const struct step *st)
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
 
-/* Copy row `row` of src into the one-row tensor `one`, and return `one`. The first call for a tensor allocates it,
- * large enough for every layer. */
+/* Copy one row of src to the one-row tensor `one`, and return `one`. The first call for this tensor allocates it, wide
+ * enough for the queries of every layer. */
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
@@ -69,9 +69,10 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Copy the entries to attend to into faster memory, and return the parts of the cache (ranges or lists of slots) with
- * the copies in place of the originals. Planes in host memory are copied to the GPU. Of planes on disk, the entries
- * that a decoded token has selected are copied to memory if they fit (kv_rows.h). */
+/* Bring the entries to attend to into fast memory, and return the parts (ranges or lists of slots) that read the
+ * copies. If the planes are in host memory, the entries are copied to the GPU. If the planes are on disk, only the
+ * entries that a decoded token has selected are copied to memory, provided that they fit (kv_rows.h). If nothing is
+ * copied, r->part is returned. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -95,8 +96,8 @@ static const struct selector_ops *selector_of(const struct cache *c, int32_t lay
 	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 }
 
-/* Fill *r with the parts of the cache (ranges or lists of slots) that the tokens of st attend to. st: a whole
- * step, or one drafted token of a VERIFY step. */
+/* Fill *r with the parts (ranges or lists of slots) that the tokens of st attend to. st: a whole step, or a single
+ * drafted token of a VERIFY step. */
 static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	const struct retention_ops *retention = c->policy.def->retention;
@@ -108,7 +109,7 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention. Attention has carried out the selections of the parts, so set them to NULL. Then
+/* Finish a layer after its attention. The selections of the parts have been made by now, so set them to NULL. Then
  * notify disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
@@ -125,7 +126,8 @@ static void after_attention(struct cache *c, const struct step *st, int32_t laye
 		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
 }
 
-/* Estimate which blocks of KV entries each prompt token must read. Returns NULL if all entries must be read. */
+/* Estimate which blocks of KV entries each prompt token should read (cache.read_share). Returns NULL if all entries are
+ * read. */
 static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
 {
 	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
@@ -166,7 +168,7 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		/* Select before attention, so that the time for selecting is not measured as attention, and the
+		/* Select before the attention. Then the time for selecting does not count as attention, and the
 		 * selected entries can be prefetched or copied. */
 		kv_select(&c->kv, reads.part, reads.n_part);
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
@@ -192,10 +194,10 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. The number is 1 in each
- * of these cases: a token's attention changes what later tokens read; KV entries are on disk; KV entries are in host
- * memory beside a GPU; the backend computes an output row differently when a call has other rows, too; attention is
- * timed. */
+/* Return how many drafted tokens of a VERIFY step, beginning with st->index, can attend in one call. The result is 1
+ * if: later tokens read differently because of a token's attention; entries are on disk, or in host memory beside a
+ * GPU; attention is timed; or the backend cannot guarantee that an output row has the same bits in calls with other
+ * rows. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -299,8 +301,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* Nothing needs to be undone. The next step overwrites uncommitted KV entries, and new attention mass and selections
- * are stored apart from the current ones until a commit. */
+/* Rolling back a step needs no undo. The next step overwrites uncommitted KV entries. New attention mass and selections
+ * are stored apart from the committed ones until a commit. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
@@ -310,8 +312,9 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* Without be->rows_alone, an output row may depend on the other rows of the call, so each drafted token needs a
-	 * call of its own. Recurrent layers do not support that. So a VERIFY step of such a model has one token. */
+	/* Without be->rows_alone, the bits of an output row may depend on the other rows of a call, so each drafted
+	 * token needs a call of its own. Recurrent layers cannot do that. So a VERIFY step has only one token if the
+	 * model has recurrent layers. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -327,8 +330,8 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 
 /* ---- rollback, pinning, exchange of stores, snapshots ---- */
 
-/* Roll the selector and the observers back to n tokens. Returns the largest number of tokens, at most n, from which
- * the selector and all observers can continue. */
+/* Roll the selector and the observers back to n tokens. Returns the largest number of tokens, at most n, after which
+ * all of them can continue. */
 static int32_t rewind_others(struct cache *c, int32_t n)
 {
 	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
@@ -341,7 +344,7 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
-/* a rollback lets the caller decode at most this many tokens again; if there are more, they are prefilled */
+/* after a rollback at most this many tokens are decoded again; a larger number of tokens is prefilled instead */
 enum { REPLAY_MOST = 64 };
 
 /* Roll back all parts of the cache except the sliding-window layers to at most n tokens. Returns the number of tokens
@@ -351,7 +354,7 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Let the caller decode tokens again only if the selector can continue from n, that is, to >= n. If it cannot,
+	/* Removed tokens can be decoded again only if the selector can continue after n tokens (to >= n). Otherwise
 	 * tokens must be prefilled, because the selector has to observe the end of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
@@ -360,14 +363,14 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		/* the retention may have kept fewer tokens: roll selector and observers back to the same number */
+		/* the retention may have kept fewer than `to` tokens: roll selector and observers back to `kept`,
+		 * too */
 		rewind_others(c, kept);
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The rollback may end at recurrent.at even if the selector cannot continue from there. Then the
-		 * selector must observe the end of a prefill again: at least sel.tail tokens must be prefilled from
-		 * there up to n. */
+		/* The rollback may end at recurrent.at even if the selector cannot continue there, provided that at
+		 * least sel.tail of the next tokens, up to n, are prefilled: the selector observes them. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -379,14 +382,16 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* Lengths in tokens to which the sliding-window layers can roll back: `least` or more, or exactly `pin`. */
+/* Lengths of the sequence to which the sliding-window layers may roll back: any length from `least` on, and the length
+ * `pin`. */
 struct returns {
 	int32_t least, pin;
 };
 
-/* Find the lengths to which the sliding-window layers may roll back. If KV entries have moved, a snapshot saves only
- * the sliding windows that end at one of the newest tokens or at the end of the pinned prefix. A sequence loaded from
- * it can roll back only to these lengths. All other sequences get the same limits, so that both behave alike. */
+/* Find the lengths to which the sliding-window layers may roll back. Once KV entries have moved, a snapshot saves only
+ * the windows that end at one of the newest tokens or at the end of the pinned prefix. A sequence loaded from this
+ * snapshot can roll back only to these lengths. Apply the same limits to a sequence that was not loaded, so that both
+ * behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -394,8 +399,8 @@ static struct returns returns_of(const struct cache *c)
 	return (struct returns){ .least = moved ? c->total - WINDOW_LEAST : 0, .pin = c->kv.pin };
 }
 
-/* Roll the sliding-window layers back to n tokens; missing entries are restored from kv.copy. Return 1, or 0 if they
- * cannot roll back to n. */
+/* Roll the sliding-window layers back to n tokens, and restore missing entries from kv.copy. Return 1; or 0 if the
+ * layers cannot roll back to n tokens. */
 static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 {
 	int32_t first = n + 1 - kv_window_most(&c->kv);
@@ -403,7 +408,8 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
 		return 0;
 	if (n < r->least && c->kv.held < first)
-		c->kv.held = first; /* treat entries before this slot as missing, as they are in a loaded sequence */
+		/* treat entries before this slot as missing, because a loaded sequence does not have them */
+		c->kv.held = first;
 	return 1;
 }
 
@@ -426,7 +432,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	/* drop cached copies of entries, because pinning may change which entries are in which slots */
+	/* drop cached copies of entries, because pinning may move entries to other slots */
 	kv_rows_clear(&c->kv);
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
@@ -490,7 +496,8 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* Recurrent layers would need their states, and the caller has only KV entries: accept none in such a model. */
+	/* The caller has loaded KV entries, but no states of recurrent layers. If the model has such layers, accept no
+	 * tokens. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }

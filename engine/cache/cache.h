@@ -31,9 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* pos: number of tokens before the step; n: number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* Some functions get a struct step for a single drafted token of a VERIFY step (n = 1), because each of these
-	 * tokens selects its own KV entries. tried: number of tokens of the whole step. index: position of this
-	 * struct's first token in the whole step, counted from 0. */
+	/* Some functions get a struct step for a single drafted token of a VERIFY step, because each of these tokens
+	 * selects its own KV entries. Then n = 1, tried is the number of tokens of the whole step, and index is the
+	 * token's place in the step, counted from 0. For a whole step, tried = n and index = 0. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -54,16 +54,16 @@ enum { READ_PARTS = SELECT_PARTS + RINGS_MOST };
 struct reading {
 	struct attn_part part[READ_PARTS];
 	int n_part;
-	/* the step's queries, rotated (RoPE) for the slots of the region; NULL if there is no region */
+	/* the step's queries, rotated (RoPE) to read the region; NULL if there is no region */
 	const struct tensor *q;
-	/* number of slots of the region, slots 0 .. n_slots - 1, from which the selector selects; slots of tokens of
-	 * this step are included */
+	/* number of slots of the region. The region is slots 0 .. n_slots - 1, from which the selector selects. It may
+	 * include slots of tokens of this step. */
 	int32_t n_slots;
-	/* number of leading elements of part[] that list slots of the region and no others; 0 if a single element
-	 * covers both slots of the region and later slots, or in a sliding-window layer */
+	/* number of first elements of part[] that list only slots of the region. 0 in a sliding-window layer, and if
+	 * one element has slots of the region and later slots, too. */
 	int n_region;
-	/* Number of slots, counted from the start of part[], that the retention's probe (recorder of attention weights)
-	 * does not measure: the slots of the region, or in a sliding-window layer all slots. */
+	/* number of first slots of the parts that the retention's probe (recorder of attention weights) leaves out: the
+	 * slots of the region, or in a sliding-window layer all slots */
 	int32_t skip;
 };
 
@@ -81,12 +81,13 @@ struct cache {
 	const struct hparams *model; /* all layers, if some have a recurrent state; else NULL */
 	struct backend *be;
 	struct kv_types types; /* element types of the KV planes */
-	int32_t batch, ctx;    /* requested values; batch: maximum number of tokens of a step; ctx: context in tokens */
-	/* 1: cache_take_store() will replace the store (memory of keys and values) before it is used, so no disk
-	 * space is reserved */
+	/* values requested by the caller. batch: maximum number of tokens of a step; ctx: context in tokens */
+	int32_t batch, ctx;
+	/* 1: do not reserve disk space, because cache_take_store() will replace the store (memory of keys and values)
+	 * before it is used */
 	int takes_store;
-	/* Share of attention: a prompt token reads only the entries that are estimated to receive this share of its
-	 * attention; 0: it reads all entries. */
+	/* A share of attention, or 0. A prompt token reads only the entries that are estimated to receive this share of
+	 * its attention. 0: prompt tokens read all entries. */
 	float read_share;
 	/* Memory limit of the whole cache in bytes; 0: no limit. If the cache would exceed it, keys and values are
 	 * put in a file (kv_disk.c). With a GPU they are put in host memory instead (kv_host.c), which needs a policy
@@ -102,19 +103,19 @@ struct cache {
 	 * 0: any */
 	int32_t tail;
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
-	/* On what the KV entries of decoded tokens depend, apart from the earlier tokens (see timeline_marks()): */
+	/* What the KV entries of decoded tokens depend on, besides the tokens before them (see timeline_marks()): */
 	/* 1: the KV entries of a decoded token differ from those of a prefilled token by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* number of slots from which decoded tokens select, if their KV entries depend on this number; else -1 */
+	/* if the entries of decoded tokens depend on the number of slots from which these tokens select: this number;
+	 * else -1 */
 	int32_t region;
 
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles of the step's tokens. Until the first eviction they are for the tokens' positions in the
-	 * sequence. Later they are for the positions in the cache, and rotate only the queries that read the pinned
-	 * prefix. */
+	/* RoPE angles of the step's tokens. Before the first eviction they follow the tokens' positions in the
+	 * sequence. After it they follow positions in the cache, and rotate only the queries for the pinned prefix. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
@@ -136,8 +137,8 @@ struct cache {
 	/* total: committed tokens; read_end: `total` after the last prefill (later tokens were decoded) */
 	int32_t total, read_end;
 	/* Buffers for one drafted token of a VERIFY step, each f32 [1][n_head * head_dim], allocated in the first such
-	 * step. raw: the token's query before RoPE; out: its attention output; frame[0]: its query after RoPE for the
-	 * pinned prefix; frame[1 + i]: for ring i. */
+	 * step. raw: the token's query before RoPE. out: its attention output. frame[0]: its query after RoPE for the
+	 * pinned prefix. frame[1 + i]: its query after RoPE for ring i. */
 	struct one_token {
 		struct tensor raw, out, frame[1 + RINGS_MOST];
 	} one[VERIFY_MOST];
@@ -150,7 +151,7 @@ struct rings;
 /* What observers may read of a retention's state. */
 struct retained_view {
 	const struct rings *rings; /* rings of a bounded cache; NULL: nothing is ever evicted */
-	int32_t waiting;           /* number of newest tokens, which are not yet inserted into the rings */
+	int32_t waiting;           /* number of newest tokens that are not in a ring yet */
 	int observed;              /* 1: the rings have sums of attention mass */
 };
 
@@ -162,90 +163,90 @@ struct retention_ops {
 	/* Return the bytes of the retention's own buffers. c need not be open. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *); /* Return the number of slots per KV head that the store needs. */
-	/* Return the maximum number of tokens whose entries the cache keeps, however long the sequence is. NULL: this
-	 * number is ctx. c need not be open. */
+	/* Return the maximum number of tokens whose entries the cache holds at a time, even if the sequence is longer.
+	 * The pointer may be NULL; the number is then ctx. c need not be open. */
 	int32_t (*holds)(const struct cache *);
-	/* Return the maximum number of tokens of a step. NULL: it is c->batch. */
+	/* Return the maximum number of tokens of a step. The pointer may be NULL; the number is then c->batch. */
 	int32_t (*chunk)(const struct cache *);
 	/* Check the settings, set limits, allocate state. Called before memory for keys and values is allocated. On
 	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* Free what init() allocated; also called after a failed init(). */
-	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened, and also if
-	 * there is no selector. */
+	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was
+	 * opened; also called if there is no selector. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. The function must not change committed state, because a rollback
 	 * does not undo it. */
 	void (*begin)(struct cache *, const struct step *);
-	/* Rotate (RoPE) and store the keys and values of the step's tokens, unless the layer reads another layer's
-	 * entries. Rotate the tokens' queries. */
+	/* Apply RoPE to the keys and queries of the step's tokens, and store the keys and values. If the layer reads
+	 * another layer's entries, there are only queries. */
 	void (*put)(struct cache *, const struct step *, int32_t layer, const struct qkv *);
-	/* Return the number of slots of the region, from which a selector may select. Slots of the step's own tokens
-	 * are included if they are in the region. */
+	/* Return the number of slots of the region: the first slots of the cache, from which a selector may select.
+	 * They may include slots of the step's own tokens. */
 	int32_t (*region)(const struct cache *, const struct step *);
-	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted
-	 * tokens), list what token st->index reads; this token's query is row 0 of the tensor that cache_frame()
-	 * returns. */
+	/* List the parts (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted tokens),
+	 * list what token st->index reads; cache_frame() returns the tensor with the query of this token. */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must leave out the first
-	 * `skip` slots of the parts (struct reading). The function pointer may be NULL, too. */
+	 * `skip` slots that the parts name (struct reading). The pointer to this function may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
-	/* Commit the first st->n tokens of the step; in a VERIFY step, st->n may be smaller than st->tried, the number
-	 * of drafted tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not
-	 * interrupt a commit. */
+	/* Commit the first st->n tokens of the step. In a VERIFY step, st->n may be smaller than st->tried, the number
+	 * of drafted tokens. nll: [st->n] the model's surprise (negative log-likelihood) at each token; NULL unless
+	 * c->wants_nll is set. A commit is not interrupted if the call is cancelled. */
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
 	/* Roll back to the first n tokens. Return how many tokens remain, at most n. The state then has the same bits
-	 * as if only the remaining tokens had ever been committed. */
+	 * as if only these tokens had ever been computed. */
 	int32_t (*rewind)(struct cache *, int32_t n);
-	/* Pin the first n tokens: never evict them. Returns how many tokens the cache still has, or -1 (ERR_FIT).
-	 * NULL: the policy needs no pinning. */
+	/* Pin the first n tokens: never evict them. Return how many tokens the cache still has; or -1 (ERR_FIT). The
+	 * pointer is NULL if the policy never evicts. */
 	int32_t (*pin)(struct cache *, int32_t n, struct err *);
 	/* Return the bytes of KV entries that the token at index pos reads, sliding-window layers not counted.
 	 * generated: 1 for a decoded token. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
 	/* Report which entries are kept and which are evicted. NULL: nothing is ever evicted. */
 	void (*ring_stats)(const struct cache *, struct ring_stats *);
-	/* Set *view to the state that observers may read. NULL: nothing is ever evicted, so there is no such state. */
+	/* Set *view to the state that observers may read. The pointer is NULL if nothing is ever evicted: then there is
+	 * no such state. */
 	void (*view)(const struct cache *, struct retained_view *);
 	/* Copy the attention mass that view() shows from the backend to the host. May be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */
 	/* Return the number of tokens that have KV entries in the cache. NULL: it is the whole sequence. */
 	int32_t (*kept)(const struct cache *);
-	/* Return k such that tokens 0 .. k - 1 have not moved: token i is still in slot i. If no token has moved, k is
-	 * at least n. */
+	/* Return the number of first tokens that have not moved: token i is still in slot i. If no token has moved, the
+	 * result is at least n. */
 	int32_t (*ready)(const struct cache *, int32_t n);
-	/* Accept the entries of n tokens, which the caller wrote into the first slots of an empty cache. Returns how
-	 * many of these tokens are kept. After the call, the token that follows them can be computed. */
+	/* Accept the entries of n tokens, which the caller has written into the first slots of an empty cache. Return
+	 * how many of these tokens are kept. The next token can then be computed after the kept ones. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* Save or load the state after n tokens (serialize.h). The entries of the first ready() tokens are not part of
-	 * it: they are saved as fixed entries (engine_snapshot.h). When the state is loaded, they are already in their
-	 * slots, and the cache is otherwise empty. If loading fails, the caller calls rewind(0). */
+	/* Save or load the state after n tokens (serialize.h). It does not include the entries of the first ready()
+	 * tokens, which are saved as fixed entries (engine_snapshot.h). When the state is loaded, these entries are in
+	 * their slots already, and the cache is otherwise empty. If loading fails, the caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
-	/* Save or load the earlier states to which a rollback of committed tokens can return. May be NULL. */
+	/* Save or load the rollback points: earlier states to which rewind() can return. The pointer may be NULL. */
 	void (*points)(struct cache *, struct serializer *);
 };
 extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. memory: bytes of main memory, or of GPU memory if a GPU computes. disk: bytes of a file;
- * host: bytes of main memory beside a GPU; both are 0 if the cache fits cache.memory. least: the smallest cache.memory
- * that works. A value of UINT64_MAX means that the number is too large to count. */
+/* Bytes that a cache takes. memory: main memory, or GPU memory if a GPU computes. disk: a file. host: main memory
+ * beside a GPU. disk and host are 0 if everything fits cache.memory. least: the smallest cache.memory that works.
+ * UINT64_MAX: the number is too large to count. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
-/* Compute what cache_open() will take. Only the fields set by the owner are read. A c->memory below `least` counts
- * as `least`. */
+/* Compute what cache_open() will take. Only the fields set by the owner are read. If c->memory is below `least`,
+ * compute as if it were `least`. */
 struct cache_size cache_size(const struct cache *);
-/* If the policy can work with keys and values in host memory beside a GPU, return the maximum number of entries per
- * KV head that a decoded token selects; else 0. */
+/* If the policy supports keys and values in host memory beside a GPU: return the maximum number of entries per KV head
+ * that a decoded token selects. Otherwise return 0. */
 int32_t cache_listed(const struct cache *);
 /* Return an upper limit of the bytes of memory (GPU memory if a GPU computes) that an open cache takes. */
 uint64_t cache_resident_bytes(const struct cache *);
-/* Open the cache. c->memory must be 0 or at least cache_size.least. On failure nothing stays allocated. */
+/* Open the cache. c->memory must be 0 or at least cache_size.least. If opening fails, everything is freed again. */
 int cache_open(struct cache *, struct err *);
 void cache_close(struct cache *);
 
@@ -253,17 +254,17 @@ void cache_close(struct cache *);
 
 void cache_begin(struct cache *, const struct step *);
 void cache_attend(struct cache *, int32_t layer, const struct qkv *);
-/* Commit the first n tokens of the step. Only a VERIFY step, which checks drafted tokens, may commit fewer than
- * all. nll [n]: the model's surprise at each token, NaN if unknown; NULL unless c->wants_nll. */
+/* Commit the first n tokens of the step. n may be smaller than the number of tokens only in a VERIFY step, which checks
+ * drafted tokens. nll: [n] the model's surprise at each token, NaN if unknown; NULL unless c->wants_nll. */
 void cache_commit(struct cache *, int32_t n, const float *nll);
 void cache_rollback(struct cache *);
 /* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll back to the first n committed tokens. Return how many tokens remain: fewer than n if the cache cannot return to
- * exactly n. *replay (may be NULL) is the number of removed tokens, counted from the first one, that must be decoded
- * one by one (STEP_GENERATE) if the sequence gets them again: they had been decoded, and prefilled tokens would have
- * other entries. All later tokens may be prefilled. */
+ * exactly n. *replay (may be NULL) is set to a number of removed tokens, counted from the first removed one. If the
+ * caller appends these tokens again, it must decode them one by one (STEP_GENERATE): they had been decoded, and
+ * prefilling would give them other entries. All later tokens may be prefilled. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -273,17 +274,17 @@ static inline int cache_keeps_all(const struct cache *c)
 {
 	return c->policy.def->retention->keeps_all;
 }
-/* Take over from `other` the KV entries of n tokens and the states of recurrent layers, by exchanging the stores
- * (memory of keys and values). If only one of the stores is on disk, or only one in host memory, entries are copied
- * instead. Both caches must have the same model and entry type, and policies that never evict. Call cache_rewind()
- * before the next step, because the selector has not observed these tokens. Returns 0, or -1 if there is no memory for
- * the copy. */
+/* Take over from `other` the KV entries of n tokens and the states of recurrent layers. The two stores (memory of keys
+ * and values) are exchanged, or entries are copied if the stores are in different kinds of memory (disk, host, device).
+ * Both caches must have the same model and entry type, and policies that never evict. Call cache_rewind() before the
+ * next step, because the selector has not observed these tokens. Returns 0, or -1 if there is no memory for the
+ * copy. */
 int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
 void cache_archive(struct cache *, struct serializer *, int32_t n);
-/* Save or load the earlier states to which a rollback can return. cache_archive() does not do this, because older
- * snapshots have no such states. */
+/* Save or load the rollback points: earlier states to which a rollback can return. They are not part of
+ * cache_archive(), because older snapshots do not have them. */
 void cache_points_archive(struct cache *, struct serializer *);
 
 /* Return the bytes of the KV entries in the cache. */
@@ -297,8 +298,9 @@ void windows_close(struct cache *);
 void windows_begin(struct cache *, const struct step *);
 void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
 void windows_parts(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-/* Save or load the KV entries of sliding-window layers that the token after the first n tokens reads (serialize.h).
- * Called only if entries of other layers have moved: otherwise snapshots save all layers' entries token by token. */
+/* Save or load those KV entries of sliding-window layers that the next token after n tokens reads (serialize.h). Called
+ * only if entries of other layers have moved. Otherwise a snapshot has the entries of all layers token by token,
+ * sliding-window layers included. */
 void windows_archive(struct cache *, struct serializer *, int32_t n);
 
 /* ---- for retentions ---- */
@@ -306,16 +308,16 @@ void windows_archive(struct cache *, struct serializer *, int32_t n);
 /* Allocate a tensor of the backend. On failure t is zeroed. */
 int cache_alloc(struct cache *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void cache_drop(struct cache *, struct tensor *t);
-/* Implement retention_ops.put() for a retention that stores token i in slot i. `rope` rotates keys and queries. The
- * rotated queries are written to c->q, or replace the queries if c->q has no data. */
+/* put() for a retention (retention_ops) that stores token i in slot i. Apply `rope` to keys and queries. The rotated
+ * queries are written to c->q or, if c->q has no data, back to the tensor x->q. */
 void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
-/* Return the step's queries after RoPE: q itself, or in a VERIFY step a copy of the row of drafted token st->index.
- * frame: index of the buffer for that copy. */
+/* Return the step's queries after RoPE. In a VERIFY step of several tokens, return a copy of row st->index of q, the
+ * query of one drafted token; frame is the index of the buffer for the copy. Otherwise return q. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
-/* Tell the selector that the first n slots have keys that no step has written, for example loaded keys. */
+/* Tell the selector that the first n slots have keys that did not come from a step, for example loaded keys. */
 void cache_note(struct cache *, int32_t n);
-/* List in part[] which of the first n_slots slots a token reads: selected slots for a decoded token, else all.
- * Returns the number of parts (ranges or lists of slots). */
+/* List in part[] which of the first n_slots slots a token reads: a decoded token reads the slots that it selects, a
+ * prompt token all of them. Returns the number of parts (ranges or lists of slots). */
 int cache_region(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct tensor *q,
                  int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 

@@ -91,7 +91,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
 	struct cache_size size = { .host = planes, .least = rest };
 
-	if (!listed) { /* no limit is large enough: this policy needs all keys and values on the GPU */
+	if (!listed) { /* this policy needs all keys and values on the GPU, so no limit is large enough */
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}
@@ -118,12 +118,12 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-/* selected entries are cached in memory only if at least 1 in 16 of all entries fits; a smaller cache would hold hardly
- * more than the selection of one token */
+/* With keys and values on disk, memory caches selected entries only if at least 1 in ROWS_LEAST of all entries fits. A
+ * smaller cache would hold hardly more than one token's selection. */
 enum { ROWS_LEAST = 16 };
 
-/* For keys and values on disk: return how many selected entries (rows) per KV head fit into `bytes` of memory
- * (kv_rows.h). Returns 0 if decoded tokens read all entries, or if too few rows fit. */
+/* For keys and values on disk: return for how many selected entries per KV head (rows, kv_rows.h) `bytes` bytes of
+ * memory suffice. Returns 0 if decoded tokens read all entries, or if memory suffices for too few. */
 static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_rows_bytes(c->hp, c->types, cap, 0), one = kv_rows_bytes(c->hp, c->types, cap, 1) - none,
@@ -138,8 +138,8 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
 }
 
-/* For keys and values in host memory beside a GPU: return how many selected entries (rows) per KV head the GPU can
- * cache (kv_host.h). bytes: memory that the GPU has in excess of the minimum. */
+/* For keys and values in host memory beside a GPU: return how many selected entries per KV head (rows, kv_host.h) the
+ * GPU caches. bytes: GPU memory beyond the required minimum. */
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);

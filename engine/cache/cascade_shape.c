@@ -1,8 +1,8 @@
 /* engine/cache/cascade_shape.c - computes the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-/* policy `auto` with size=0: pinned tokens must leave this many slots for the conversation, or a quarter of the tokens
- * that the cache keeps, if that is less */
+/* Under policy `auto` with size=0, pinned tokens must leave room for a conversation: this many slots, or a quarter of
+ * the tokens that the cache keeps if that is less. */
 enum { ROOM_MIN = 256 };
 
 /* Return n, limited to 1 .. most. */
@@ -34,8 +34,8 @@ int32_t cascade_lag(const struct rings_shape *s, int32_t chunk)
 	return clamp(s->stage - chunk + 1, clamp(s->w / 8, LAG));
 }
 
-/* Return the number of slots for a step's tokens and for tokens that wait to be inserted into the rings. The number of
- * waiting tokens is limited so that positions do not exceed the trained length. */
+/* Return the number of slots for the tokens of a step and for tokens that wait to be inserted into the rings. The
+ * number of waiting tokens is limited, so that no position exceeds the trained length. */
 static int32_t fixed_stage(const struct cache *c, const struct rings_shape *s)
 {
 	int32_t chunk = cascade_chunk(c), lag = clamp(s->w / 8, clamp(chunk, LAG));
@@ -59,8 +59,8 @@ static int32_t fill_hold(const struct cache *c)
 	return trained > 0 ? clamp(c->ctx, trained - fill_stage(c)) : c->ctx;
 }
 
-/* Return the number of slots of the store for policy `auto`: for kept tokens, for new tokens, and n - 1 more for n
- * rings, because the ring size may be rounded up. The result is at most the trained length. */
+/* Return the number of slots of the store for policy `auto`, at most the trained length: slots for the tokens that the
+ * cache keeps, slots for new tokens, and n - 1 spare slots, because the size of n rings may be rounded up. */
 static int32_t fill_cap(const struct cache *c)
 {
 	int32_t cap = fill_hold(c) + fill_stage(c) + cascade_params(c)->n - 1, trained = c->hp->ctx_train;
@@ -81,7 +81,7 @@ static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 		rest = p->size <= rest ? p->size : 0;
 	while (s.n > 1 && rest < 2 * s.n)
 		s.n--;
-	/* Round the ring size up if there are enough slots. The rings then hold the whole requested context. */
+	/* Round the ring size up if the store has slots for that. The rings then hold the whole requested context. */
 	s.w = rest > 0 ? (int32_t)((rest + s.n - 1) / s.n) : 0;
 	if (s.w > 0 && (p->size || s.sinks + s.n * s.w + s.stage > fill_cap(c)))
 		s.w = (int32_t)(rest / s.n);
@@ -97,8 +97,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The rings were allocated for `largest`, the shape without pinned tokens. If the new rings would be
-		 * larger because w (slots per ring) was rounded up, round w down. */
+		/* The rings' memory was allocated for `largest`, the shape without pinned tokens. If rounding w (slots
+		 * per ring) up has made the rings larger than that, round w down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;
@@ -168,8 +168,8 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* The trained length may have room for the tokens wanted (pinned tokens and conversation), a step, and LAG
-	 * tokens that wait for insertion. Then suggest a larger -c. */
+	/* Suggest a larger -c if the trained length has room for the wanted tokens (pinned ones and conversation), the
+	 * tokens of a step, and LAG tokens that wait for insertion. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,
 		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "

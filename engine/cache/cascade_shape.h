@@ -9,18 +9,18 @@
 
 /* The score by which tokens compete for a slot: attention mass, or attention mass times the model's surprise. */
 enum { SCORE_ATTN, SCORE_SURPRISE };
-/* Who decides which of two competing tokens stays: each KV head by itself, or each layer for all its KV heads. */
+/* Whether tokens compete for slots in each KV head separately, or once per layer, for all its KV heads together. */
 enum { HEADS_KV, HEADS_LAYER };
 
 /* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with this struct, too. */
 struct cascade_params {
-	/* size: number of tokens kept in addition to the sinks (first tokens); with `fill`, 0 stands for as many as fit
-	 * the context */
+	/* size: number of tokens kept besides the sinks; with `fill`, 0 means as many as fit the context. sinks: number
+	 * of first tokens that are never evicted */
 	int32_t size, sinks;
-	/* n: number of rings (rings.h); f: ring i accepts one token in f^i; stride: maximum number of tokens of a
+	/* n: number of rings (rings.h). f: ring i accepts one token in f^i. stride: maximum number of tokens of a
 	 * step */
 	int32_t n, f, stride;
-	int32_t select;           /* 0: tokens do not compete; the newer of two tokens stays */
+	int32_t select;           /* 1: tokens compete by score; 0: they do not, and the newer of two tokens stays */
 	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
 	int heads, reduce, score; /* heads: HEADS_*; reduce: enum reduce; score: SCORE_* */
 	int fill; /* 1 for policy `auto`: sinks and rings fill the whole context; the sinks are the pinned tokens */
@@ -30,12 +30,11 @@ static inline const struct cascade_params *cascade_params(const struct cache *c)
 	return (const void *)c->policy.values;
 }
 
-enum { LAG = 16 }; /* maximum number of decoded tokens that join the rings together */
+enum { LAG = 16 }; /* maximum number of decoded tokens that are inserted into the rings at once */
 
 /* Return the maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
-/* Return the sizes. `pinned`, the number of pinned tokens, is used only with `fill`; the sinks are then the pinned
- * tokens. */
+/* Return the sizes of the cache. pinned: number of pinned tokens, which are then the sinks; ignored without `fill`. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Return the number of slots per KV head that the store needs for all tokens that the cache keeps and for new
  * tokens. */
@@ -50,9 +49,8 @@ int cascade_check(const struct cache *, const struct rings_shape *, struct err *
 /* Check that n pinned tokens leave room for other tokens (policy `auto`). */
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
-/* Return the number of heads that decide separately what they evict. Such a head is a KV head of one layer or, with
- * HEADS_LAYER, a whole layer. Sliding-window layers do not count. Returns 1 if the model has only sliding-window
- * layers. */
+/* Return how many heads decide separately what they evict: all KV heads of all layers or, with HEADS_LAYER, one head
+ * per layer. Sliding-window layers do not count. Returns 1 if the model has no other layers. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)

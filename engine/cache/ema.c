@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-enum { EMA_LOG2_MAX = 60 }; /* weights grow to 2^60 before they are scaled down; the float limit is 2^127 */
+/* log2 of the largest weight; larger weights are scaled down. A float can represent values up to 2^127. */
+enum { EMA_LOG2_MAX = 60 };
 
 float ema_gamma(int32_t w)
 {

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* An exponential moving average. Older sums are not decayed; instead, newer tokens get larger weights. This is
- * equivalent, because only ratios of sums matter. Before the weights overflow, weights and sums are divided by the same
- * power of two. */
+/* An exponential moving average of sums. Instead of decaying older values, newer values get larger weights. Both give
+ * the same ratios between sums, and only ratios matter. Before weights overflow, all weights and sums are divided by
+ * the same power of two. */
 struct ema {
 	double rate;   /* log2(1 / gamma): growth of the weights per token */
 	float gain;    /* 1 - gamma */
@@ -15,11 +15,11 @@ struct ema {
 /* Return the decay factor per token, 100^(-1/w): the weight of a value falls to 1 % after w tokens. */
 float ema_gamma(int32_t w);
 void ema_set(struct ema *, float gamma);
-/* If the weights of tokens t .. t + n - 1 would overflow a float, raise `shift`, which makes all weights smaller by a
- * power of two. Returns an exponent e <= 0: the caller must multiply all sums that it already has by 2^e. */
+/* Raise `shift` if the weights of tokens t .. t + n - 1 would overflow a float; all weights become smaller by a power
+ * of two. Returns an exponent e <= 0: the caller must multiply the sums that it has by 2^e. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
-/* Call ema_scale(), then write to weight[i], i < n, the factor by which the attention of token t + i is multiplied
- * before it is summed. Returns the exponent that ema_scale() returned. */
+/* Set weight[i], i < n, to the factor by which the attention of token t + i is multiplied before it is added to a sum.
+ * Calls ema_scale() first, and returns its result. */
 int32_t ema_weights(struct ema *, int32_t t, int32_t n, float *weight);
 /* Convert a sum of weighted values to the moving average after t tokens. */
 float ema_value(const struct ema *, float sum, int32_t t);

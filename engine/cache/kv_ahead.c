@@ -18,8 +18,8 @@
 
 #include "engine/cache/kv_rows.h"
 
-/* two requests with at most this many bytes between them are merged, because one larger read is faster than two
- * reads */
+/* Requests for two ranges of the file are merged if at most this many bytes lie between them: one larger read is faster
+ * than two reads. */
 enum { GAP = 32 << 10 };
 
 /* Return the bytes that this process has read from disks so far, or 0 if the system does not report them. */
@@ -86,7 +86,7 @@ static void read_early(int fd, uint64_t off, uint64_t n)
 	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
-/* 1 if the slots that the layer selects must be requested from disk before its attention. */
+/* 1 if the slots that a layer selects must be requested from disk before the layer attends. */
 static int asks_choice(const struct kv_store *kv, int32_t layer)
 {
 	return kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);
@@ -212,7 +212,7 @@ void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_part *p
 			*last = chosen;
 			chosen = was;
 		}
-		break; /* keep only the first list, which is the newest selection */
+		break; /* part[] lists the newest selection first; ignore older lists */
 	}
 	free(chosen.slot);
 }

@@ -70,7 +70,7 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 }
 
 /* Build the backend's arguments from a call. If the call's part (range or list of slots) must be changed for this
- * layer, the changed copy is put in *moved. */
+ * layer, change a copy of it, *moved. */
 static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_call *call,
                                 struct attn_part *moved)
 {

@@ -17,7 +17,9 @@
 #include "engine/cache/kv_rows.h"
 #include "engine/base/mapped.h"
 
-enum { WRITE_EARLY = 64 }; /* a step of at least this many tokens starts to write its entries to disk immediately */
+/* a step of at least this many tokens starts to write its entries to disk at once, instead of leaving that to the
+ * system */
+enum { WRITE_EARLY = 64 };
 
 static uint64_t round_up(uint64_t n)
 {
@@ -42,8 +44,8 @@ static uint64_t layer_file(const struct hparams *hp, struct kv_types types, int3
 	return plane_file(hp, types.k, layer, cap) + plane_file(hp, types.v, layer, cap);
 }
 
-/* Return an upper limit of the bytes of memory that keys, or values, of a layer's first n slots take. The system maps
- * whole blocks of FILE_ALIGN bytes. */
+/* Return an upper limit of the bytes of memory that the first n slots take in one plane (a layer's keys or values). The
+ * system maps whole blocks of FILE_ALIGN bytes. */
 static uint64_t plane_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
@@ -58,8 +60,7 @@ static uint64_t layer_near(const struct hparams *hp, struct kv_types types, int3
 	return plane_near(hp, types.k, layer, n, cap) + plane_near(hp, types.v, layer, n, cap);
 }
 
-/* 1 if the layer's keys and values are in the file. They are if the layer attends to all tokens and has entries of its
- * own. */
+/* 1 if the layer's keys and values are in the file: the layer has entries of its own, and attends to all tokens. */
 static int in_file(const struct hparams *hp, int32_t layer)
 {
 	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);
@@ -88,8 +89,9 @@ uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t 
 
 /* ---- which layers are in memory ---- */
 
-/* Return n such that the first n full layers, kv->full[0 .. n), stay in memory. Set *bytes to the memory that they
- * take, plus the memory of the largest other layer: one of those is in memory at a time, while it is used. */
+/* Return how many of the full layers, counted from the first, always stay in memory (kv->full[0 .. n)). Set *bytes to
+ * the memory that they take, plus the memory of the largest layer if not all layers stay: the other layers are in
+ * memory one at a time, while they are used. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;
@@ -111,8 +113,8 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	return n;
 }
 
-/* The result must not change during a step. So count all slots that the longest possible step could write, even if they
- * are not written yet. */
+/* The result must not change during a step. So it is computed as if all slots that the longest step could write were
+ * already in use. */
 int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;

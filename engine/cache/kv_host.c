@@ -6,8 +6,8 @@
 
 /* ---- sizes ---- */
 
-/* Return how many entries per KV head are prefetched for the next token, at most. They are the entries that rank just
- * below the selected ones. */
+/* Return the maximum number of entries per KV head that are prefetched for the next token: the entries ranked just
+ * below the selected ones. listed: number of selected entries. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -68,7 +68,7 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	               : 0;
 }
 
-/* Allocate buffers for the keys and values of one layer, large enough for the widest layer. */
+/* Allocate buffers for the keys and values of one layer at a time, large enough for the widest layer. */
 static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 {
 	int32_t widest = kv->full[0];
@@ -163,7 +163,7 @@ static void wait_for(struct kv_store *kv, int32_t place)
 		wait_for_all(kv);
 }
 
-/* Mark slots from .. to - 1 of layer kv->full[place] as being in no row. */
+/* Record that the entries of slots from .. to - 1 are not cached in any row. The layer is kv->full[place]. */
 static void rows_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
@@ -195,8 +195,8 @@ void kv_host_invalidate(struct kv_store *kv)
 		kv->host->stale = 1;
 }
 
-/* If a step has failed, discard all cached entries, because some of them may be incomplete. Call this function before
- * any cached entry is used. */
+/* Discard all cached entries if a step has failed, because some of them may be incomplete. Call this before using any
+ * cached entry. */
 static void rows_revalidate(struct kv_store *kv)
 {
 	if (!kv->host->stale || kv->be->failed)
@@ -242,8 +242,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer to the device. Change the part *p (range of slots) so that attention reads the
- * copies. */
+/* Copy the first n slots of a layer to the device, and let the part *p (range of slots) read the copies. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
 {
 	struct kv_host *d = kv->host;
@@ -272,7 +271,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return; /* leave the part unchanged: attention reads the planes in host memory */
+		return; /* attention then reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = MAX(n_slots, d->end[place]);
@@ -337,8 +336,8 @@ void kv_host_count(struct kv_store *kv, struct kv_fetched *out)
 	add_counts(kv, &kv->host->count_ahead, out);
 }
 
-/* Reading the counters waits for the device. So the counters are read only after 1, 2, 4, 8, ... decoded tokens, and
- * later every COUNT_EVERY tokens. */
+/* Reading the counters waits for the device. So they are read only after 1, 2, 4, 8 and 16 decoded tokens, and then
+ * every COUNT_EVERY tokens. */
 enum { COUNT_EVERY = 32 };
 
 void kv_host_step(struct kv_store *kv, int32_t generates)

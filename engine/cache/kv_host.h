@@ -31,21 +31,22 @@ struct kv_host {
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
 	/* [n_full] k, v: rows of each layer; map: which entry is in which row (struct fetch_args) */
 	struct tensor *k, *v, *map;
-	/* [n_full] i32 [heads of the layer][kv_host_rows_least()]: entries that the next token is expected to select */
+	/* [n_full] i32 [heads of the layer][kv_host_rows_least()]: entries to prefetch, because the next token is
+	 * likely to select them */
 	struct tensor *next;
-	struct tensor list; /* i32 [heads][listed]: rows that the running attention reads */
+	struct tensor list; /* i32 [heads][listed]: rows that the attention in progress reads */
 	/* i32 [n_full * heads][FETCH_COUNTS]: counters of fetches on demand (count) and of prefetches (count_ahead) */
 	struct tensor count, count_ahead;
-	int32_t *end;    /* [n_full] no row has the entry of slot end[i] or of a later slot */
+	int32_t *end;    /* [n_full] slots from end[i] on are in no row of layer full[i] */
 	uint8_t *coming; /* [n_full] 1: a prefetch for this layer is running */
-	/* tokens: number of tokens decoded since the last prefill. now: the newest counts; counted_tokens: value of
-	 * `tokens` when `now` was read. before: the counts at the last prefill */
+	/* tokens: number of tokens decoded since the last prefill. now: the newest counts. counted_tokens: value of
+	 * `tokens` when these counts were read. before: the counts at the last prefill. */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
 	/* 1: `before` has been read at least once */
 	int counting;
 	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] scratch for reading counts */
-	int stale;         /* 1: a step failed, so `map` may name rows whose entries were never copied */
+	int stale;         /* 1: a step has failed, so `map` may name rows whose entries were never copied */
 };
 
 /* Return the bytes of device memory that a cache with `rows` rows per KV head takes. */
@@ -58,11 +59,12 @@ void kv_host_close(struct kv_store *);
 
 /* 1 if the planes of the layer are in host memory. */
 int kv_host_serves(const struct kv_store *, int32_t layer);
-/* Copy the entries of a part (slots to attend to) to the device where necessary, and change the part so that it reads
- * the copies. The slots of the part must have been selected. n_slots: slots in use in the layer. */
+/* Copy the entries that a part (range or list of slots) names to the device if necessary, and change the part so that
+ * it reads the copies. If the part lists selected slots, the selection must have been made. n_slots: slots in use in
+ * the layer. */
 void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
-/* Prefetch entries for the next token. Called in each layer after the last token of a step has attended. topk_args: how
- * that token selected its entries; NULL: it selected none. */
+/* Prefetch entries for the next token. Call it in each layer, after the last token of a step has attended. topk_args:
+ * the arguments by which that token selected its entries; NULL if it selected none. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
@@ -73,9 +75,9 @@ void kv_host_clear(struct kv_store *);
 /* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);
 /* Set *fetched to the bytes fetched per decoded token, and *overlap to the share of selected entries that were on the
- * device already. An unknown value stays unchanged. kv->host must not be NULL. */
+ * device already. A value that is not known yet is left unchanged. kv->host must not be NULL. */
 void kv_host_stats(const struct kv_store *, double *fetched, double *overlap);
-/* Wait for the work that is queued on the device, then read the counters of fetched entries from it. */
+/* Wait for the device to finish its queued work, then read the counters of fetched entries. */
 void kv_host_count(struct kv_store *, struct kv_fetched *);
 
 #endif

@@ -150,8 +150,8 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace, by the clock algorithm (second chance). A row that the current call uses is never
- * replaced. There is always another row, because a call uses at most as many rows as there are. */
+/* Return the row to replace, by the clock algorithm (second chance). Skip rows that the current call uses. The search
+ * always ends, because a call uses at most as many rows as there are. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -168,8 +168,8 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Assign a row to each of the n slots in r->want, and write the rows to got[n]. Write the slots that had no row yet to
- * missed_slot[], and return their number: their entries must be read from the file. */
+/* Assign a row to each of the n slots in r->want, and write the rows to got[n]. Write the slots that were in no row to
+ * missed_slot[], because their entries must be read from the file. Return the number of these slots. */
 static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -200,8 +200,9 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 	return missed;
 }
 
-/* Copy the keys or values of n slots of one head from the file to r->bytes. mapped = 0: copy by pread(), which is best
- * for few slots. mapped = 1: copy through the mapping, which is cheaper if most pages are needed. Returns 0 or -1. */
+/* Copy the keys (plane 0) or values (plane 1) of n consecutive slots of one head from the file to r->bytes. mapped = 0:
+ * by pread(), which is best for few slots. mapped = 1: through the mapping, which is cheaper if most pages are needed.
+ * Returns 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
@@ -228,9 +229,9 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	for (int plane = 0; plane < 2; plane++) {
 		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
 		size_t row = kind_row(kv, layer, plane);
-		/* Reading through the mapping takes at most one page fault for each FILE_ALIGN bytes of the head's
-		 * written slots. Reading by pread() takes up to one call for each missed slot. Use the mapping if it
-		 * takes fewer page faults than there are missed slots. */
+		/* The mapping costs at most one page fault per FILE_ALIGN bytes of the head's written slots; pread()
+		 * costs up to one call per missed slot. Use the mapping if the page faults are fewer than the missed
+		 * slots. */
 		int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 		for (int32_t i = 0, n; i < missed; i += n) {
@@ -249,8 +250,8 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Empty the cache after a failed read, because some rows are already assigned to slots whose entries were not read.
- * Returns 0. */
+/* Empty the cache after a failed read: some rows are assigned to slots whose entries were not read. Returns 0, the
+ * result of kv_rows_take(). */
 static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);
@@ -271,7 +272,7 @@ int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return rows_discard(kv); /* invalid slot number: attention will report it */
+				return rows_discard(kv); /* a slot number is invalid: attention will report it */
 		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
 		                           r->got + (size_t)h * (size_t)r->rows, missed);
 		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);

@@ -17,10 +17,10 @@ struct kv_rows {
 		int32_t *at;   /* [cap] row of each slot, counted from 1; 0: the slot is not cached */
 		int32_t *slot; /* [rows] slot whose entry is in the row; -1 = the row is empty */
 		uint8_t *used; /* [rows] 1: used since `hand` last passed this row */
-		/* [rows] number of the last kv_rows_take() call that used the row; a call does not replace a row that
-		 * it uses itself */
+		/* [rows] value of `call` when the row was last used; a row used by the running kv_rows_take() call is
+		 * not replaced */
 		int32_t *asked;
-		/* row at which the next search for a row to replace begins */
+		/* row at which the clock algorithm continues its search for a row to replace */
 		int32_t hand;
 	} * map; /* [n_full][heads] */
 	/* number of the running kv_rows_take() call */
@@ -37,12 +37,13 @@ struct kv_rows {
 uint64_t kv_rows_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
-/* Cache the entries in the slots that the part (struct attn_part) lists, change the part so that attention reads them
- * from the cache, and return 1. Return 0 and leave the part unchanged in each of these cases: the part is a range, not
- * a list; its slots are not selected yet; it has a predicate; the list is longer than the cache; the file cannot be
- * read. */
+/* Cache the entries of the slots that a part lists (struct attn_part), change the part so that attention reads them
+ * from the cache, and return 1. Return 0 with the part unchanged in each of these cases: the part is a range; its slots
+ * are not selected yet; it has a predicate (attn_part.when); it lists more slots than there are rows; the file cannot
+ * be read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
-/* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because these slots were overwritten. */
+/* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because new entries were written to these
+ * slots. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 void kv_rows_clear(struct kv_store *);
 

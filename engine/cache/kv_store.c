@@ -63,13 +63,12 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 }
 
 /* Planes (a layer's keys or values) of sliding-window layers slide by multiples of SLIDE slots, and attention to a
- * window begins at a multiple of SLIDE. SLIDE is a multiple of ATTN_SPAN, the number of slots that attention sums
- * together. So results on the CPU do not depend on how far a plane has slid. */
+ * window begins at a multiple of SLIDE. The CPU sums attention in groups of ATTN_SPAN slots, and SLIDE is a multiple of
+ * ATTN_SPAN. So the groups, and the results, do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
-/* Return the number of slots per head of sliding-window layers. There is room for the largest window, a step, a slide,
- * and up to WINDOW_KEPT tokens before the window. If a sequence cannot exceed s->cap tokens, s->cap slots are
- * enough. */
+/* Return the number of slots per head of sliding-window layers: the largest window, a step, a slide, and up to
+ * WINDOW_KEPT tokens before the window. s->cap slots are enough if the sequence is not endless. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
 	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
@@ -80,13 +79,13 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 	if (s->endless && rows < least + WINDOW_LEAST)
 		rows = least + WINDOW_LEAST;
 	rows = MIN(rows, most);
-	return (int32_t)(rows + rows % 2); /* plane_slide() copies rows in pairs */
+	return (int32_t)(rows + rows % 2); /* an even number, because plane_slide() copies rows in pairs */
 }
 
 uint64_t kv_bytes(const struct hparams *hp, struct kv_types types, const struct kv_shape *s)
 {
-	/* full: bytes of full layers. slots: number of slots of sliding-window layers. An endless sequence also needs
-	 * kv->copy, a copy of the entries in the window at the end of the pinned prefix. */
+	/* full: bytes of full layers; windowed: bytes of sliding-window layers, which have `slots` slots each. An
+	 * endless sequence also needs kv->copy, whose slots are counted here, too. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -246,8 +245,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* In each head, move row `by` and all later rows to the front. The backend copies only whole f32 values, and a row may
- * have half of one. So rows are copied in pairs: two rows are a whole number of f32 values in every type. */
+/* In each head, move row `by` and all later rows to the front. The backend copies whole f32 values. A row may end in
+ * the middle of such a value, but two rows never do, in any type. So rows are copied in pairs. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -282,7 +281,7 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 		return;
 	kv->copy_end = 0;
 	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->types) * (size_t)(end - from) + 1)))
-		return; /* without a copy, a rollback to `end` must prefill again */
+		return; /* without this copy, a rollback to `end` prefills tokens again */
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
 	kv->copy_end = end;
@@ -307,7 +306,7 @@ int kv_return(struct kv_store *kv, int32_t n)
 	return 1;
 }
 
-/* Return by how many slots the sliding-window layers must slide, so that there is room for the step after n tokens. */
+/* Return by how many slots the sliding-window layers must slide to make room for the step after n tokens. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
 	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
@@ -372,15 +371,15 @@ static size_t plane_row(const struct tensor *plane)
 	return (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols);
 }
 
-/* Fill `to` with n entries that a sliding-window layer lacks, from kv->copy if it has them. kind: 0 = keys, 1 =
- * values. */
+/* Fill `to` with the n entries from slot0 on, which a sliding-window layer lacks. Entries that kv->copy lacks, too, are
+ * left out. kind: 0 = keys, 1 = values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
 	size_t row = plane_row(plane_of(kv, layer, kind));
-	/* at: offset in the copy, after the layers before this one and, for values, after this layer's keys */
+	/* at: offset in kv->copy. Earlier layers come first; in a layer, keys come before values. */
 	size_t at =
 		(layers_bytes(kv->hp, kv->types, layer, 1) + (kind ? (size_t)heads * plane_row(&kv->k[layer]) : 0)) *
 		(size_t)slots;
@@ -390,8 +389,8 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
 }
 
-/* Copy slots slot0 .. slot0 + n - 1 of one layer to the buffer `to` [K, V][n_kv_head][n]. Returns the end of the copied
- * bytes. */
+/* Copy slots slot0 .. slot0 + n - 1 of one layer to the buffer `to` [K, V][n_kv_head][n]. Returns the address after the
+ * copied bytes. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
 	int32_t lacks = slots_missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
@@ -415,7 +414,7 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 }
 
 /* Write the first `count` of the n slots slot0 .. slot0 + n - 1 of one layer. from: buffer [K, V][n_kv_head][n] with
- * all n slots. Returns the end of the layer's bytes in the buffer. */
+ * the entries of all n slots. Returns the address after this layer's bytes in the buffer. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {
@@ -444,14 +443,14 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* The tokens first .. end - 1, which include all tokens without sliding-window entries, and may include others between
- * them. first = end: all tokens have their entries. */
+/* The tokens first .. end - 1: from the first to the last token that lacks sliding-window entries. Tokens between these
+ * two may have their entries. first = end: no token lacks entries. */
 struct gap {
 	int32_t first, end;
 };
 
-/* Find the tokens whose entries are missing from a buffer of kv_entries_read(). Only the first head of the first
- * sliding-window layer is examined: the bytes of a missing key are all 0xff. */
+/* Find the tokens whose entries are missing in a buffer written by kv_entries_read(). Only the keys in the first head
+ * of the first sliding-window layer are examined: a missing key has only bytes 0xff. */
 static struct gap entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
 {
 	struct gap gap = { 0, 0 };
@@ -484,8 +483,9 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* If there are entries before the gap, they are the sliding windows at the end of a pinned prefix:
-		 * store them in kv->copy. Then store the entries after the gap in the layers. */
+		/* Entries before the gap, if any, are the sliding windows at the end of a pinned prefix: write them to
+		 * the layers, from which keep_windows() copies them to kv->copy. Then write the entries after the gap
+		 * to the layers. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

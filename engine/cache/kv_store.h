@@ -25,15 +25,16 @@ struct kv_store {
 	int32_t window_cap;   /* slots per head in sliding-window layers; 0: the model has none */
 	int32_t ctx, step;    /* ctx: upper limit of every window; step: maximum number of tokens of a step */
 	int endless;
-	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
-	int32_t held; /* sliding-window layers: entries are present from this slot on */
-	/* pin: length of the pinned prefix in tokens. A rollback to the end of the prefix needs sliding-window entries
-	 * that later tokens may have overwritten. So `copy` keeps the windows that end before slot copy_end, in the
+	int32_t base; /* sliding-window layers: number of the slot that is row 0 of each head */
+	/* sliding-window layers: first slot whose entries are present; all later slots are present, too */
+	int32_t held;
+	/* pin: length of the pinned prefix in tokens. A rollback to the end of this prefix needs sliding-window entries
+	 * that later tokens may have overwritten. So `copy` has the windows that end before slot copy_end, in the
 	 * layout of kv_window_read(). copy_end = 0: there is no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
-	/* [n_layer] For a full layer: its index in full[]. For the i-th sliding-window layer (from 0): -1 - i. For a
-	 * layer that reads another layer's entries: the same value as for that other layer. */
+	/* [n_layer] What a layer is. >= 0: a full layer, by its index in full[]. -1 - i: the i-th sliding-window layer,
+	 * counted from 0. A layer that reads another layer's entries has the value of that other layer. */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	struct kv_types types;
@@ -43,14 +44,14 @@ struct kv_store {
 	/* set to nonzero when a page of the file could not be read (mapped.h); NULL without a file */
 	atomic_int *lost;
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
-	uint64_t resident;      /* limit for the bytes of the file that are in memory at a time */
+	uint64_t resident;      /* maximum number of bytes of the file that are in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* with a file: the slots of full layers that were written since kv_clear() are all below this one */
+	/* with a file: one more than the largest slot of full layers written since kv_clear() */
 	int32_t written;
-	double *clock; /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
+	double *clock; /* kv_put() and kv_attend() add the seconds that they take; NULL: they do not measure */
 };
 
 /* Sizes of a store. */
@@ -59,8 +60,8 @@ struct kv_shape {
 	int32_t ctx;  /* requested context in tokens; no window is larger */
 	int32_t step; /* maximum number of tokens of a step */
 	int endless;  /* 1: a sequence can be longer than cap */
-	/* If full layers are in a file: limit for the bytes of these layers that are in memory at a time, at least
-	 * kv_disk_least(). 0: no file. */
+	/* If full layers are in a file: maximum number of their bytes that are in memory at a time, at least
+	 * kv_disk_least(). 0: there is no file. */
 	uint64_t resident;
 	/* with a file: how many selected entries per KV head are cached in memory; 0: none */
 	int32_t rows;
@@ -68,33 +69,33 @@ struct kv_shape {
 	 * kv_host_rows_least(). 0: keys and values are on the device. */
 	int32_t device_rows;
 	int32_t listed; /* with device_rows: maximum number of entries that a token selects */
-	/* 1: reserve no disk space, because another store's file will replace this store's before anything is
+	/* 1: do not reserve disk space for the file, because kv_swap() will replace the file before anything is
 	 * written */
 	int unreserved;
 };
-/* Planes of sliding-window layers also keep tokens before the window, at least WINDOW_LEAST and at most WINDOW_KEPT. So
- * the windows are still complete after a rollback by that many tokens. */
+/* Planes of sliding-window layers have room for tokens before the window, at least WINDOW_LEAST and at most
+ * WINDOW_KEPT. After a rollback by that many tokens the windows are still complete. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */
 uint64_t kv_token_bytes(const struct hparams *, struct kv_types);
 uint64_t kv_full_token_bytes(const struct hparams *, struct kv_types);
 uint64_t kv_window_token_bytes(const struct hparams *, struct kv_types);
-/* Return the bytes of one token's entries, summed over all full layers that read them: entries that several layers read
- * count several times. */
+/* Return the bytes of one token's entries that all full layers together read. Entries that several layers read count
+ * several times. */
 uint64_t kv_full_read_bytes(const struct hparams *, struct kv_types);
 /* Return the bytes of all planes and of the copy of pinned windows. */
 uint64_t kv_bytes(const struct hparams *, struct kv_types, const struct kv_shape *);
 /* Return the bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, struct kv_types, int32_t cap);
-/* Return the minimum memory in bytes if keys and values are in a file. It is the memory of the largest layer, because
+/* Return the smallest memory limit in bytes if keys and values are in a file: the size of the largest layer, because
  * only one layer at a time must be in memory. */
 uint64_t kv_disk_least(const struct hparams *, struct kv_types, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, struct kv_types, const struct kv_shape *,
             struct err *);
 void kv_release(struct kv_store *);
-/* Exchange the keys and values of two stores of the same model and type. The memory limit `resident` and the caches
- * of selected entries (rows, host) are not exchanged; the caches are emptied. */
+/* Exchange the keys and values of two stores of the same model and type. Each store keeps its own memory limit
+ * `resident` and its own caches of selected entries (rows, host), which are emptied. */
 void kv_swap(struct kv_store *, struct kv_store *);
 /* Copy the first n slots of `from` to an empty store of the same model, type and capacity. Return 0, or -1 if memory is
  * short. */
@@ -105,8 +106,8 @@ void kv_slide(struct kv_store *, int32_t n);
 /* Copy the entries of the sliding windows at the end of the pinned prefix to kv->copy. Do nothing if the layers lack
  * some of these entries. All slots before `pin` must be written. */
 void kv_keep_pinned(struct kv_store *);
-/* Roll back to the first n slots. Returns 1; or 0 if sliding-window layers lack entries that the next token would
- * read. */
+/* Roll back to the first n slots. Returns 1; or 0 if the sliding-window layers no longer have all entries that the next
+ * token reads. */
 int kv_return(struct kv_store *, int32_t n);
 /* Return how many tokens a query of this layer attends to, its own token included; 0 means all tokens. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
@@ -114,12 +115,12 @@ int32_t kv_window(const struct kv_store *, int32_t layer);
 int32_t kv_window_most(const struct kv_store *);
 /* Return the bytes that a token at position pos reads in sliding-window layers. */
 uint64_t kv_window_read_bytes(const struct kv_store *, int32_t pos);
-/* 1 if the sliding-window layers have all entries that the token after n tokens reads. */
+/* 1 if the sliding-window layers have all entries that the next token after n tokens reads. */
 int kv_complete(const struct kv_store *, int32_t n);
-/* Return the first slot that a token at position pos reads in a sliding-window layer. The slot depends only on pos and
- * not on `base`. So kv_slide() does not change the order in which attention sums. */
+/* Return the first slot that a token at position pos reads in a sliding-window layer. The slot depends on pos, not on
+ * `base`, so kv_slide() does not change the order in which attention sums. */
 int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
-/* Return the maximum number of slots that one call of attention reads. */
+/* Return the maximum number of slots that one attention call reads. */
 static inline int32_t kv_read_most(const struct kv_store *kv)
 {
 	return MAX(kv->cap, kv->window_cap);
@@ -133,7 +134,7 @@ void kv_clear(struct kv_store *);
  * has no RoPE, copy x to out. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *,
                int32_t n);
-/* Do for queries what kv_rotate() does for keys. */
+/* The same for queries. */
 void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x,
                        const struct rope *, int32_t n);
 /* Write k and v, f32 [n][n_kv_head * head_dim], into slots slot0 .. slot0 + n - 1 of a layer with entries of its
@@ -156,8 +157,8 @@ void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Carry out the selections of the parts (attn_part.selection) now, and set them to NULL. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
-/* Remove the parts (ranges or lists of slots) whose predicate (attn_part.when) is false, after reading the predicates
- * from the backend. Returns how many parts remain. */
+/* Read the predicates of the parts (attn_part.when) from the backend, and remove the parts (ranges or lists of slots)
+ * whose predicate is false. Returns how many parts remain. */
 int kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
 /* ---- the planes of a layer, for kv_*.c ---- */
@@ -182,7 +183,7 @@ static inline int32_t kv_layer_slots(const struct kv_store *kv, int32_t layer)
 {
 	return kv->place[layer] < 0 ? kv->window_cap : kv->cap;
 }
-/* Return the slot in row 0 of each head of a layer. */
+/* Return the number of the slot that is row 0 of each head of a layer. */
 static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 {
 	return kv->place[layer] < 0 ? kv->base : 0;
@@ -190,18 +191,18 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 
 /* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
-/* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory (kv_stays()). Call this
- * function after every access to the layer. */
+/* Drop a layer's keys and values from memory, unless the layer stays in memory (kv_stays()). Call this after every
+ * access to the layer. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Return an upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
-/* Check that no entries on disk were lost. Returns 0, or -1 with an error sentence. */
+/* Check that all entries on disk could be read back. Returns 0, or -1 with an error sentence. */
 int kv_check_there(const struct kv_store *, struct err *);
 /* ---- functions of kv_disk.c for kv_store.c ---- */
 int kv_disk_open(struct kv_store *, int unreserved, struct err *);
 int kv_disk_alloc(struct kv_store *, int32_t layer);
 void kv_disk_close(struct kv_store *);
-/* Unregister the mappings of a layer's planes. Call this before the planes are released. */
+/* Unregister the mappings of a layer's planes. Call this before releasing the planes. */
 void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
 /* Record that slots were written: drop their cached copies and, if they are many, start writing them to disk. */
@@ -217,8 +218,8 @@ void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t
 
 /* ---- reading the file ahead of use (kv_ahead.c) ---- */
 
-/* Which selected slots are prefetched from disk, provided that the last step read from disk. Contiguous slots of the
- * next layer are always prefetched. */
+/* Which selected slots are prefetched from disk. They are prefetched only if the last step has read from the disk.
+ * Contiguous slots of the next layer are always prefetched. */
 enum {
 	/* prefetch the slots that the next layer selected for the previous token, while this layer computes */
 	AHEAD_LAST = 1,
@@ -228,15 +229,15 @@ enum {
 struct kv_ahead {
 	int kinds;
 	int io;            /* file descriptor of /proc/self/io, which counts bytes read from disks; -1: not available */
-	uint64_t had;      /* bytes read before this step */
+	uint64_t had;      /* bytes that the process had read from disks before this step */
 	int cold;          /* 1: the last step read from the disk */
 	int32_t generates; /* number of tokens that this step decodes or verifies; 0: it is a prefill step */
 	struct kv_list {
 		int32_t *slot, n, room;
 	} * list; /* [n_layer][heads] slots that each layer selected last, ascending */
 	int32_t n_list, heads;
-	/* Sums since the last prefill. tokens: decoded tokens; fetched: bytes read from disks; selected: slots that the
-	 * decoded tokens selected; again: number of these slots that the previous token had selected, too, in the same
+	/* Sums since the last prefill. tokens: decoded tokens. fetched: bytes read from disks. selected: slots that the
+	 * decoded tokens selected. again: slots among these that the previous token had also selected, in the same
 	 * layer and head. */
 	uint64_t tokens, fetched, selected, again;
 };
@@ -245,35 +246,35 @@ void kv_ahead_close(struct kv_ahead *);
 /* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_ahead_step(struct kv_store *, int32_t generates);
 /* Set *fetched to the bytes read from disk per decoded token, and *overlap to the share of selected slots that the
- * previous token had selected, too. -1: unknown. */
+ * previous token had also selected. -1: unknown. */
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
-/* Request the pages that this layer or the next one will read from disk (kv_ahead.c). Call this function before the
- * layer attends to these parts (ranges or lists of slots). */
+/* Request from disk the pages that this layer or the next one will read (kv_ahead.c). part: the parts (ranges or lists
+ * of slots) to which the layer is about to attend. */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
-/* Remember which slots a layer selected. Call this function after the layer has attended to these parts (ranges or
- * lists of slots). */
+/* Remember which slots a layer has selected. part: the parts (ranges or lists of slots) to which the layer has just
+ * attended. */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */
 
 /* Copy slots slot0 .. slot0 + n - 1 of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
- * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. If kv->copy lacks
- * them, too, their bytes in the buffer are 0xff, a NaN in every type. */
+ * which has kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. Entries that
+ * kv->copy lacks, too, are bytes 0xff in the buffer, a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
-/* 1 if sliding-window layers have the entries of at least one of slots slot0 .. slot0 + n - 1, or if the model has no
- * sliding-window layer. */
+/* 1 if sliding-window layers have the entries of at least one of the slots slot0 .. slot0 + n - 1. Also 1 if the model
+ * has no sliding-window layer. */
 int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
-/* Write slots of full layers from a buffer in the layout of kv_full_read(). Sliding-window layers then lack the entries
- * of these and all earlier slots. */
+/* Write slots slot0 .. slot0 + n - 1 of full layers from a buffer in the layout of kv_full_read(). After this,
+ * sliding-window layers lack the entries of these slots and of all slots before them. */
 void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
-/* Copy slots of full layers (kv_full_token_bytes() per token) or of sliding-window layers (kv_window_token_bytes()
- * per token). All these slots must be present. kv_window_write() first drops all slots before slot0; the layers must
- * have room for n slots. */
+/* Copy slots of full layers (kv_full_token_bytes() per token), or of sliding-window layers (kv_window_token_bytes() per
+ * token), to or from a buffer. kv_window_read() needs all these slots to be present. kv_window_write() first drops all
+ * slots before slot0; the layers must have room for n slots. */
 void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 void kv_window_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);

@@ -9,12 +9,12 @@ struct kv_types {
 	enum dtype k, v;
 };
 
-/* Parse "TYPE", or "k=TYPE,v=TYPE" in any order. If k or v is not named, it is f16; text = NULL: both are f16. Return
- * 0, or -1 with an error sentence. */
+/* Parse "TYPE", or "k=TYPE,v=TYPE" in any order. An omitted k or v is f16; text = NULL means f16 for both. Return 0, or
+ * -1 with an error sentence. */
 int kv_types_parse(struct kv_types *, const char *text, struct err *);
 /* Return the name of a KV type: "q8_0". */
 const char *kv_type_name(enum dtype);
-/* Write the types as kv_types_parse() reads them: "q8_0", or "k=q8_0,v=q4_0" if they differ. */
+/* Write the types in the form that kv_types_parse() reads: "q8_0", or "k=q8_0,v=q4_0" if they differ. */
 enum { KV_TYPES_TEXT = 16 };
 void kv_types_text(struct kv_types, char out[KV_TYPES_TEXT]);
 

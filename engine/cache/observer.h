@@ -14,28 +14,29 @@ struct qkv;
 struct reading;
 struct step;
 
-/* The attention of one layer, as argument of attended(); valid during the call. */
+/* The attention of one layer, passed to attended(). Valid only during that call. */
 struct attention {
 	struct cache *c;
-	/* the running step, or in a VERIFY step (drafted tokens) a step with the single token st->index */
+	/* the running step; for a drafted token of a VERIFY step, a struct step for this token alone */
 	const struct step *st;
 	int32_t layer;
 	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only
 	 * if the predicate is true */
 	const struct reading *r;
-	const struct qkv *x; /* q is unrotated; k and v are in the store */
+	const struct qkv *x; /* x->q has the queries before RoPE; keys and values are already in the store */
 };
 
 struct observer;
 struct observer_ops {
 	void (*attended)(struct observer *, const struct attention *);
-	/* Commit the first st->n tokens of the step. attended() was called for all tokens of the step, including those
-	 * that are not committed. */
+	/* Commit the first st->n tokens of the step. attended() has been called for all tokens of the step, also for
+	 * tokens that are not committed. */
 	void (*commit)(struct observer *, const struct step *);
-	/* Roll back to the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */
+	/* Roll back to the first n tokens. Returns n; or fewer if the observer must see tokens before n again. */
 	int32_t (*rewind)(struct observer *, int32_t n);
-	/* Called when the backend has computed the whole step, before any part of it is committed. No other work is
-	 * queued then, so reads of tensors in host memory (backend_ops.alloc_host) need not wait. May be NULL. */
+	/* Called when the backend has computed the whole step, before any part of the step is committed. No other work
+	 * is queued at that time, so reading tensors in host memory (backend_ops.alloc_host) need not wait. The pointer
+	 * may be NULL. */
 	void (*computed)(struct observer *, const struct step *);
 };
 struct observer {

@@ -15,8 +15,8 @@ enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE, P
 struct param {
 	const char *key;
 	enum param_type type;
-	/* offset of the value in the policy's settings; the value is a struct entry_count for PARAM_COUNT, an int for
-	 * PARAM_CHOICE */
+	/* offset of the value in the policy's settings. The value is a struct entry_count for PARAM_COUNT, an int for
+	 * PARAM_CHOICE. */
 	size_t off;
 	double min, max; /* range of a number */
 	/* Allowed values. PARAM_CHOICE, for example "kv|layer": the index is stored, here 0 or 1. PARAM_INT, for
@@ -26,15 +26,15 @@ struct param {
 	const char *help;
 };
 
-/* A setting that only older versions had; its value is now fixed. Users cannot set it, and kv_policy_current() removes
- * it from stored texts. preset: the fixed value as text. number: the fixed value; policy_identity() still contains it,
- * so that snapshots of older versions are found. */
+/* Declares a setting that only older versions had. Its value is now fixed: preset_ as text, `number` as a number. Users
+ * cannot set it, and kv_policy_current() removes it from stored texts. policy_identity() still contains the number, so
+ * that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
 	}
 
-/* A number of KV entries: n, or a share of the sequence's length if share > 0. */
+/* A number of KV entries: n; or, if share > 0, this share of the sequence's length. */
 struct entry_count {
 	int32_t n;
 	double share;
@@ -63,15 +63,15 @@ struct policy_def {
 	/* the settings of the method's authors that differ from the defaults, "key=value,..."; "" = the authors use the
 	 * defaults; NULL = the policy is not a published method */
 	const char *published;
-	/* Set values that users cannot set. Example: policy `recycled` is `refresh` with a fixed stride. May be
-	 * NULL. */
+	/* Set values that users cannot set: policy `recycled`, for example, is `refresh` with a fixed stride. The
+	 * pointer may be NULL. */
 	void (*preset)(void *values);
 	const struct retention_ops *retention;
 	/* selects which of the kept entries a decoded token reads; NULL: a decoded token reads all entries */
 	const struct selector_ops *selector;
 	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* If not NULL: the function sets *selects to the policy whose selector is used instead of `selector`;
-	 * selects->def = NULL means that decoded tokens read all entries. */
+	/* If not NULL, replaces `selector`: set *selects to the policy whose selector is used. selects->def = NULL:
+	 * decoded tokens read all entries. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };
 

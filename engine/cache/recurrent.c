@@ -6,11 +6,11 @@
 
 #include "engine/cache/cache.h"
 
-/* Limits for the copies of states: number of copies, bytes in memory, bytes in a snapshot. Two copies are allowed even
- * if they exceed the limits in bytes. */
+/* Limits for the copies of states: their number, their bytes in memory, their bytes in a snapshot. Two copies are
+ * always allowed, even if they have more bytes. */
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
-/* Return the shape of tensor i of a layer's state. 0 rows: the layer does not have this tensor. */
+/* Return the shape of state tensor i (state_at()); 0 rows: the layer does not have this tensor. */
 static struct tensor shape_of(const struct hparams *hp, int32_t i)
 {
 	int32_t layer = i / STATE_PARTS, cols = layer_conv(hp, layer);
@@ -42,7 +42,7 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Return the largest number of copies of states to keep. At least two are needed: from before the last question, and
+/* Return how many copies of states are kept at most. At least two are kept: one from before the last question, and one
  * from before its answer. */
 static int copies_most(const struct hparams *hp)
 {
@@ -249,7 +249,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* do without the copy: a rollback then prefills more tokens again */
+		return; /* without this copy, a rollback prefills more tokens again */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

@@ -22,9 +22,9 @@ static inline int32_t state_at(int32_t layer, int part)
 	return layer * STATE_PARTS + part;
 }
 
-/* The operations of a layer in a VERIFY step, with copies of their inputs and outputs; row i belongs to drafted token
- * i. If only some of the drafted tokens are committed, the operations run again on the copies to compute the states
- * after these tokens. */
+/* The operations of a layer in a VERIFY step, with copies of their inputs and outputs; row i of a copy belongs to
+ * drafted token i. If only the first drafted tokens are committed, these operations run again on the copies, to compute
+ * the states after the committed tokens. */
 struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;
@@ -41,22 +41,22 @@ struct state_copy {
 struct recurrent {
 	struct backend *be;
 	const struct hparams *hp; /* the model; NULL: no layer has a state */
-	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); no data for tensors that a layer's state does not
-	 * have */
+	/* f32 [n_layer * STATE_PARTS], indexed by state_at(). An element has no data if the layer does not have that
+	 * tensor. */
 	struct tensor *now, *next;
 	int32_t at; /* number of tokens that `now` covers */
-	/* number of tokens that `next` covers; -1: `next` is not valid. Between steps it has the states before the last
-	 * step. */
+	/* number of tokens that `next` covers. Between steps, `next` has the states before the last step; -1: they are
+	 * not valid. */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */
-	struct state_copy *copy; /* [n_copy] ascending by `at`; room for `most` */
+	struct state_copy *copy; /* [n_copy] in ascending order of `at`; there is room for `most` copies */
 	int n_copy, most;
 };
 
 /* Return the bytes of the states of all layers. */
 uint64_t recurrent_state_bytes(const struct hparams *);
-/* Return an upper limit of the bytes of the current states, the states before the last step and all copies. */
+/* Return an upper limit of the bytes of all states: the current ones, those before the last step, and the copies. */
 uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);
@@ -64,7 +64,7 @@ void recurrent_close(struct recurrent *);
 /* Begin a step. verifies: 1 if it is a VERIFY step of several drafted tokens, of which the commit may keep only the
  * first few. */
 void recurrent_begin(struct recurrent *, int verifies);
-/* Run an operation of a recurrent layer. The functions set the operation's fields `state` and `next` themselves. */
+/* Run an operation of a recurrent layer on n tokens. The function sets the operation's fields `state` and `next`. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);
 void recurrent_delta_rule(struct recurrent *, int32_t layer, struct delta_rule *, int32_t n);
 void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space *, int32_t n);
@@ -72,8 +72,8 @@ void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space
 void recurrent_commit(struct recurrent *, int32_t n, int32_t tried);
 /* Keep a copy of the current states. */
 void recurrent_keep(struct recurrent *);
-/* Roll back to the first n tokens, or to the nearest smaller number whose states were kept. Returns the number of
- * tokens reached. */
+/* Roll back to the first n tokens, or to the largest smaller number of tokens whose states are still there. Returns the
+ * number of tokens reached. */
 int32_t recurrent_rewind(struct recurrent *, int32_t n);
 
 /* Save or load the states after n tokens (serialize.h). */

@@ -45,14 +45,14 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring), so older attention hardly counts when the
-	 * first token is evicted. Policy `auto` therefore starts to sum attention late: when half of the ring slots are
-	 * filled, or with more than 3 rings when only two rings are empty. Most conversations end before that, so they
-	 * do not pay for the sums. */
+	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring), so early attention hardly counts when the
+	 * first token is evicted. Therefore policy `auto` starts to sum attention late: with up to 3 rings when half of
+	 * all ring slots are filled, with more rings when only two rings are still empty. Most conversations end before
+	 * that, and do not pay for the sums. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has no
-	 * more entries than that quarter, the whole prefix is read, so there is nothing to select. */
+	/* A layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix is not
+	 * larger than this quarter, all of it is read, so there is nothing to select. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -70,7 +70,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (cascade_check(c, &s, err))
 		return -1;
 	if (p->stride > c->chunk)
-		p->stride = c->chunk; /* change the setting, too, so that its text shows the stride in use */
+		p->stride = c->chunk; /* change the setting itself, so that its text shows the stride that is used */
 	c->wants_nll = cascade_surprised(c);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
@@ -153,8 +153,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* Drafted tokens can begin before probe_from, the first token whose attention is summed. Give tokens before
-	 * probe_from the weight 0, so that the sums equal those of tokens decoded one by one. */
+	/* Attention is summed from token probe_from on, but a step of drafted tokens may begin before it. Give the
+	 * earlier tokens the weight 0: the sums are then the same as if the tokens were decoded one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -167,7 +167,7 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	const struct rings *r = &f->rings;
 	int filling = rings_filling(r);
 
-	/* Every token first enters the newest ring, so rotate the token's key by the positions of that ring. */
+	/* A token enters the newest ring first, so rotate its key by the positions of that ring. */
 	if (x->k) {
 		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
@@ -227,7 +227,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* A layer that reads another layer's entries is not measured. Evictions are decided by the attention of the
+	/* Do not measure a layer that reads another layer's entries. What is evicted is decided by the attention of the
 	 * layer that owns the entries. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
@@ -345,8 +345,8 @@ static void waiting_join(struct cache *c)
 		events_tell(c);
 }
 
-/* Set the factor of each token's attention mass: 0.5 plus the larger of two surprises (negative log-likelihoods), of
- * the token itself and of the token before it. */
+/* Set the factor of each token's attention mass to 0.5 plus the larger of two surprises (negative log-likelihoods): the
+ * surprise at the token itself, and at the token before it. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;
@@ -361,8 +361,8 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* Until the rings are full, a rollback point is kept after every LAG tokens. In a step of several drafted tokens such a
- * point may come before the last token: then keep the sums as they were after the point's last token. */
+/* Until the rings are full, a rollback point is kept after every LAG tokens. If such a point is reached before the last
+ * of several drafted tokens, keep the sums as they were at that point. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
@@ -373,17 +373,17 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* At the end of a step, keep the attention sums as a rollback point in these cases: the step is the last of a prefill;
- * a decoding step reaches a multiple of LAG tokens while the rings are not full; a decoding step has inserted tokens
- * into full rings. */
+/* Keep the attention sums as a rollback point at the end of a step if: the step is the last of a prefill; or it is a
+ * decoding step that ends at a multiple of LAG tokens, while the rings are not full; or it is a decoding step that has
+ * inserted tokens into full rings (joined). */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* If all committed tokens are before probe_from (the first token whose attention is summed), there are no sums
-	 * to keep. Nor can a point be kept while tokens wait for insertion. */
+	/* Keep no point while tokens wait for insertion, nor before probe_from, the first token whose attention is
+	 * summed: there are no sums yet. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
@@ -417,8 +417,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* The step must end at a token that causes an insertion into the rings or a scaling of the sums, because both
-	 * change what the next token reads. */
+	/* End the step at the token that fills the rings, at a token after which waiting tokens are inserted into full
+	 * rings or sums are scaled: each of these changes what the next token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

@@ -7,7 +7,7 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-/* The rollback points: lengths of the sequence to which a rollback can return (retain_cascade_back.c). */
+/* The rollback points: states to which a rollback can return (retain_cascade_back.c). */
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
 
 struct cascade {
@@ -15,8 +15,8 @@ struct cascade {
 	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated for each ring */
 	struct tensor q[RINGS_MOST];
 	struct rings rings;
-	/* lag: number of tokens that are inserted into the rings together; waiting: tokens not inserted yet, fewer
-	 * than lag */
+	/* lag: number of decoded tokens that are inserted into the rings together. waiting: number of tokens not
+	 * inserted yet, fewer than `lag`. */
 	int32_t lag, waiting;
 	struct attn_mass mass;
 	int probing;   /* 1: the attention of the running step is added to the attention mass */
@@ -24,20 +24,20 @@ struct cascade {
 	struct attn_probe probe;
 	int32_t probe_from; /* first token whose attention is summed */
 	float nll;          /* the model's surprise at the last token */
-	/* [rings.mask + 1] the model's surprise at each token; token t is at index t & rings.mask. The surprise is
-	 * needed when a token is decoded again after a rollback. */
+	/* [rings.mask + 1] the model's surprise at each token; token t is at index t & rings.mask. A token that is
+	 * decoded again after a rollback needs it. */
 	float *nll_seen;
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * cascade_moves()]: moves of KV entries */
 	struct rope shift;  /* RoPE angles by which the keys of moved entries are rotated */
 	int32_t *list;      /* copy of `move` on the host */
-	int lost;           /* 1: a move of entries was not completed, so the KV cache does not match the rings */
+	int lost;           /* 1: moving entries between slots failed, so the KV cache does not match the rings */
 	/* [cap_event] buffer for the arguments of cache.evictions_fn */
 	struct slot_event *event;
 	size_t cap_event;
 };
 
-/* Return the number of tokens seen: the prefix, all tokens that were inserted into the rings, and the tokens that
- * wait to be inserted. */
+/* Return the number of tokens of the sequence: prefix, tokens inserted into the rings (evicted or not), and waiting
+ * tokens. */
 static inline int32_t cascade_tokens(const struct cascade *f)
 {
 	return f->rings.t + f->waiting;

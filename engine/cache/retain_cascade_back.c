@@ -20,7 +20,8 @@
 
 /* ---- rollback, pinning ---- */
 
-/* Return the index of the last usable point (saved attention mass) at or before t tokens; -1: none. */
+/* Return the index of the usable rollback point with the most tokens, but at most t; -1: there is none. Once the rings
+ * are full, a point is usable only if nothing was inserted after it. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;
@@ -83,7 +84,7 @@ int32_t cascade_rewind(struct cache *c, int32_t n)
 	}
 	if (to >= cascade_tokens(f))
 		return cascade_tokens(f);
-	/* only waiting tokens are removed, and there is no attention mass to restore */
+	/* only waiting tokens are removed, and there is no attention mass to restore: keep the first ones waiting */
 	if (!f->mass.be && to >= r->t && !rings_filling(r)) {
 		f->waiting = to - r->t;
 		return to;
@@ -111,7 +112,7 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* Let the selector make key sketches for the new prefix: entries in rings have none. */
+	/* Let the selector make key sketches of the prefix: entries that were in rings have none. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);
@@ -129,7 +130,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Loaded entries come without attention mass and surprise. So accept only as many tokens as need neither. */
+/* Loaded entries come without attention mass and surprise. Accept only as many tokens as can do without both. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -139,9 +140,9 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* The factor of the first token after the sinks needs the surprise at this token and at the token
-		 * before it. Each needs the logits after the token before, and loaded entries come without logits. So
-		 * do not accept the last two sinks: they are computed again. */
+		/* The factor of the first token after the sinks needs the surprise at this token and at the last sink.
+		 * Each surprise needs the logits after the token before. Loaded entries have no logits, so reject the
+		 * last two sinks: they are computed again. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);
@@ -223,8 +224,8 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->rewind(&c->sel, 0);
 }
 
-/* Save or load the rollback points: their lengths (-1: unused), their attention mass, and the surprise at tokens
- * that may be decoded again. */
+/* Save or load the rollback points: the number of tokens of each (-1: unused) and its attention mass. Then the surprise
+ * at tokens that may be decoded again. */
 void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;

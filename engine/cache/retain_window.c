@@ -53,7 +53,7 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 }
 
 /* Also save the WINDOW_LEAST tokens before the windows. A rollback may drop tokens that wait for insertion into the
- * rings (retain_cascade.c); the windows then end earlier, and begin with these tokens. */
+ * rings (retain_cascade.c). The windows then end earlier, so they also begin earlier. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

@@ -9,8 +9,8 @@
 
 /* ---- memory ---- */
 
-/* Return an upper bound for the number of tokens from the oldest to the newest token of a head. Ring i accepts one
- * token in f^i, so its w slots span at most (w + 1) * f^i tokens. The staged tokens come on top. */
+/* Return an upper limit of the number of tokens between the oldest and the newest token that a head holds. Ring i
+ * accepts one token in f^i, so its w slots span at most (w + 1) * f^i tokens. Add the staged tokens. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
@@ -29,10 +29,9 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens. Each
- * ring passes on at most half of the tokens that it receives, so all rings together receive less than 2 * stage. The
- * limit adds 2 for each ring: one for rounding up, and one because the entry in the newest slot of the ring may
- * change. */
+/* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens, and each
+ * ring passes on at most half of what it receives. So all rings together receive less than 2 * stage tokens. Add 2 for
+ * each ring: one for rounding up, one because the newest slot may get another entry. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -117,8 +116,8 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* Return the position that the token in ring i's first slot has while the rings are filling. This position is also the
- * number of the ring's first entry: a ring numbers its entries in the order in which they arrive. */
+/* Return the position of the token in ring i's first slot while the rings are filling. It is also the number of this
+ * entry: a ring numbers its entries in the order in which they arrive. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -250,7 +249,7 @@ static void head_evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 		log_event(r, SLOT_EVICTED, token, ring + 1, (double)mass_at(r, h, s));
 }
 
-/* Record that a slot may receive another entry, whose key will then be rotated to position `number`. */
+/* Record that a slot may receive another entry, whose key must then be rotated to position `number`. */
 static void slot_touch(struct rings *r, int32_t slot, int64_t number)
 {
 	if (!r->touched[slot]) {
@@ -260,7 +259,7 @@ static void slot_touch(struct rings *r, int32_t slot, int64_t number)
 	r->renumber[slot] = number;
 }
 
-/* Set next[] and cnt[] when the last free ring slot has been filled. */
+/* Set next[] and cnt[] at the moment when all rings have become full. */
 static void start_full(struct rings *r)
 {
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -269,8 +268,9 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, let two tokens compete: the token that the previous ring offers and the newest token of this ring. The
- * token with more attention mass stays, and the other token is evicted. */
+/* In each head, let two tokens compete: the token offered by the previous ring, and the newest token of this ring.
+ * Evict the token with less attention mass. If both have the same mass, or mass is not summed, the offered token stays
+ * (unless s.keep_ties is set). */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -293,17 +293,17 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Find the ring at which the insertion of token t ends; return s.n if the last ring displaces a token, which is then
- * evicted.
+/* Follow the insertion of token t through the rings. Return the ring at which it ends; s.n if the last ring displaces a
+ * token, which is then evicted.
  *
- * Each ring in turn is offered a token. A full ring that accepts it offers its own oldest token to the next ring. The
- * insertion ends at a ring that accepts the token and has a free slot, or at a ring that does not accept it. In the
- * second case set *competes to 1: the token competes with the newest token of that ring. Update next and cnt; the entry
- * written in ring i gets the number next[i] - 1. */
+ * Token t is offered to ring 0. A full ring that accepts the offered token offers its own oldest token to the next
+ * ring. The insertion ends at a ring that accepts the token and has a free slot, or at a ring that does not accept it.
+ * In the second case set *competes to 1: the offered token competes with the newest token of that ring. Update next and
+ * cnt; the entry written in ring i gets the number next[i] - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* 1: every ring accepts the token, because it is one of the first `size` + 1 tokens after the sinks */
+	/* 1: every ring accepts the token, because the rings are not full yet or have just become full */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -381,8 +381,9 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Return the index in rope_shift[] of the rotation that brings a key of slot s to position `number`; -1: it is there
- * already. The entries of a slot move to the same new slot in all heads, so one rotation per slot is enough. */
+/* Return the index in rope_shift[] of the rotation that brings a key of slot s to position `number`; -1: the key is
+ * there already. In all heads, the entries of slot s move to the same new slot, so each slot needs only one
+ * rotation. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -398,7 +399,7 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Apply the planned moves src[] to id[], mass[] and number[], reading all sources before writing any slot. List the
+/* Apply the planned moves src[] to id[], mass[] and number[]. Read all sources before writing any slot. Also list the
  * moves in changed[], from[] and rope_shift_at[], so that the KV cache can repeat them. */
 static void apply_moves(struct rings *r)
 {
@@ -530,9 +531,9 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild the fields of ring i from id[], which may be damaged. newest: number of the sequence's last token, counted
- * from the end of the sinks. Return -1 if a slot's token is newer than `newest`, or older than a token in this slot can
- * be. */
+/* Rebuild the fields of ring i from id[], which may be corrupt. newest: number of the sequence's last token, counted
+ * from the end of the sinks. Return -1 if a slot's token is impossible: newer than `newest`, or older than a token in
+ * this slot can be. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

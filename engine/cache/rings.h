@@ -22,12 +22,13 @@ struct rings_shape {
 	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */
 	int32_t stage;          /* staged slots: maximum number of tokens of one rings_insert() */
 	double gamma;           /* EMA factor of attention mass; 0 = ema_gamma(w) */
-	/* For tests. no_eager = 1: ring i accepts only one token in f^i from the start; 0: it accepts every token until
-	 * the rings are full. keep_ties = 1: of two tokens with equal mass the older one stays. */
+	/* For tests. no_eager = 1: ring i accepts only one token in f^i from the start; 0: until the rings are full,
+	 * every ring accepts every token. keep_ties = 1: of two tokens with equal mass the older one stays; 0: the
+	 * newer one. */
 	int no_eager, keep_ties;
 };
 
-struct rings_event { /* what one rings_insert() did to one token */
+struct rings_event { /* what rings_insert() did to one token: one event, counted over the heads */
 	enum slot_what what;
 	int32_t token, ring;
 	int32_t heads; /* number of heads in which the event happened */
@@ -39,27 +40,28 @@ struct rings {
 	int32_t heads, size, n_slots; /* size: n * w; n_slots: size + stage */
 	int32_t period[RINGS_MOST];   /* ring i accepts one in period[i] = f^i tokens */
 	int32_t t;                    /* number of tokens inserted so far, sinks included */
-	/* number that ring i gives to its next entry; entries are numbered in the order of arrival */
+	/* [i] number of the next entry of ring i; a ring numbers its entries in the order of arrival */
 	int64_t next[RINGS_MOST];
 	int32_t cnt[RINGS_MOST]; /* number of slots that ring i has filled, at most w */
 	int32_t *id;             /* [n_slots][heads]: number of the token in each slot */
-	/* [n_slots] number of the entry in a slot: the position by which its key is rotated */
+	/* [n_slots] number of the entry in a slot (see next[]): the position by which its key is rotated */
 	int64_t *number;
 	/* Attention mass; mass is NULL if tokens never compete. */
 	struct ema ema;
-	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
-	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
-	/* Arrays "by token" are ring buffers for the tokens `oldest` .. t - 1: token t is at index t & mask. held: how
-	 * many heads hold the token. */
+	float *mass; /* [n_slots][heads] sums of EMA weight * attention */
+	/* [mask + 1] by token: in a competition the token's mass is multiplied by this factor; NULL: no factors */
+	float *factor;
+	/* Arrays "by token" are ring buffers for tokens `oldest` .. t - 1; token t is at index t & mask. held: number
+	 * of heads that hold the token. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
 	/* evicted: number of tokens that no head holds any more; evicted_in_part: number of tokens that only some heads
 	 * hold */
 	int32_t evicted, evicted_in_part;
-	int32_t oldest; /* oldest token after the sinks that any head holds */
+	int32_t oldest; /* the oldest token, sinks excepted, that any head still holds */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
-	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. After the move, the key is
-	 * rotated by rope_shift[rope_shift_at[i][h]] positions, or not rotated if rope_shift_at[i][h] is -1. */
+	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. Then its key is rotated by
+	 * rope_shift[rope_shift_at[i][h]] positions; not if rope_shift_at[i][h] is -1. */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
@@ -68,24 +70,24 @@ struct rings {
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	/* for each value of enum slot_what an array [mask + 1] by token: index of the token's event in event[]; -1 =
-	 * the token has no such event */
+	/* event_at[what] [mask + 1] by token: index in event[] of the token's event of kind `what` (enum slot_what); -1
+	 * = none */
 	int32_t *event_at[3];
 	/* Scratch of rings_insert(). */
 	int32_t *src;      /* [n_slots][heads] for each slot: the slot whose entry it will receive */
 	int32_t *hand;     /* [heads] slot whose entry is offered to the next ring */
 	int64_t *renumber; /* [n_slots] new number of a touched slot */
-	/* [n_slots] for a key that moves out of this slot: index of its rotation in rope_shift[]; -1 = not known yet */
+	/* [n_slots] index in rope_shift[] of the rotation for a key that moves out of this slot; -1 = not known yet */
 	int32_t *rope_shift_from;
-	uint8_t *touched; /* [n_slots] 1: the slot is in changed[] */
-	int32_t *new_id;  /* [n_changed][heads] new token of each changed slot, before it is stored in id[] */
+	uint8_t *touched; /* [n_slots] 1: the slot is listed in changed[] */
+	int32_t *new_id;  /* [n_changed][heads] token that each changed slot will hold */
 	float *new_mass;
 };
 
 /* Return the bytes of all buffers for the shape `largest`. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
-/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass 1: tokens
- * compete, so allocate mass[]. with_factor 1: allocate factor[]. Returns 0 or -1. */
+/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass = 1:
+ * allocate mass[], by which tokens compete. with_factor = 1: allocate factor[]. Returns 0 or -1. */
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
@@ -99,32 +101,32 @@ static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
 }
-/* Return the slot in which the next token is staged, that is, stored until rings_insert(). Negative: the next token is
- * one of the first `sinks` tokens, which are not staged. */
+/* Return the slot in which the next token is staged, that is, stored until rings_insert(). The result is negative if
+ * the next token is one of the sinks, which are not staged. */
 int32_t rings_stage(const struct rings *);
 /* Return the number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
 /* Set *first and *last to the oldest and the newest token that any head holds in ring i; to -1 if the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
-/* Return the position at which to rotate the next token's query (RoPE) for attention to the keys of ring i. A ring
- * numbers its entries in the order in which it fills slots, and its keys are rotated by these numbers. So the
- * position is the next number in the ring, plus the number of tokens in all newer rings. */
+/* Return the position to which the next token's query must be rotated (RoPE) when it attends to the keys of ring i. A
+ * key's position is its entry's number in the ring. So the query's position is the next number of ring i, plus the
+ * number of tokens in all newer rings. */
 int64_t rings_query(const struct rings *, int32_t i);
-/* Return how many tokens the sinks and rings hold. This number is also the position of the next token within the cache,
- * if no other tokens are staged. */
+/* Return how many tokens the sinks and the rings hold. If no tokens are staged yet, this is also the next token's
+ * position in the cache. */
 int32_t rings_rank(const struct rings *);
 
-/* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to
- * slot[]; return the total number, which may be larger. */
+/* Find the slots whose attention mass the next rings_insert() of n tokens will compare. Write at most `most` of them to
+ * slot[]. Return their total number, which may be larger than `most`. */
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
 /* Insert the first n staged tokens into the rings. mass[] must have the attention mass of these tokens. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Returns how many tokens remain: n; or, if entries have moved, at most the sinks
- * (first tokens, which are never evicted). */
+/* Roll back to the first n tokens. Returns how many tokens remain: n or, if entries have moved, only those of the n
+ * tokens that are sinks (first tokens, never evicted). */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* Recompute from id[] all fields except attention mass and factors. Call this function after rings_reset() and after
- * loading id[] for t tokens. t must exceed the number of sinks and ring slots. Returns -1 if id[] is impossible after t
- * tokens; the caller then resets the rings. */
+/* Recompute all fields except attention mass and factors from id[]. Call this after rings_reset() and after loading
+ * id[] for t tokens. t must be larger than the number of sinks and ring slots. Returns -1 if no sequence of t tokens
+ * leads to this id[]; the caller then resets the rings. */
 int rings_restore(struct rings *, int32_t t);
 
 #endif

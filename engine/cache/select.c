@@ -107,7 +107,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every)
 
 /* ---- division of entries among layers ---- */
 
-/* Return the number of entries of one layer before rounding: scale * spread, limited to low .. high. */
+/* Return a layer's number of entries before rounding: scale * spread, limited to low .. high. */
 static double split_part(double scale, double spread, double low, double high)
 {
 	double x = scale * spread;
@@ -136,7 +136,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
-	/* Find by bisection the scale with which the layers get n_layer * mean entries in all. The sum grows with the
+	/* Find by bisection the scale at which all layers together get n_layer * mean entries. That sum grows with the
 	 * scale. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
@@ -152,7 +152,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Rounding down leaves a few entries. Give each of them to the layer that has lost the most by rounding. */
+	/* Rounding down has left over a few entries. Give each of them to the layer that has lost most by rounding. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;

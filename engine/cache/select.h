@@ -24,13 +24,13 @@ struct serializer;
 struct step;
 struct selector {
 	const struct selector_ops *ops;
-	const char *policy;  /* policy's name, for errors; borrowed */
-	const void *par;     /* policy's settings; borrowed */
+	const char *policy;  /* name of the policy, for errors; borrowed */
+	const void *par;     /* the policy's settings; borrowed */
 	struct kv_store *kv; /* borrowed */
-	/* 1: the last slot of the region is the slot of the decoded token itself; it is always selected */
+	/* 1: the region ends with the decoded token's own slot, which is always selected */
 	int own;
-	/* Number of tokens at the end of a prefill whose attention the selector observes; set by init(). The last step
-	 * of a prefill should have this many tokens. */
+	/* Set by init(): number of tokens at the end of a prefill whose attention the selector observes. The last step
+	 * of a prefill should have at least this many tokens. */
 	int32_t tail;
 	void *state;
 };
@@ -42,7 +42,8 @@ struct select_status {
 	int fresh;
 	/* cosine between the query of the token and the query of the last selection; -2: not compared */
 	double cosine;
-	/* generated tokens, and the selections that the layer made for them, since the selector was opened */
+	/* tokens: generated tokens since the selector was opened; selections: how many of them made the layer select
+	 * anew */
 	int64_t tokens, selections;
 };
 
@@ -51,71 +52,76 @@ struct selector_ops {
 	uint64_t (*bytes)(const void *par, const struct hparams *, const struct backend *, int32_t cap);
 	int (*init)(struct selector *, struct err *);
 	void (*release)(
-		struct selector *); /* free what init() allocated; also called after a failed init(); may be NULL */
-	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n - 1 of the layer. May be
-	 * NULL. */
+		/* free what init() allocated; also called after a failed init(); the pointer may be NULL */
+		struct selector *);
+	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n - 1 of the layer. The
+	 * pointer may be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* List in part[] which of the first n_slots slots a decoded token reads, as ranges or lists of slots. Return
-	 * the number of parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]; q must be
-	 * the query of every part. A part may leave its selection to kv_attend() or kv_select(). The selected slots
-	 * must stay valid until the next select() with the same st->index. */
+	 * the number of parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Every part
+	 * must have q as its query. The slots of a part may be selected later, by kv_attend() or kv_select(). They must
+	 * stay valid until the next select() with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
-	 * n_slots slots; NULL: none. The function pointer may be NULL, too. */
+	 * n_slots slots, or NULL. The pointer to this function may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
-	/* Called after the attention of the step's tokens. q, raw: queries of these tokens after and before RoPE,
-	 * st->n rows. May be NULL. */
+	/* Called after the step's tokens have attended. q, raw: their queries after and before RoPE, st->n rows. The
+	 * pointer may be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
-	/* Commit the first st->n tokens of the step. In a VERIFY step st->tried is the number of drafted tokens.
-	 * n_slots: number of slots to select from. May be NULL. */
+	/* Commit the first st->n tokens of the step, which has st->tried tokens. n_slots: number of slots of the
+	 * region. The pointer may be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
-	/* Roll back to the first n tokens. Return n if the next token may be decoded. Otherwise return m < n: the
-	 * tokens from index m on must be prefilled again, because the selector has to observe the end of a prefill. */
+	/* Roll back to the first n tokens. Return n if the next token may be decoded. Otherwise return a smaller number
+	 * m: the caller must prefill the tokens from index m on again, because the selector has to observe the end of a
+	 * prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
 	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the step's first
-	 * token in the sequence; n_slots: number of slots from which that token selects. NULL: any number. */
+	 * token in the sequence. n_slots: number of slots from which that token selects. If the pointer is NULL, any
+	 * number is possible. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
 	/* Return how many drafted tokens of a VERIFY step can attend in one call. n_slots: number of slots from which
-	 * the first of them selects. If the result is above 1, select() is called for all these tokens before any of
-	 * them attends, and probe() and seen() are not called. NULL: the number is 1. */
+	 * the first of these tokens selects. If the result is above 1, select() is called for all of them before any
+	 * attends, and probe() and seen() are not called. If the pointer is NULL, the number is 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots, if the selector
-	 * can work with keys and values in host memory beside a GPU (kv_host.h); else 0. To do so, it must select one
-	 * list per token, and read no keys or values for that. NULL: it cannot. */
+	/* If the selector works with keys and values in host memory beside a GPU (kv_host.h): return the maximum number
+	 * of entries per KV head that a decoded token selects from cap slots. Otherwise return 0. Such a selector makes
+	 * one list per token, and reads no keys or values to make it. The pointer may be NULL; the number is then 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
-	/* Return how many KV entries a decoded token reads of n_slots slots, as a mean over the layers. */
+	/* Return how many of n_slots KV entries a decoded token reads, as a mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
-	/* Return the bytes of KV entries, key sketches and bounds that a decoded token reads of n_slots slots, in
-	 * all layers except sliding-window layers. */
+	/* Return how many bytes a decoded token reads if there are n_slots slots: KV entries, key sketches and bounds,
+	 * in all layers except sliding-window layers. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
-	/* Save or load the state for n_slots slots, without key sketches and bounds (serialize.h). rewind() is
-	 * called after a failed load. NULL: no state. */
+	/* Save or load the state for n_slots slots (serialize.h). Key sketches and bounds are not saved. After a failed
+	 * load, rewind() is called. The pointer is NULL if there is no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line to the text of timeline_identity(). The line names what selections depend on besides settings
-	 * and KV entries. NULL: there is nothing else. */
+	/* Append a line to the text of timeline_identity() that names what selections depend on, besides settings and
+	 * KV entries. The pointer is NULL if there is nothing else. */
 	void (*identity)(const struct selector *, struct str *out);
-	/* 1 if selections depend on the steps into which the prefill was cut. NULL: only if the last step may have
-	 * fewer than `tail` tokens. */
+	/* 1 if selections depend on the size of prefill steps. If the pointer is NULL, they depend on it only if the
+	 * last step may have fewer than `tail` tokens. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* List which of n_slots slots every decoded token will read until the next prefill, as parts (ranges or lists
-	 * of slots) without queries. NULL: each token makes a new selection. */
+	/* List the slots that every decoded token will read until the next prefill, as parts (ranges or lists of slots)
+	 * without queries. n_slots: slots of the region. The pointer is NULL if each token selects anew. */
 	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-	/* Return the attention mass of each slot; NULL if the selector does not sum it in that layer. The function
-	 * pointer may be NULL, too. */
+	/* Return the attention mass of each slot in one KV head; NULL if the selector does not sum it in that layer.
+	 * The pointer to this function may be NULL, too. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
-	/* Return the arguments of a scan that estimates the attention scores of query q for n_slots slots, as precisely
-	 * as the selector does. The caller may overwrite the scan's `out`. NULL: the selector scans nothing. */
+	/* Return the arguments of a scan that estimates the attention scores of query q for n_slots slots, with the
+	 * precision that the selector uses. The caller may change the scan's `out`. The pointer is NULL if the selector
+	 * scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If the layer may have made a new selection in the running step, list in part[] the slots that the previous
-	 * selection would have given the token. Return the number of parts; 0: the selection is not new. NULL: the
-	 * selector uses each selection for one token only. */
+	/* If the layer may have selected anew in the running step: list in part[] the slots that the token would have
+	 * read by the previous selection, and return the number of parts. Otherwise return 0. The pointer is NULL if
+	 * each selection serves one token only. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
-	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
+	/* Return how entries were selected in the last committed step. The pointer is NULL if there is nothing to
+	 * report. */
 	struct select_status (*status)(const struct selector *, int32_t layer);
 };
 
@@ -129,40 +135,42 @@ int select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t 
 void select_drop(const struct selector *, struct tensor *t);
 /* Set the first n columns of the first `rows` rows of an f32 tensor to 0. */
 void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);
-/* 1 if decoded tokens select in that layer. 0 for a sliding-window layer. */
+/* 1 if decoded tokens select in that layer: it has no sliding window. */
 static inline int select_serves(const struct selector *s, int32_t layer)
 {
 	return !layer_window(s->kv->hp, layer);
 }
-/* List the first n_slots slots as one contiguous range, so that results are bit-identical to full attention. Returns
- * 1. */
+/* List the first n_slots slots as one range. Results then have the same bits as full attention. Returns 1, the number
+ * of parts. */
 int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-/* Return the bytes of `entries` KV entries (a mean, maybe a fraction) in all layers except sliding-window layers. */
+/* Return the bytes of `entries` KV entries in all layers except sliding-window layers. entries: mean over the layers,
+ * maybe a fraction. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Return the mean number of entries that a decoded token reads in a layer. The first `dense` layers read all n_slots
- * slots, and all other layers read `some` entries. */
+/* Return the mean number of entries that a decoded token reads in a layer, if the first `dense` layers read all n_slots
+ * slots and each other layer reads `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return the largest number of entries that setting k allows in a sequence of up to cap tokens. k is a number of
- * entries or a share of the sequence. */
+/* Return how many entries setting k selects at most, in a sequence of up to cap tokens. k is a number of entries or a
+ * share of the sequence. */
 int32_t select_most(struct entry_count k, int32_t cap);
 /* Divide n_layer * mean entries among the layers in proportion to spread[], and write each layer's number to k[]. A
- * layer gets at least mean / 4 and at most 3 * mean entries, and not more than `most`, the number of slots. spread
- * NULL: all layers get the same number. */
+ * layer gets at least mean / 4 and at most 3 * mean entries, but never more than `most`, the number of slots. spread =
+ * NULL: each layer gets `mean` entries. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
-/* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos. Every `every` tokens, counted
- * from index `start`, a token makes a new selection; such a token must be the last of its step. */
+/* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos of the sequence. Every `every`
+ * tokens, counted from index `start`, a token selects anew. Such a token must be the last token of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
-/* A set of selected slots that several tokens use, and the sets of all layers. The running step uses a new set at once;
- * only picks_commit() makes it the layer's set. */
+/* A set of selected slots that serves several tokens. struct picks has the sets of all layers: a step uses a new set at
+ * once, but only picks_commit() makes it the layer's set. */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
-	/* at: number of slots from which the set was selected; 0: there is no set. k: number of slots in the set */
+	/* at: number of slots from which the set was selected; 0: no set has been selected. k: number of slots in the
+	 * set */
 	int32_t at, k;
 };
 struct picks {
-	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set; the other element of slot[layer]
-	 * is free for a new set */
+	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set, the other one is free for a new
+	 * set */
 	struct pick (*slot)[2];
 	/* [n_layer]. cur: index of the committed set in slot[layer]; fresh = 1: the running step selected a new set,
 	 * and a commit makes that set current */
@@ -173,26 +181,25 @@ struct picks {
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: mark that the step has no new set of selected slots yet. In a VERIFY step, only the call for
- * the first drafted token has an effect. */
+/* Begin a step in a layer: the step has no new set of selected slots yet. For a VERIFY step this is called once per
+ * drafted token; only the first call has an effect. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
 /* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer] ^ p->fresh[layer]];
 }
-/* Return the set that was current before this step. */
+/* Return the set that was committed before this step. */
 static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer]];
 }
-/* Start a new set of selected slots for this layer; the running step already uses it. The caller fills in the
+/* Start a new set of selected slots for this layer, which the running step uses at once. The caller fills in the
  * slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set of selected slots without using it yet. To use it, the caller sets fresh[layer] to 1 before
- * picks_commit(). */
+/* Start a new set of selected slots that is not used yet. To use it, set fresh[layer] to 1 before picks_commit(). */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Commit the step. A new set of slots is dropped if the token that selected it is not committed. */
+/* Commit the step. If the token that selected a new set is not committed, the new set is dropped. */
 void picks_commit(struct picks *, const struct step *);
 /* Discard the sets that were selected from more than n slots. n = 0 discards all sets. */
 void picks_forget(struct picks *, int32_t n);

@@ -10,8 +10,8 @@ void serialize_fail(struct serializer *a, const char *what)
 		a->bad = what;
 }
 
-/* Advance a->at by n bytes, and return where these bytes begin. Return NULL in mode MEASURE or after a failure; the
- * caller must then copy nothing. */
+/* Advance a->at by n bytes, and return where these bytes begin. In mode MEASURE or after a failure, return NULL: there
+ * is nothing to copy. */
 static uint8_t *field_advance(struct serializer *a, uint64_t n)
 {
 	uint8_t *p = a->at;

@@ -22,7 +22,7 @@ struct serializer {
 	uint8_t *at;
 	uint64_t left;  /* bytes left from `at` to the end */
 	uint64_t bytes; /* MEASURE: bytes of the fields so far */
-	/* name of the first field that failed, for the error "... is not what it must be"; NULL: no field has failed */
+	/* the first field that failed, for the error "... is not what it must be"; NULL: no field has failed */
 	const char *bad;
 };
 
@@ -33,14 +33,14 @@ static inline int serialize_loading(const struct serializer *a)
 /* Record a failure. what: the field, for example "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
-/* Measure, save or load n bytes of any content. (The functions below say "save or load" for short.) */
+/* Measure, save or load n bytes, which may have any values. (The functions below say "save or load" for short.) */
 void serialize_bytes(struct serializer *, void *p, uint64_t n);
-/* Save or load one number. Loading fails if it is outside lo..hi. */
+/* Save or load one number. Loading fails if the number is outside lo .. hi. */
 void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, const char *what);
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
-/* Save or load n numbers. Loading fails if one is outside lo..hi. */
+/* Save or load n numbers. Loading fails if a number is outside lo .. hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
-/* Save x. Loading fails unless the saved number equals x. Used for the shapes of arrays, and for markers between
+/* Save x. Loading fails if the saved number is not x. Used for the shapes of arrays, and for markers between
  * sections. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
 /* Save or load elements first .. first + n - 1 of an i32 tensor of the backend. Loading fails if an element is outside
