@@ -26,8 +26,8 @@ void observer_remove(struct observer **list, struct observer *o)
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {
-	/* Buffers have the size of full layers. Sliding-window layers may have queries of another width, but they
-	 * are observed only if the model has no full layers. */
+	/* Buffers are as wide as full layers need. Sliding-window layers may have queries of another width, but they
+	 * are observed only in models without full layers. */
 	int32_t width = c->hp->n_head * c->hp->head_dim, most = kv_read_most(&c->kv);
 	int failed;
 
@@ -60,8 +60,8 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* Give the parts in t->met (ranges or lists of slots) only the query of the last of n tokens. Parts with the same
- * queries share one copy. */
+/* Replace the queries of the parts in t->met (ranges or lists of slots), which are queries of n tokens, by copies of
+ * the last token's query. Parts with the same queries share one copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;
@@ -116,8 +116,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          1);
 }
 
-/* Copy `from` to `to`, a tensor in host memory. The first call allocates `to` with `most` columns, enough for all later
- * copies. */
+/* Copy `from` to `to`, a tensor in host memory. The first call allocates `to` with `most` columns, which must be enough
+ * for all later calls. */
 static void keep_one(const struct token_attention *t, struct tensor *to, const struct tensor *from, int32_t most)
 {
 	struct backend *be = t->kv->be;
@@ -132,7 +132,7 @@ static void keep_one(const struct token_attention *t, struct tensor *to, const s
 	}
 	to->rows = from->rows;
 	to->cols = from->cols;
-	source.type = DT_F32; /* copy() copies f32 tensors bit by bit, so it can copy i32 under that type */
+	source.type = DT_F32; /* copy() copies the bits of f32 values unchanged, so it can copy i32 values, too */
 	be->ops->copy(be, to, 0, &source, 0, from->rows);
 }
 
@@ -167,7 +167,8 @@ void token_kept_drop(const struct token_attention *t, struct token_kept *k)
 			t->kv->be->ops->drop(t->kv->be, &k->list[i]);
 }
 
-/* Return the token whose entry is in a slot. The rings must be full, and the step's own tokens not inserted yet. */
+/* Return the token whose entry is in a slot. Call it only when the rings are full, and before the step's own tokens are
+ * inserted. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;

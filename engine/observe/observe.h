@@ -23,19 +23,20 @@ void observer_remove(struct observer **list, struct observer *);
 
 struct token_attention {
 	struct kv_store *kv; /* borrowed; NULL: closed */
-	struct tensor mass;  /* f32 [n_kv_head][most]; most = kv_read_most(); memory of `seen` */
-	/* f32 [n_kv_head][>= n_col]: the shares of the last token_attention_take() or token_attention_recall() */
+	struct tensor mass;  /* f32 [n_kv_head][most], where most = kv_read_most(): memory for `seen` */
+	/* f32 [n_kv_head][>= n_col]: shares of attention from the last token_attention_take() or
+	 * token_attention_recall() */
 	struct tensor seen;
-	/* q: the last token's queries, once for each rotation that the parts use; out: scratch; f32 [1][n_head *
-	 * head_dim] each */
+	/* f32 [1][n_head * head_dim] each. q: the last token's query, once for each RoPE rotation that the parts use;
+	 * out: scratch */
 	struct tensor q[1 + RINGS_MOST], out;
-	/* layer of the last token_attention_take(), and number of slots that its token read; each slot is a column of
-	 * `mass` */
+	/* layer: layer of the last token_attention_take(). n_col: number of slots that its token read, each of which is
+	 * a column of `mass`. */
 	int32_t layer, n_col;
 	/* the first n_region columns are selected entries or, in a bounded cache, entries of the pinned prefix */
 	int32_t n_region;
-	float *share;        /* [most] by column: its share of one head's attention */
-	int32_t *token;      /* [most] by column: its token; -1: none */
+	float *share;        /* [most] by column: share of one head's attention */
+	int32_t *token;      /* [most] by column: token in the slot; -1: none */
 	struct reading *met; /* parts that were read */
 };
 /* Open for a cache. Returns 0; or -1 (ERR_FIT) if memory is short: t is then closed. */
@@ -43,20 +44,21 @@ int token_attention_open(struct token_attention *, struct cache *, struct err *)
 void token_attention_close(struct token_attention *);
 /* Compute the attention of the step's last token again, and record its probabilities in t->mass. */
 void token_attention_take(struct token_attention *, const struct attention *);
-/* A copy in host memory of what token_attention_take() has found. It is made within the step, so that reading it later
- * need not wait for the device. All zeros: nothing is allocated. */
+/* A copy in host memory of the results of token_attention_take(). It is made within the step, so that the host need not
+ * wait for the device when it reads the results later. Initialise with zeros: nothing is allocated yet. */
 struct token_kept {
 	struct tensor mass, list[READ_PARTS]; /* copies of token_attention.seen and of lists of slots */
 	struct reading met;
 	int32_t layer, n_col;
 };
-/* Copy what token_attention_take() has found. If memory is short, the backend's next sync() reports it. */
+/* Copy the results of token_attention_take() to host memory. If memory is short, the backend's next sync() reports
+ * it. */
 void token_attention_keep(const struct token_attention *, struct token_kept *);
 /* Let token_attention_head() read this copy, until the next token_attention_take(). */
 void token_attention_recall(struct token_attention *, const struct token_kept *);
 void token_kept_drop(const struct token_attention *, struct token_kept *);
-/* Read from the backend how one KV head attends, mean over its query heads, to share[0 .. n_col). with_tokens: also set
- * token[]. */
+/* Read the attention of one KV head from the backend: set share[0 .. n_col) to the shares, as means over its query
+ * heads. with_tokens = 1: also set token[]. */
 void token_attention_head(struct token_attention *, const struct attention *, int32_t head, int with_tokens);
 
 /* ---- the cache view's observer ---- */
@@ -64,19 +66,19 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Let the next steps measure the share of attention on selected entries, in a few layers that change from call to call.
- * slots > 0 (number of slots that a token reads): also measure the shares on the pinned prefix and on each ring, and
- * the attention mass of tokens. */
+/* Measure the share of attention on the selected entries in the next steps, in a few layers; each call takes the next
+ * layers. slots > 0: also measure the shares on the pinned prefix and on each ring, and the attention mass of tokens;
+ * slots is then the number of slots that a token reads. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
-/* Return the number of slots from which the last decoded token selected; 0: no token has selected since the last
- * prefill. */
+/* Return the number of slots from which the last decoded token selected; 0: no token has selected anything since the
+ * last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
 /* Set *part to the parts (ranges or lists of slots) that the last decoded token selected in a layer. Returns their
  * number. */
 struct attn_part;
 int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
-/* Scan all keys for a query, and return the probability on the slots of these parts (ranges or lists of slots), mean
- * over the query heads; -1: the backend failed. */
+/* Scan all keys for the scan's query. Return the probability that falls on the slots of these parts (ranges or lists of
+ * slots), as a mean over the query heads; -1: the backend failed. */
 double observe_panel_share_on(struct observe_panel *, const struct scan_args *, const struct attn_part *, int n_part);
 /* Return the share of attention on the selected entries, mean over the layers measured since the last prefill; -1: none
  * was measured. If several tokens use one selection, the share is measured just before the selection is replaced. */
@@ -84,14 +86,15 @@ double observe_panel_share(const struct observe_panel *);
 /* A selector may add a random sample of the entries that it did not select, to estimate their share of attention.
  * Return the size of the sample per KV head; 0: none. *spread: standard error of the estimate; -1: unknown. */
 int32_t observe_panel_sample(const struct observe_panel *, double *spread);
-/* Return in how many layers the last token made a new selection; -1: the selector uses no selection twice.
- * *cosine: similarity of its query to the query of the last selection, mean over layers; -2: never compared. */
+/* Return in how many layers the last token made a new selection; -1: the selector selects anew for every token.
+ * *cosine: similarity between the token's query and the query of the last selection, mean over the layers; -2: the two
+ * were not compared. */
 int32_t observe_panel_fresh(const struct observe_panel *, double *cosine);
 /* Get the shares of attention on the pinned prefix (share[0]) and on each ring, mean over the measured layers.
  * Returns the number of these layers. */
 int32_t observe_panel_regions(const struct observe_panel *, float share[1 + RINGS_MOST]);
-/* Get the attention mass of a layer, a running average over the measured tokens. cell[i] of n cells is the mass of
- * tokens i << *shift to ((i + 1) << *shift) - 1. Returns 1, or 0 if the layer was not measured. */
+/* Get the attention mass of a layer, a running average over the measured tokens. cell[i], i < *n, is the mass of tokens
+ * i << *shift to ((i + 1) << *shift) - 1. Returns 1; 0 if the layer was not measured. */
 int observe_panel_mass(const struct observe_panel *, int32_t layer, const float **cell, int32_t *n, int *shift);
 
 /* ---- which tokens an answer rests on ---- */
@@ -99,12 +102,12 @@ int observe_panel_mass(const struct observe_panel *, int32_t layer, const float 
 struct observe_evidence;
 int observe_evidence_open(struct observe_evidence **, struct cache *, struct err *);
 void observe_evidence_close(struct observe_evidence *);
-/* Write the evidence of token first + i to out[i], summed since opening. */
+/* Set out[i], i < n, to the evidence of token first + i, summed since the observer was opened. */
 void observe_evidence_sums(const struct observe_evidence *, int32_t first, int32_t n, float *out);
 
-/* Until observe_token_close(), record the attention of each step's last token in one layer and KV head (head = -1: mean
- * of all heads). p[i], i < n, is set to the share on token i, or to -1 if the step's token does not read token i. The
- * caller owns p; each step overwrites it. */
+/* Record the attention of each step's last token in one layer and KV head (head = -1: mean of all heads), until
+ * observe_token_close(). p[i], i < n, is set to the share on token i; to -1 if the step's token does not read token i.
+ * The caller owns p; each step overwrites it. */
 struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);

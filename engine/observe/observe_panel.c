@@ -12,9 +12,9 @@
 #include "engine/cache/rings.h"
 #include "engine/observe/observe.h"
 
-/* maximum number of slots scanned per refresh of the cache view; at least one layer is scanned */
+/* maximum number of slots scanned per refresh of the cache view, except that at least one layer is scanned */
 enum { SCAN_SLOTS = 1 << 16 };
-/* maximum number of slots whose attention is computed again per refresh; at least one layer is measured */
+/* maximum number of slots whose attention is computed again per refresh, except that at least one layer is measured */
 enum { ATTEND_SLOTS = 1 << 13 };
 
 struct layer_selection {
@@ -23,21 +23,22 @@ struct layer_selection {
 	struct tensor list[SELECT_PARTS];
 	/* n_part: elements of part[]; wanted = 1: measure `now` in the next step */
 	int n_part, wanted;
-	/* share of attention on the selected entries. now: in the running step; share: in the last committed step that
-	 * measured it; -1: unknown */
+	/* share of attention on the selected entries; -1: unknown. now: in the running step; share: in the last
+	 * committed step that measured it */
 	double now, share;
 };
-/* Shares of a layer's attention on the pinned prefix ([0]) and on each ring ([i]). now: in the running step; share: the
- * last committed ones. wanted = 1: measure them in the next step. */
+/* Shares of a layer's attention: [0] on the pinned prefix, [i] on ring i. now: in the running step; share: in the last
+ * committed step that measured them. wanted = 1: measure them in the next step. */
 struct layer_regions {
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: unknown */
 	int wanted;
 };
-/* The attention mass of a layer, in cells of 1 << mass_shift tokens each. */
+/* The attention mass of a layer. A cell has the mass of 1 << mass_shift tokens. */
 enum { MASS_CELLS = 4096 };
-static const float MASS_KEEP = 0.7f; /* weight of older measurements in the running average */
+static const float MASS_KEEP = 0.7f; /* weight of the older average when a new measurement is averaged in */
 struct layer_mass {
-	/* [MASS_CELLS] now: mass in the running step; mean: its running average; NULL before the first measurement */
+	/* [MASS_CELLS] NULL before the first measurement. now: mass in the running step; mean: running average of
+	 * `now` */
 	float *now, *mean;
 	int now_known, mean_known;
 };
@@ -49,19 +50,20 @@ struct observe_panel {
 	struct layer_regions *region; /* [n_layer] */
 	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
-	int32_t next_scan, next_attend; /* first layer that the next refresh of the view measures */
+	/* next_scan, next_attend: first layers that the next refresh of the view will scan and measure */
+	int32_t next_scan, next_attend;
 	/* number of slots from which the token recorded in sel[] selected; 0: no decoded token has selected */
 	int32_t at;
-	int32_t n_slots; /* number of slots from which the token of the running step selects; 0: none */
+	int32_t n_slots; /* number of slots from which the token of the running step selects; 0: it does not select */
 	int32_t fresh;
 	double cosine;
-	float *score;  /* [cap] by slot: logarithm of its probability in one head; on the host */
+	float *score;  /* [cap] logarithm of each slot's probability in one head; on the host */
 	int32_t *slot; /* [cap] list of slots of one head, on the host */
 };
 
 /* ---- selections, and the attention on selected entries ---- */
 
-/* Keep what the token selected. Lists of slots are copied, because the selector may overwrite its own in the next
+/* Keep what the token has selected. Copy the lists of slots, because the selector may overwrite its lists in the next
  * layer or step. */
 static void selection_note(struct observe_panel *p, const struct attention *a)
 {
@@ -82,7 +84,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 			                NULL))
 				return;
 		}
-		/* copy() copies f32 tensors bit by bit, so it can copy i32 under that type */
+		/* copy() copies the bits of f32 values unchanged, so it can copy i32 values, too */
 		from = *l->part[i].slots;
 		to = l->list[i];
 		from.type = to.type = DT_F32;
@@ -91,8 +93,8 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	}
 }
 
-/* Return the probability on the slots of these parts (ranges or lists of slots), except randomly sampled slots.
- * p->score has the logarithm of each slot's probability. */
+/* Return the probability that falls on the slots of these parts (ranges or lists of slots), without randomly sampled
+ * slots. p->score has the logarithm of each slot's probability. */
 static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part,
                             int n_part)
 {
@@ -127,7 +129,8 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 
 	if (n_part == 1 && !part->slots && part->slot0 == 0 && part->n_slots >= n)
 		return 1;
-	/* average over the query heads of a KV head; only then the probabilities of all slots sum to 1 */
+	/* use the mean over the query heads of a KV head, because only then do the probabilities of all slots sum to
+	 * 1 */
 	scan.reduce = REDUCE_MEAN;
 	be->ops->key_scan(be, &scan);
 	for (int32_t h = 0; h < heads; h++) {
@@ -135,11 +138,11 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 		be->ops->read(be, scan.out, 4 * (size_t)h * (size_t)scan.out->cols, p->score, 4 * (size_t)n);
 		sum += share_of_head(p, h, n, part, n_part) / heads;
 	}
-	/* a scan is imprecise; the sum may exceed 1 by about 1e-4 */
+	/* a scan is not exact: the sum may exceed 1 by about 1e-4 */
 	return sum >= 0 ? MIN(sum, 1) : -1;
 }
 
-/* Measure the share of attention on the selected entries. If several tokens use a selection, measure it only just
+/* Measure the share of attention on the selected entries. If a selection serves several tokens, measure it only just
  * before it is replaced. */
 static void selection_measure(struct observe_panel *p, const struct attention *a)
 {
@@ -173,8 +176,8 @@ static double sum_of(const float *x, int32_t n)
 	return sum;
 }
 
-/* Count the slots that the token read (columns of p->one): cols[0] in the pinned prefix, cols[i] in ring i. Ring 1 is
- * the newest. */
+/* Count the slots that the token read (columns of p->one) by place: cols[0] in the pinned prefix, cols[i] in ring i.
+ * Ring 1 is the newest. */
 static void region_columns(const struct observe_panel *p, const struct attention *a, const struct retained_view *v,
                            int32_t cols[1 + RINGS_MOST])
 {
@@ -192,7 +195,7 @@ static void region_columns(const struct observe_panel *p, const struct attention
 	}
 }
 
-/* Halve the number of cells in use in all layers, by adding pairs. */
+/* Make cells twice as large in all layers: add pairs of cells, so that half as many are in use. */
 static void mass_fold(struct observe_panel *p)
 {
 	p->mass_shift++;
@@ -205,7 +208,7 @@ static void mass_fold(struct observe_panel *p)
 		}
 }
 
-/* Add one head's attention (p->one.share) to the attention mass of the tokens that got it. */
+/* Add one head's attention (p->one.share) to the mass of the tokens that it falls on. */
 static void mass_add(struct observe_panel *p, int32_t layer)
 {
 	struct layer_mass *m = &p->mass[layer];
@@ -306,7 +309,7 @@ static void panel_attended(struct observer *o, const struct attention *a)
 	}
 	if (p->c->policy.def->retention->view)
 		p->c->policy.def->retention->view(p->c, &v);
-	/* If tokens select from all entries, the view shows no shares of prefix and rings. */
+	/* If tokens select from the whole cache, the view shows no shares of prefix and rings. */
 	if ((v.rings || !p->c->selecting) && p->region[a->layer].wanted)
 		regions_measure(p, a, &v);
 }
