@@ -22,19 +22,20 @@ struct timeline;
 
 /* ---- the model ---- */
 
-/* Callbacks that store, between runs of the program, whether the results of a GPU agree with the CPU's. `gpu`
- * identifies the GPU, its driver, and the versions of weir and of weir's CUDA plugin. */
+/* Callbacks that remember, from one run of the program to the next, whether a GPU's results agree with the CPU's. gpu:
+ * text that identifies the GPU, its driver, and the versions of weir and of weir's CUDA plugin. */
 struct gpu_checks {
-	/* Return the stored result: 1 = the GPU passed, 0 = it failed, with the reason in why, -1 = no result is
-	 * stored. */
+	/* Return the stored result for this GPU: 1 = it passed the check; 0 = it failed, with the reason in why; -1 =
+	 * no result is stored. */
 	int (*find)(const char *gpu, char why[160]);
-	/* Store a result. why: the reason for a failure; NULL = the GPU passed. keep = NULL: results are not stored. */
+	/* Store a result. why: the reason for a failure, or NULL if the GPU passed the check. The pointer to this
+	 * function may be NULL; results are then not stored. */
 	void (*keep)(const char *gpu, const char *why);
 };
 
 struct engine_options {
 	const char *model_path;
-	/* "cpu", "cuda" or "auto"; NULL = "auto": CUDA if a device has room for the weights, else the CPU */
+	/* "cpu", "cuda" or "auto". "auto" (also NULL): CUDA if a device has room for the weights, else the CPU */
 	const char *device;
 	/* A GPU is used only if it passes a check that its results agree with the CPU's. If it fails, the CPU computes,
 	 * even if device is "cuda", and info.device_note says so. NULL = use the GPU without a check. */
@@ -42,14 +43,14 @@ struct engine_options {
 	int threads;      /* CPU threads; 0 = one per available core */
 	int vocab_only;   /* 1: read metadata and tokenizer only */
 	int inspect_only; /* 1: check the whole file, load no weights */
-	/* 1: load no weights, but open the device, so that timeline_need() can compute the memory needed */
+	/* 1: load no weights, but open the device; timeline_need() then works */
 	int plan_only;
 	int check_weights; /* 1: scan all weights for NaN and infinity */
 	const char *lora;  /* file of a LoRA adapter, or NULL */
-	double lora_scale; /* factor of the adapter's changes */
+	double lora_scale; /* factor by which the adapter's changes to the weights are multiplied */
 	const char *pre;   /* name of the pre-tokenizer to use; NULL = the one that the model file names */
-	/* name of a built-in chat template, name of a template in the model file, or path of a template file; NULL =
-	 * the model file's main template */
+	/* name of a built-in chat template, name of a template in the model file, or path of a template file. NULL =
+	 * the main template of the model file */
 	const char *chat_template;
 	/* called while weights are loaded: `done` of `total` bytes are loaded; may be NULL */
 	void (*progress)(uint64_t done, uint64_t total, void *ud);
@@ -59,15 +60,15 @@ struct engine_options {
 /* Facts about a loaded model. The engine owns the strings. A note or error text is "" if there is none. */
 struct engine_info {
 	const char *path, *name;  /* name: general.name, else the file name */
-	char arch[32], quant[16]; /* quant: the type of most weight bytes */
+	char arch[32], quant[16]; /* quant: the type whose tensors have the most bytes */
 	char device[64];          /* for example "cpu avx512, 2 threads" or "cuda NVIDIA H100 80GB HBM3, ..." */
 	char device_note[240];    /* why a GPU that was found is not used */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */
 	uint64_t device_total;    /* bytes of the GPU's memory; 0 = the device uses system memory */
 	int threads;              /* CPU threads that compute */
 	char tokenizer[48];       /* tokenizer and pre-tokenizer, for example "gpt2/smollm" */
-	/* name of the built-in template; any other template is "jinja-HASH", by a hash of its text; "" = no usable
-	 * template */
+	/* name of a built-in template; for other templates "jinja-HASH", with a hash of the template's text; "" = no
+	 * usable template */
 	char template_name[32];
 	char template_error[400]; /* why the template is unusable */
 	int has_template;         /* 1: there is a template, usable or not, in the file or chosen by chat_template */
@@ -76,24 +77,24 @@ struct engine_info {
 	/* 1: the template renders system messages; 0: put the system prompt in front of the first question */
 	int takes_system;
 	int wants_turns; /* 1: the template refuses two questions in a row: join them into one message */
-	/* 1 (gpt-oss): an answer has two channels, one for reasoning and one for the answer itself; the template
-	 * omits the reasoning of earlier answers */
+	/* 1: an answer has two channels (gpt-oss), one for reasoning and one for the answer itself. In later prompts
+	 * the template omits the reasoning. */
 	int channels;
 	int think_switch;       /* the template supports REPLY_NO_THOUGHT */
 	int think_ask;          /* the template supports REPLY_THOUGHT */
-	int asked_thinks_first; /* thinks_first for an answer that is rendered with REPLY_THOUGHT */
+	int asked_thinks_first; /* with REPLY_THOUGHT the template opens <think>, so an answer begins with reasoning */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token; /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
 	int32_t n_expert, n_expert_used; /* experts in a layer; experts used per token; 0 = dense */
-	/* number and size of the KV heads in layers with a sliding window */
+	/* in layers with a sliding window: number of KV heads, head dimension */
 	int32_t n_kv_head_windowed, head_dim_windowed;
-	int32_t n_borrowed; /* number of layers that read the KV entries of earlier layers */
+	int32_t n_borrowed; /* number of layers without KV entries of their own; they read those of an earlier layer */
 	/* length of the sliding window in tokens; number of layers with one */
 	int32_t window, n_windowed;
-	/* number of layers with a recurrent state instead of a KV cache */
+	/* number of recurrent layers, which have a state instead of KV entries */
 	int32_t n_recurrent;
-	uint64_t state_bytes; /* bytes of all these states */
+	uint64_t state_bytes; /* bytes of the states of all recurrent layers */
 	double rope_base;
 	const char *rope_scaling; /* "none", "linear", "yarn", "llama3", "longrope" */
 	int tied_output, qkv_bias, qk_norm;
@@ -108,9 +109,9 @@ void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
 
 /* Return the length of a model file's head, which is everything before the weights. p[0 .. n) is the beginning of the
- * file. Return 0 if the head is longer than n, and n if the bytes are not a model's. The head alone, as a sparse file
- * of the model's full length, can be opened with inspect_only or plan_only. So a model can be examined before its
- * weights are downloaded. */
+ * file. Return 0 if the head is longer than n bytes; return n if p is not the beginning of a model file. With the head
+ * a model can be examined before its weights are downloaded: write the head into a sparse file of the model's full
+ * length, and open this file with inspect_only or plan_only. */
 uint64_t engine_head_bytes(const void *p, uint64_t n);
 
 /* Return the i-th name of an architecture, a pre-tokenizer or a built-in chat template; NULL past the end. */
@@ -120,9 +121,11 @@ const char *engine_template_name(size_t i);
 
 /* ---- the machine ---- */
 
-/* Return the CPU kernels in use and, in parentheses, all kernels: "avx512 (avx512, avx2, c available)". */
+/* Return the name of the CPU kernels in use and, in parentheses, of all kernels that this CPU can run: "avx512 (avx512,
+ * avx2, c available)". */
 const char *engine_cpu_level(void);
-/* Tell whether AMX (matrix instructions of x86-64) can be used: "yes", or "no, because ...". NULL on other processors. */
+/* Tell whether AMX (matrix instructions of x86-64) can be used: "yes" or "no, because ..."; NULL on other
+ * processors. */
 const char *engine_amx(void);
 /* Measure memory bandwidth: the bytes per second that `threads` threads read. The result is the best of a few passes
  * over `bytes` bytes. */
@@ -135,16 +138,16 @@ double engine_arithmetic(int threads);
 double engine_copy_bandwidth(struct engine *, uint64_t bytes);
 /* Return how many more bytes of memory this process can get under the limits of machine, container and process. */
 uint64_t engine_memory_free(void);
-/* For a SIGBUS handler. Return 1 if the address is in a mapped model file or cache file: the file was truncated, or
- * its disk failed. The handler may then return. The thread continues, and its call fails with an error. */
+/* Tell a SIGBUS handler whether the address is in a mapped model file or cache file: 1 = it is. Then the file was
+ * truncated, or its disk failed. If the handler returns, the interrupted call continues, and fails with an error. */
 int engine_fault(const void *address);
 struct engine_gpu {
 	char text[160];            /* description of the device, or why there is none */
 	uint64_t available, total; /* free and total bytes of the GPU's memory */
 	char check[160];           /* why the GPU's check failed; "" = it passed, or was not made */
 };
-/* Describe the GPU that the device "cuda" would use. Return -1 if there is none; text then says why. checks: if not
- * NULL, check the GPU now, even if a result is stored, and store the new result. */
+/* Describe the GPU that the device "cuda" would use. Return -1 if there is none; text then says why. checks not NULL:
+ * check the GPU now, even if a result of an earlier check is stored, and store the new result. */
 int engine_gpu(struct engine_gpu *, const struct gpu_checks *checks);
 
 /* ---- reasoning (token/reasoning_marks.c) ----
@@ -174,15 +177,15 @@ struct chat_msg {
 	enum chat_role role;
 	const char *text;
 	size_t len;
-	/* if the model generated this text: its tokens. These tokens are used unchanged, so that their KV entries can
-	 * be reused. */
+	/* the tokens of this text if the model generated it. They are used unchanged, so that their KV entries can be
+	 * reused. */
 	const int32_t *id;
 	size_t n_id;
-	const char *role_name; /* a role that only templates know ("tool"); NULL = use `role` */
+	const char *role_name; /* a role that only templates know ("tool"), used instead of `role`; NULL = use `role` */
 };
-/* Where the text of a message is in the rendered conversation: n bytes of the text, from its byte `from` on, are at
- * byte `at`. These are not all bytes of the text if the template strips blanks or reasoning. at = SIZE_MAX: the
- * template omits or changes the text. */
+/* Where a message's text is in the rendered conversation. Bytes from .. from + n - 1 of the message's text begin at
+ * byte `at` of the conversation. If the template strips blanks or reasoning, these are not all bytes of the text. at =
+ * SIZE_MAX: the template omits or changes the text. */
 struct text_place {
 	size_t at, from, n;
 };
@@ -204,27 +207,27 @@ enum render_flags {
 };
 /* Render the messages with the chat template, and tokenize the result. Without a template the texts are joined. Only
  * text of the template itself can become special tokens: "<|im_end|>" in a message stays plain text. before: an earlier
- * rendering or NULL; its tokens are copied where the text is the same. *out is overwritten and may be *before. On error
- * *out is unchanged. */
+ * rendering, whose tokens are reused where both texts are the same; may be NULL. *out is overwritten, and may be the
+ * same struct as *before. On error *out is unchanged. */
 int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned flags,
                   const struct rendered *before, struct rendered *out, struct err *);
 void rendered_free(struct rendered *);
-/* Append the rendered text to *out. bos, eos: texts that the template gets for these tokens; NULL = the model's. */
+/* Append the rendered text to *out. bos, eos: the texts of these tokens for the template; NULL = the model's texts. */
 int engine_render_text(const struct engine *, const struct chat_msg *, size_t n, unsigned flags, const char *bos,
                        const char *eos, struct str *out, struct err *);
-/* Return the index of the first token that ends after byte `byte` of message i's text; SIZE_MAX = the byte is not
+/* Return the index of the first token that ends after byte `byte` of message i's text; SIZE_MAX = this byte is not
  * rendered. */
 size_t rendered_token(const struct rendered *, size_t i, size_t byte);
-/* Append the leading tokens of the rendered conversation that stay the same whatever bytes message i's text has from
- * `byte` on. These tokens can be prefilled before the later bytes are known. */
+/* Append to *out the first tokens of the rendered conversation: all tokens that cannot change if message i's text
+ * changes from byte `byte` on. They can be prefilled before these bytes are known. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
-/* Tokenize bytes from .. to - 1 of message i's text alone, and set *n to the number of tokens. Return -1 if these bytes
- * are not rendered. */
+/* Tokenize bytes from .. to - 1 of message i's text, without the text around them, and set *n to the number of tokens.
+ * Return -1 if these bytes are not rendered. */
 int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n,
                         struct err *);
-/* Append text[0 .. n), whose tokens are id[0 .. n_id), to the last message. The conversation must have been rendered
- * with RENDER_OPEN. */
+/* Append text[0 .. n) to the last message. id[0 .. n_id) are the tokens of this text. The conversation must have been
+ * rendered with RENDER_OPEN. */
 void engine_render_add(const struct engine *, struct rendered *, const char *text, size_t n, const int32_t *id,
                        size_t n_id);
 
@@ -232,7 +235,7 @@ void engine_render_add(const struct engine *, struct rendered *, const char *tex
 
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
 /* Append the tokens of a text. TOKENIZE_SPECIAL: names of special tokens in the text become these tokens. TOKENIZE_BOS:
- * put BOS in front. With an encoder's vocabulary: put BOS in front and EOS behind, if the model file asks for them. */
+ * put BOS in front; for an encoder's vocabulary, put BOS in front and EOS behind if the model file asks for them. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
 /* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. The text may be a
@@ -258,19 +261,20 @@ void kv_policy_help(struct str *out);
 /* Append the policy's text with all settings, even default ones. Sessions store this text, because defaults may
  * change. */
 void kv_policy_whole(const char *text, struct str *out);
-/* Append the policy's text without settings that this version no longer has. A dropped setting is also appended to
- * *removed, as "every=2, pool=9", unless its value is the one that this version always uses. */
+/* Append the policy's text without settings that older versions had and this one has not. List the dropped settings in
+ * *removed, for example "every=2, pool=9". A setting with the value that this version always uses is dropped, but not
+ * listed. */
 void kv_policy_current(const char *text, struct str *out, struct str *removed);
 /* Append the policy's text with one setting changed; settings that have their default are omitted. ERR_USAGE: no such
  * setting or value. */
 int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
 /* 1 if the policy evicts KV entries, so that a sequence may be longer than the context. */
 int kv_policy_endless(const char *text);
-/* Whether timeline_switch_kv() can keep KV entries when it switches from or to a policy. */
+/* Whether KV entries can be kept when timeline_switch_kv() changes the policy. */
 enum kv_sharing {
 	KV_SHARES_NOTHING, /* entries are never kept, because the policy evicts */
-	/* entries are kept when switching from the policy, but not when switching to it, because the policy must
-	 * observe a whole prefill */
+	/* entries are kept when a timeline switches from this policy to another one, but not in the other direction:
+	 * this policy must observe a whole prefill */
 	KV_SHARES_AFTER,
 	KV_SHARES_BOTH /* entries are kept in both directions */
 };
@@ -282,7 +286,8 @@ struct timeline_options {
 	/* tokens that the cache can hold; 0 = the trained context, at most 32768, or less if memory is short */
 	int32_t ctx;
 	const char *kv; /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
-	/* element type of keys and values: "f16" (NULL), "f32", "bf16", "q8_0" or "q4_0"; or apart: "k=q8_0,v=q4_0" */
+	/* element type of keys and values: "f16", "f32", "bf16", "q8_0" or "q4_0"; a type for each: "k=q8_0,v=q4_0";
+	 * NULL = "f16" */
 	const char *kv_type;
 	/* tokens per prefill step; 0 = 512. Results under the policy `full` do not depend on it. */
 	int32_t batch;
@@ -291,26 +296,26 @@ struct timeline_options {
 	 * With a GPU they are put in system memory instead; only some policies support that, such as sift with a key
 	 * sketch. The limit does not change results. */
 	uint64_t kv_memory;
-	/* 0 or 1: prompt tokens read all KV entries. Below 1: in layers without a sliding window, a prompt token
-	 * reads only those blocks of 64 entries that are estimated to get this share of its attention. The blocks do
-	 * not depend on the size of prefill steps. Generated tokens are not affected. Works only on the CPU, under
-	 * policies that never evict and under `auto` until it has evicted tokens. */
+	/* Share of attention. Between 0 and 1: in layers without a sliding window, a prompt token reads only those
+	 * blocks of 64 entries that are estimated to get this share of its attention. 0 or 1: prompt tokens read all
+	 * entries. The blocks do not depend on the size of prefill steps. Generated tokens are not affected. Works only
+	 * on the CPU, under policies that never evict, and under `auto` before its first eviction. */
 	float read_share;
 };
 
 /* Memory that opening a timeline takes, and what the machine has. In bytes unless said otherwise. */
 struct timeline_need {
 	int32_t ctx; /* tokens, after defaults */
-	/* maximum number of tokens whose KV entries the cache holds, however long the sequence gets */
+	/* maximum number of tokens whose KV entries the cache holds at a time; a sequence may be longer */
 	int32_t held;
 	uint64_t kv_bytes;      /* memory for the cache */
 	uint64_t scratch_bytes; /* memory of buffers */
 	uint64_t disk_bytes;    /* disk space for entries that exceed kv_memory */
 	uint64_t host_bytes;    /* system memory for entries of a GPU's cache that exceed kv_memory */
-	uint64_t least_bytes;   /* if kv_memory limits the cache: the smallest kv_memory that is enough */
+	uint64_t least_bytes;   /* the smallest sufficient kv_memory, if kv_memory limits the cache */
 	uint64_t free_bytes;    /* free memory of the device */
 	uint64_t device_bytes;  /* total memory of the GPU; 0 = the engine computes in system memory */
-	/* largest ctx that fits into free_bytes, together with weights that are not loaded yet; 0 = none */
+	/* largest ctx whose cache fits into free_bytes, in addition to weights that are not loaded yet; 0 = none */
 	int32_t ctx_fits;
 };
 /* Compute the memory that timeline_open() would take. Nothing is allocated. */
@@ -339,15 +344,15 @@ int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 int timeline_pin(struct timeline *, int32_t n, struct err *);
 /* Return the tokens of the sequence, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
-/* Return the logits [n_vocab] after the last token, valid until the next call; NULL if they are unknown. They are
- * known after a timeline_sync() or timeline_extend(), and after a timeline_step() that returned 0. */
+/* Return the logits [n_vocab] after the last token, valid until the next call; NULL if they are unknown. They are known
+ * after timeline_sync(), after timeline_extend(), and after a timeline_step() that returned 0. */
 const float *timeline_logits(const struct timeline *);
 
 /* Receives the logits [n_vocab] after the token at index pos. They are valid during the call. */
 typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
-/* Append id[0 .. n) and pass the logits after each token to fn (may be NULL). stepwise = 1: decode the tokens one by
- * one as if generated; 0: prefill them. This is for evaluation: it is slower than sync(), which computes only the
- * last logits. */
+/* Append id[0 .. n), and pass the logits after each token to fn (may be NULL). stepwise = 1: decode the tokens one by
+ * one, like generated tokens; 0: prefill them. Used for evaluation: it is slower than timeline_sync(), which computes
+ * only the last logits. */
 int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *, void *ud,
                     struct err *);
 
@@ -355,11 +360,11 @@ int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise
 
 struct sampling {
 	float temperature;  /* 0 = greedy: take the token with the largest logit */
-	int32_t top_k;      /* 0 = all */
-	float top_p, min_p; /* top_p = 1 and min_p = 0: off */
-	float repeat_penalty, presence_penalty, frequency_penalty; /* repeat_penalty = 1, the others = 0: off */
-	/* penalties apply to tokens that occur among the last repeat_last tokens of the answer; -1 = among all its
-	 * tokens */
+	int32_t top_k;      /* number of tokens with the largest logits that can be sampled; 0 = all tokens */
+	float top_p, min_p; /* off: top_p = 1, min_p = 0 */
+	float repeat_penalty, presence_penalty, frequency_penalty; /* off: repeat_penalty = 1, the other two = 0 */
+	/* penalties apply to tokens that occur among the last repeat_last tokens of the answer; -1 = of the whole
+	 * answer */
 	int32_t repeat_last;
 	/* index of the answer's first token in the sequence; 0 = penalties apply to tokens of the prompt, too */
 	int32_t answer;
@@ -387,7 +392,7 @@ enum sampling_setting {
 struct sampling_choice {
 	struct sampling s;
 	unsigned char from[SAMPLING_SETTINGS]; /* enum sampling_source */
-	const char *family;                    /* family whose makers gave the advice, or NULL */
+	const char *family;                    /* family of models whose makers advise the setting, or NULL */
 };
 /* Get the sampler settings for this model. reasons = 1: the settings for answers with reasoning, for which some makers
  * advise other values. */
@@ -409,11 +414,11 @@ int timeline_step(struct timeline *, struct sampling *, struct step_out *, struc
  * logits, random draws, cache and snapshots stay the same. */
 void timeline_speculate(struct timeline *, int on);
 /* End a running step of speculative decoding: commit the KV entries of all tokens that timeline_step() has returned,
- * except the last one. Functions that read the cache do this themselves, except timeline_stats(). */
+ * except the last one. Functions that read the cache end the step themselves; only timeline_stats() does not. */
 int timeline_settle(struct timeline *, struct err *);
 /* Stop the running call within 100 ms. May be called from any thread or signal handler. The running call returns
- * ERR_CANCELLED; if none is running, the next call does. All later calls return it, too, until timeline_resume(). A
- * call that waits for another timeline of the same engine stops after that timeline's step. */
+ * ERR_CANCELLED; if no call is running, the next call does. All later calls return it, too, until timeline_resume(). A
+ * call that waits for another timeline of the same engine stops when that timeline's step ends. */
 void timeline_cancel(struct timeline *);
 void timeline_resume(struct timeline *);
 
@@ -444,10 +449,10 @@ struct timeline_stats {
 	uint64_t kv_disk_bytes;     /* disk space of the cache; 0 = no entries on disk (see kv_memory) */
 	uint64_t kv_host_bytes;     /* system memory that a GPU's cache uses (see kv_memory) */
 	uint64_t kv_resident_bytes; /* maximum memory that the open cache takes (on a GPU: GPU memory) */
-	/* For a cache with entries on disk or in host memory: averages over the tokens generated since the last
-	 * prefill; -1 = unknown. On a GPU they may lag by up to 32 tokens. */
-	double kv_fetched; /* bytes read per token from disk (or its page cache), on a GPU from host memory */
-	/* share of the selected entries that the previous token had selected, too; on a GPU: share that was in GPU
+	/* For a cache with entries on disk or in host memory: means over the tokens generated since the last prefill;
+	 * -1 = unknown. On a GPU the newest 32 tokens may be missing from the means. */
+	double kv_fetched; /* bytes read per token: from disk (or its page cache), or on a GPU from host memory */
+	/* share of the selected entries that the previous token had also selected; on a GPU: share that was in GPU
 	 * memory already */
 	double kv_overlap;
 	char kv[128], kv_type[16];
@@ -463,10 +468,10 @@ void timeline_stats(const struct timeline *, struct timeline_stats *out);
 /* Append the cache policy's text with all settings. */
 void timeline_policy(const struct timeline *, struct str *out);
 /* Return how many bytes of the cache are read to compute the token at index pos: KV entries, and the data that are
- * scanned to select them. decode = 1: a generated token; 0: a token of a prompt. */
+ * scanned to select entries. decode = 1: for a generated token; 0: for a token of a prompt. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
-/* Turn on measuring policy_seconds: time for rotating, selecting, summing attention mass and moving entries, but not
- * for attention itself. Costs a few microseconds per step. */
+/* Turn on the measurement of policy_seconds: the time for rotating, selecting, summing attention mass and moving
+ * entries, without the attention itself. Costs a few microseconds per step. */
 void timeline_measure(struct timeline *, int on);
 
 #endif

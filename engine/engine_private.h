@@ -11,20 +11,21 @@
 struct engine {
 	struct gguf *gguf;
 	struct vocab *vocab;
-	struct chat_template *chat; /* NULL = none, or unusable (info.template_error) */
+	struct chat_template *chat; /* NULL = there is no template, or it is unusable (info.template_error) */
 	struct backend *be;         /* NULL = opened with vocab_only or inspect_only */
 	int plan_only;              /* 1: be is open, weights are not loaded */
 	struct model model;
 	struct engine_info info;
-	struct sampling_choice sampling[2]; /* for answers without and with reasoning */
+	struct sampling_choice sampling[2]; /* [0]: settings for answers without reasoning; [1]: with reasoning */
 	/* owned; info.name and info.n_types point to them */
 	char *name, *types;
 	/* locked while the backend computes: timelines of several threads take turns */
 	pthread_mutex_t lock;
 };
 
-/* Check that a backend's results agree with the CPU's. Use a result of `checks` unless `again` is 1. Return 0 if they
- * agree, or if checks is NULL; else -1 with the reason in why. The backend may then be unusable. (gpu.c) */
+/* Check that a backend's results agree with the CPU's. Return 0 if they agree, or if checks is NULL; else -1 with the
+ * reason in why. After -1 the backend may be unusable. again = 0: use the stored result of an earlier check, if there
+ * is one; 1: check now. (gpu.c) */
 int gpu_check(struct backend *, const struct gpu_checks *checks, int again, char why[160]);
 /* Fill sampling[] and info.sampling_note from the file and info.arch (advice.c). */
 void sampling_read(struct engine *);

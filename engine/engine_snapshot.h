@@ -23,75 +23,79 @@ void engine_identity(const struct engine *, struct str *out);
 /* Append lines of text with the timeline's settings that decide the bits of KV entries: cache policy, entry type,
  * step size, and the context if the policy depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* Append only those lines of timeline_identity() that the entries of prefilled tokens (MARK_READ) depend on. The
- * cache policy is not among them, because prefilled tokens attend to all entries under every policy. */
+/* Append only those lines of timeline_identity() that decide the bits of the entries of prefilled tokens (MARK_READ).
+ * The cache policy is not among them, because prefilled tokens attend to all entries under every policy. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
-/* State that the entries of the first n tokens were computed by other CPU kernels, whose name is by[0 .. n_by). While
- * the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because later entries
- * depend on earlier ones. */
+/* Declare that other CPU kernels have computed the entries of the first n tokens. by[0 .. n_by): name of those kernels.
+ * While the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because later
+ * entries depend on earlier ones. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
 
-/* Return the bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads; windows
- * = 0: without layers with a sliding window. */
+/* Return the bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads. windows =
+ * 0: leave out layers with a sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
-/* Return n such that the fixed entries of tokens 0 .. n - 1 can be saved by timeline_entries_save(). */
+/* Return the number n of tokens at the beginning of the sequence whose fixed entries timeline_entries_save() can
+ * save. */
 int32_t timeline_entries_ready(struct timeline *);
-/* How a token was computed. Equal tokens with different marks have different KV entries. All marks are 0 if entries
- * depend on the tokens alone: the policy reads everything, and the backend rounds alike in prefill and decode. */
+/* How a token was computed. Equal tokens with different marks have different KV entries. If entries depend on the
+ * tokens alone, all marks are 0: the policy must read everything, and the backend must round alike in prefill and
+ * decode. */
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
-	/* the last token of a prefill, or of each prefill step if results depend on the size of steps */
+	/* the last token of a prefill; or the last token of each prefill step, if results depend on the size of
+	 * steps */
 	MARK_READ_END = 2,
-	/* flag, added to the mark of the first token after a pinned prefix, if generated tokens select entries of
-	 * that prefix */
+	/* flag, added to the mark of the first token after the pinned prefix: the generated tokens select entries of
+	 * the prefix */
 	MARK_STREAM = 4,
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
 /* Return the marks of the tokens, one byte each, valid until the next call. *n = their number. */
 const uint8_t *timeline_marks(struct timeline *, size_t *n);
-/* 1 if layers with a sliding window still hold any entry of tokens first .. first + n - 1, or no layer has a window. */
+/* 1 if layers with a sliding window still hold an entry of any of tokens first .. first + n - 1. Also 1 if no layer has
+ * a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
 /* Write the fixed entries of tokens first .. first + n - 1 to out: [n_layer][K, V][n_kv_head][n],
- * timeline_token_bytes() for each token. windows = 0: omit layers with a sliding window. Use it if those layers have
- * evicted the entries, or will evict them after loading. */
+ * timeline_token_bytes() for each token. windows = 0: leave out layers with a sliding window. Use it if these layers
+ * have evicted the entries, or would evict them after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
 /* ---- loading: first all fixed entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
-/* Load the fixed entries of tokens first .. first + n - 1. With first = 0 the timeline is emptied before. The timeline
- * has no tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
+/* Load the fixed entries of tokens first .. first + n - 1. If first = 0, empty the timeline first. The timeline has no
+ * tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
 /* Load the head (the part of a snapshot without the fixed entries). ERR_FAIL: it is damaged, or does not fit this
  * timeline and the loaded entries. After -1 the timeline is empty. */
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
-/* Continue without the head of a snapshot: declare that the loaded KV entries are those of id[0 .. n), computed as
- * marks say. Return how many of these tokens the policy can continue from; the next sync prefills the later tokens.
- * After -1 the timeline is empty. */
+/* Continue without the head of a snapshot: declare that the loaded KV entries belong to tokens id[0 .. n). marks: [n]
+ * how each token was computed (enum token_mark). Return the number of these tokens after which the policy can continue;
+ * the next timeline_sync() prefills the others. After -1 the timeline is empty. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 /* ---- packed entries (packed.c): fixed entries in 4 bits a value, near the exact ones but not bit-equal ---- */
 
-/* Return the head dimension if the fixed entries of this timeline can be packed, else 0. They can if they are f16 and
- * all layers have the same head dimension, a multiple of 32 up to 512. */
+/* Return the head dimension if the fixed entries of this timeline can be packed, else 0. They can be packed if they are
+ * f16 and all layers have the same head dimension: a multiple of 32, at most 512. */
 int32_t timeline_entries_dim(const struct timeline *);
 /* How the fixed entries of n tokens are packed. dim: head dimension. exact: number of first tokens whose entries are
- * not packed, but stored exactly. */
+ * stored unpacked. */
 struct entries_packing {
 	int32_t dim, n, exact;
 };
-/* Return the packed size of `bytes` bytes of fixed entries; 0: these entries cannot be packed. */
+/* Return how many bytes `bytes` bytes of fixed entries have when they are packed; 0: these entries cannot be packed. */
 uint64_t entries_packed_bytes(struct entries_packing, uint64_t bytes);
-/* Pack `bytes` bytes of fixed entries, as timeline_entries_save() wrote them. Write entries_packed_bytes() bytes to
- * out; the caller checks that this number is not 0. Returns 0; -1 if a value is not finite. Entries that sliding-window
- * layers lack are packed as missing. */
+/* Pack `bytes` bytes of fixed entries that timeline_entries_save() wrote. Entries that sliding-window layers lack are
+ * packed as missing. out: room for entries_packed_bytes() bytes; the caller checks that this number is not 0. Return 0;
+ * -1 if a value is not finite. */
 int entries_pack(struct entries_packing, const void *entries, uint64_t bytes, void *out);
-/* Unpack into `bytes` bytes of entries. Whatever the packed bytes are, packed tokens get finite values or missing
- * entries. Only the first `exact` tokens may get other values. */
+/* Unpack to `bytes` bytes of entries. Even if the packed bytes are corrupt, each entry of a packed token is finite or
+ * missing. The first `exact` tokens are not packed, so corrupt bytes can give them any values. */
 void entries_unpack(struct entries_packing, const void *packed, void *entries, uint64_t bytes);
 
 #endif
