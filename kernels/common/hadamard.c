@@ -4,7 +4,7 @@
 
 #include "kernels/backend.h"
 
-/* A vector of four floats, written out because compilers do not vectorise loops this short. */
+/* A vector of four floats. The loops are written with it because compilers do not vectorise loops this short. */
 typedef float float4 __attribute__((vector_size(16)));
 
 static inline float4 load4(const float *x)

@@ -178,7 +178,8 @@ static int q3_scale(const uint8_t s[12], int i)
 	return (lo | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
 }
 
-/* Unpack a block of 32 values. For types without a minimum, min[] is not written: the caller has set it to 0. */
+/* Unpack a block of 32 values. min[] is written only for types with a minimum; for all other types, the caller has set
+ * it to 0. */
 static void unpack_block(enum dtype t, const void *block, int8_t q[32], float scale[2], float min[2])
 {
 	switch (t) {
@@ -318,8 +319,8 @@ static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], flo
 		q[j] = iq4_values[q[j]];
 }
 
-/* Unpack block i of the eight blocks of 32 values in a super-block. For types without a minimum, min[] is not
- * written: the caller has set it to 0. */
+/* Unpack block i of the eight blocks of 32 values in a super-block. min[] is written only for types with a minimum; for
+ * all other types, the caller has set it to 0. */
 static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
 {
 	const struct block_tq1_0 *tq1 = block;
