@@ -13,8 +13,9 @@
  * have the bits of the level avx512.
  *
  * Only this file and amx_attn.c are compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is
- * static, so the linker cannot use AMX code for the baseline program. The instructions are written in assembly, because
- * the intrinsics of some compilers do not say that a load of a tile register reads memory. */
+ * static. So the linker cannot take AMX code from here for the rest of the program, which must run without AMX. The
+ * instructions are written in assembly, because the intrinsics of some compilers do not say that a load of a tile
+ * register reads memory. */
 #include "kernels/cpu/amx.h"
 
 #if defined(WEIR_AMX) && !defined(WEIR_NO_SIMD)

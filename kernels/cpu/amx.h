@@ -5,8 +5,8 @@
 
 #include "kernels/cpu/fns.h"
 
-/* Return the table of leaf functions of the level amx: that of avx512, except that products of many columns and the
- * attention of prompts are computed by AMX, with the same bits. Return NULL if this processor, the system or this build
+/* Return the table of leaf functions of the level amx. It is the table of avx512, but AMX computes products of many
+ * columns and the attention of prompts, with the same bits. Return NULL if this processor, the system or this build
  * does not offer AMX, or if AMX gave wrong sums in a check. Then *why is the reason, as the rest of a sentence after
  * "because". The first call asks the system for permission to use AMX. */
 const struct cpu_fns *cpu_fns_amx(const char **why);

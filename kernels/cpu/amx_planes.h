@@ -2,9 +2,9 @@
  * bytes.
  *
  * The pairs of 16-bit integers of simd_attn_prompt.h are split into two planes: the low bytes, which are unsigned, and
- * the high bytes, which are signed. Lane i of the low plane has the four low bytes of pairs i and i + LANES, lane i of
- * the high plane their four high bytes. The planes are stored in place of these pairs. Four instructions multiply both
- * planes of N_RUN rows (queries, or their weights) with both planes of 16 columns (keys, or dimensions of values):
+ * the high bytes, which are signed. Lane i of the low plane has the four low bytes of pairs i and i + LANES. Lane i of
+ * the high plane has their four high bytes. The planes are stored in place of these pairs. Four instructions multiply
+ * both planes of N_RUN rows (queries, or their weights) with both planes of 16 columns (keys, or dimensions of values):
  *     sum = low low + 2^8 (low high + high low) + 2^16 high high
  * The sum is exact modulo 2^32, like the sum of pairs_fma(). */
 #ifndef WEIR_CPU_AMX_PLANES_H
@@ -80,9 +80,9 @@ INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *
 	                 : "memory");
 }
 
-/* For nr rows r and nc vectors c, set sum[r][c] to the sum over j < n of pair a[r][j] times vector c of row j of b
- * [n][ld]. A vector has LANES pairs. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their sums
- * are not used. */
+/* For nr rows r and nc vectors c, set sum[r][c] to a sum of products over j < n: of pair a[r][j] and vector c of row j
+ * of b [n][ld]. A vector has LANES pairs. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their
+ * sums are not used. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

@@ -34,8 +34,8 @@ struct attn_job {
 	int32_t n_q;       /* maximum number of queries in a tile */
 	size_t part_bytes; /* bytes of scratch of one thread */
 	/* The next three arrays are for calls in which each span is a task. */
-	struct attn_state *st; /* [tile][head][span][n_q] */
-	float *acc;            /* [tile][head][span][n_q][head_dim] */
+	struct attn_state *st; /* [tile][head][span][n_q]: the state of each query over each span */
+	float *acc;            /* [tile][head][span][n_q][head_dim]: the arrays `acc` of these states */
 	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
 	/* NULL unless the call has a probe, which measures attention. score [t1 - t0][n_head][stride]: the scores of
 	 * column (slot) `first` and all later columns. m, l [t1 - t0][n_head]: maximum and sum of the softmax. */

@@ -43,8 +43,8 @@ struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* Index of the first result of a residual column. A product with the set gives n results for the columns and,
-	 * from lo_at on, n results for the residual columns and one for the padding of units. */
+	/* Index of the first result of a residual column. A product with the set gives n results for the columns. From
+	 * lo_at on, it gives n results for the residual columns, and one result for the padding of units. */
 	int32_t lo_at;
 	int32_t lo_tiled; /* 1 = the tiles contain the residual columns; 0 = residuals are in units */
 	int32_t n_tiles, n_units;
@@ -57,9 +57,9 @@ struct cols {
 
 /* One block of a tile or a unit, as a leaf function reads it. */
 struct cols_block {
-	const int8_t *q; /* [width][32]; int16 if pack_format.words is set */
-	const float *d;  /* [width] */
-	const void *by;  /* ds or start, [halves][width]; unused if pack_format.words is set */
+	const int8_t *q; /* [width][32]: values of the columns; int16 if pack_format.words is set */
+	const float *d;  /* [width]: scales of the columns */
+	const void *by;  /* [halves][width]: ds or start, as described above; unused if pack_format.words is set */
 };
 
 static inline __attribute__((always_inline)) struct cols_block cols_block_at(struct pack_format f, const uint8_t *p,

@@ -13,8 +13,8 @@
  * - host.c: tasks and convolutions in host memory, also for device backends. gemm.c: products of float matrices.
  *
  * These files decide which thread computes what; leaf functions (fns.h) do the arithmetic. Work is split by outputs
- * (rows, columns), or into spans of keys of a fixed length, whose results are merged in ascending order. So a result
- * depends neither on the number of threads nor on the number of tokens in a call.
+ * (rows, columns), or into spans of keys of a fixed length, whose results are merged in ascending order. So a result is
+ * the same for any number of threads and any number of tokens in a call.
  *
  * Operations that cost less than waking a thread (norms, rotations, cache writes of one token) run on the calling
  * thread; products and long attention run in the thread pool. */
@@ -45,15 +45,15 @@ struct cpu {
 	struct pool *pool;
 	/* the chunks of memory from which the next weight and the next large tensor are taken (mem.c) */
 	struct cpu_chunk *weights, *planes;
-	struct buffer act;     /* quantised inputs */
+	struct buffer act;     /* quantised inputs of products */
 	struct buffer scratch; /* working memory, a part per thread */
 	struct buffer state;   /* partial states of attention; moments of blocks (read_blocks.c) */
-	struct buffer scan;    /* scores of cached keys */
+	struct buffer scan;    /* scores of keys (scan.c) */
 	/* For fused_select_attn.c. scans[t]: scan buffer of token t, when several tokens are computed together;
 	 * tasks: the list of tasks; selected: a flag for each token and KV head, set when its slots have been
 	 * selected. */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
-	struct buffer probe; /* scores of measured tokens */
+	struct buffer probe; /* scores of the tokens that a probe measures (probe.c) */
 };
 
 extern const struct backend_ops cpu_ops;

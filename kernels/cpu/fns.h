@@ -34,7 +34,7 @@ struct act {
 };
 
 /* The scale of a block maps its largest |x| to the code q = 127. A block is wide if its largest |x| is more than 4.75
- * times the root mean square of the block, that is, if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
+ * times its root mean square. In codes: if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
 struct cols; /* quantised input rows arranged for the kernels: cols.h */

@@ -1,9 +1,9 @@
 /* kernels/cpu/gemm.c - products C = A B of float matrices in host memory, for training. A task computes one block of C.
- * It copies the rows of A and the columns of B that the block needs into buffers that fit a cache, GEMM_DEPTH values of
- * each at a time. Then gemm_tile() (fns.h), which exists for each instruction set, multiplies the copies tile by tile.
+ * It copies its rows of A and its columns of B into buffers that fit a cache, GEMM_DEPTH values of each row and column
+ * at a time. Then gemm_tile() (fns.h), which exists for each instruction set, multiplies the copies tile by tile.
  *
- * Each element of C is summed in a fixed order, so its bits depend neither on the number of threads nor on the other
- * products of a call. */
+ * Each element of C is summed in a fixed order. So its bits are the same for any number of threads and any other
+ * products in the call. */
 #include <stdlib.h>
 #include <string.h>
 

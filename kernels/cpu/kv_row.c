@@ -1,7 +1,7 @@
 /* kernels/cpu/kv_row.c - converts keys and values to the types of a KV cache, and back.
  *
- * In q4_0 the Hadamard transform of a key or value is stored. It spreads outliers over all values, so a
- * block of 32 values has a nearly normal distribution, which four bits hold with a squared error of 0.64 %. */
+ * In q4_0 the Hadamard transform of a key or value is stored. It spreads outliers over all values. So a block of 32
+ * values has a nearly normal distribution, and four bits hold it with a squared error of 0.64 %. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 /* ---- q4_0 ---- */
 
-/* Four floats at a time, because compilers do not vectorise loops this short. */
+/* A vector of four floats. The loops are written with it because compilers do not vectorise loops this short. */
 typedef float float4 __attribute__((vector_size(16)));
 typedef int32_t int4 __attribute__((vector_size(16)));
 

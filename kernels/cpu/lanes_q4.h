@@ -1,9 +1,9 @@
 /* kernels/cpu/lanes_q4.h (private to the SIMD code) - dot products of a query with keys of q4_0, in integers; on x86.
  *
  * A query is rounded to signed bytes with one factor. The query is transformed like the keys (Hadamard), so none of its
- * values is far above the others, and the rounding error is small beside that of a key's four bits. A dot product is
- * exact within a block of 32 values, and blocks are added in floats in ascending order. So the bits of a score depend
- * on its query and key alone. */
+ * values is far above the others. Its rounding error is therefore small beside the rounding error of a key in four
+ * bits. A dot product is exact within a block of 32 values, and blocks are added in floats in ascending order. So the
+ * bits of a score depend on its query and key alone. */
 #ifndef WEIR_CPU_LANES_Q4_H
 #define WEIR_CPU_LANES_Q4_H
 

@@ -186,7 +186,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		m = MIN(n, most);
 		ld = m * f->panel;
 		nr = MIN(ld, part->rows - r0);
-		/* A whole panel is written directly to the output if neither a bias nor the old output is added to it.
+		/* A whole panel is written directly to the output, unless a bias or the old output must be added to it.
 		 * matmul_glu adds its biases in place. */
 		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 

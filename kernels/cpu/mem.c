@@ -137,8 +137,9 @@ static void *mem_get(struct cpu *c, size_t size, int fresh)
 	return base + 64;
 }
 
-/* Commit the first `end` bytes of a chunk. If they are not all committed yet, commit at least one huge page per thread
- * (but at most COMMIT_PAGES for this purpose), so that all threads have work. Return 0, or -1 if memory is short. */
+/* Commit the first `end` bytes of a chunk. If some of them are not committed yet, commit at least as many huge pages as
+ * there are threads (but not more than COMMIT_PAGES for this reason), so that all threads have work. Return 0, or -1 if
+ * memory is short. */
 static int chunk_commit(struct cpu *c, struct cpu_chunk *k, size_t end)
 {
 	size_t from = k->committed, to = MAX(end, from + (size_t)MIN(c->base.threads, COMMIT_PAGES) * HUGE_PAGE);
@@ -271,7 +272,8 @@ int cpu_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 	t->layout = LAYOUT_PLAIN;
 	if (!n || off % FILE_ALIGN)
 		return backend_fail(be, "cannot map a tensor of %d x %d", (int)t->rows, (int)t->cols);
-	/* The header takes a page of its own in front of the file's pages. */
+	/* Reserve one page more than the tensor needs: struct mem_head is at the end of this page, before the pages of
+	 * the file. */
 	base = mmap(NULL, n + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (base == MAP_FAILED)
 		return no_memory(be, n, t);

@@ -25,10 +25,10 @@
  *   and 2 t + 1.
  * - ones, 1 unit: one bit of each of eight values in a byte; bit g is the bit of value 4 g + j. */
 struct pack_format {
-	uint8_t group;                      /* blocks of 32 per group */
+	uint8_t group;                      /* blocks of 32 values per group */
 	uint8_t sub;                        /* units of small scales per group */
 	uint8_t bytes, nibbles, twos, ones; /* planes present (0 or 1), in this order inside a block */
-	uint8_t halves;                     /* scales per block of 32 */
+	uint8_t halves;                     /* scales per block of 32 values */
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
@@ -67,7 +67,7 @@ static inline struct pack_format pack_format_of(enum dtype type)
 		return (struct pack_format){
 			.group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1, .bf16 = 1
 		};
-	default: return (struct pack_format){ 0 }; /* floats stay plain rows */
+	default: return (struct pack_format){ 0 }; /* weights of floats are not packed */
 	}
 }
 

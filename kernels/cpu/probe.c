@@ -2,8 +2,8 @@
  * many slots a query's attention is spread.
  *
  * The attention of some tokens (a tile) is computed first, and its scores are kept. Then, for every slot, the
- * probabilities of the tile's tokens are added in token order. So a sum does not depend on tiles, threads or the
- * division of tokens among calls, and the output has the bits of attention without a probe.
+ * probabilities of the tile's tokens are added in token order. So a sum is the same for any tiles, threads and division
+ * of tokens among calls. The output has the bits of attention without a probe.
  *
  * The spread is the smallest number of slots whose probabilities sum to a given share. Bisection finds two thresholds
  * of the probability, 1/64 octave apart: the slots above the higher threshold sum to less than the share, and the slots
@@ -25,12 +25,12 @@ enum {
 struct probe_job {
 	const struct attn_job *j;
 	const struct attn_probe *p;
-	int32_t heads;  /* heads that are reduced to one row */
+	int32_t heads;  /* number of heads that are reduced to one row */
 	int32_t ranges; /* number of ranges of columns that get mass */
 	int32_t first;  /* index, among the kept scores, of the first column that gets mass */
 	/* 1: the sums start from the probe's `from`, because this is the call's first tile (group of tokens) */
 	int carry;
-	float *spread; /* [tokens][n_head] */
+	float *spread; /* [tokens][n_head]: results of spread_task() */
 };
 
 /* Set the initial sums of a range of columns: copies from the probe's `from`, and 0 for the call's own tokens. */

@@ -1,6 +1,6 @@
-/* kernels/cpu/recurrent.c - operations of layers that have a state instead of a KV cache: short convolutions, the
- * gated delta rule, state spaces, gates. A task computes some columns for all tokens, in token order. So a result
- * depends neither on the number of threads nor on how a prefill is cut into steps. */
+/* kernels/cpu/recurrent.c - operations of layers that have a state instead of a KV cache: short convolutions, the gated
+ * delta rule, state spaces, gates. A task computes some columns for all tokens, in token order. So a result is the same
+ * for any number of threads, and however a prefill is cut into steps. */
 #include <math.h>
 #include <string.h>
 

@@ -266,8 +266,8 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 }
 
 /* Scale a query for a scan of rows. pages = 1: a row is the bounds of a page, minima and then maxima. Negative query
- * values are placed at the minima and positive query values at the maxima, so that the dot product is an upper bound
- * for the products with the page's keys. */
+ * values are placed at the minima, positive query values at the maxima. So the dot product is an upper bound for the
+ * products with the page's keys. */
 static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
 {
 	for (int32_t i = 0; i < dim; i++) {

@@ -135,9 +135,9 @@ extern const struct select_fns select_fns_c;
 /* ---- arithmetic with the same steps for every instruction set ---- */
 
 /* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. Let y = x 2^23 / ln 2 + 127 * 2^23. The integer
- * y, read as the bits of a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly instead of as
- * 2^(m - 1). The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and so
- * on. */
+ * y, read as the bits of a float, has the right exponent. But its mantissa m (1 <= m < 2) grows linearly, and 2^(m - 1)
+ * would be right. The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and
+ * so on. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
@@ -198,12 +198,13 @@ struct scan_job {
 	 * are one task each; per_task: ranges in a task of any other head; chunks: tasks of any other head; tasks:
 	 * tasks of all KV heads */
 	int32_t group, n, ranges, whole, per_task, chunks, tasks;
-	/* Arrays in the scan buffer (struct cpu). mult: factor from a stored score to scale * q . k; lse: log of the
-	 * sum of exponentials. */
-	/* [n_head][tile.ld]; the scores of a whole head are in the rows of the KV head that has the thread's number */
+	/* Arrays in the scan buffer (struct cpu). score [n_head][tile.ld]: stored scores; those of a whole head are in
+	 * the rows of the KV head that has the thread's number. max, sum [n_kv_head][ranges][group]: maximum and sum of
+	 * exponentials of a range. mult [n_head]: factor from a stored score to scale * q . k. lse [n_head]: log of the
+	 * sum of all exponentials. */
 	float *score;
-	float *max, *sum;      /* [n_kv_head][ranges][group] */
-	float *mult, *lse;     /* [n_head] */
+	float *max, *sum;
+	float *mult, *lse;
 	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */
 };
 /* Check the operands of key_scan() and prepare the job. Return 0; or 1 if there are no keys to score; or -1 with

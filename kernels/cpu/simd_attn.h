@@ -33,8 +33,8 @@ enum {
 /* One span (up to ATTN_SPAN keys) of a tile. */
 struct span {
 	const uint8_t *k, *v;
-	size_t k_bytes, v_bytes; /* bytes of a row */
-	uint8_t *coded;          /* [n_q][coded_bytes]: coded queries (lanes_q4.h), if keys are q4_0 and Q4_DOTS */
+	size_t k_bytes, v_bytes; /* bytes of a stored key, and of a stored value */
+	uint8_t *coded; /* [n_q][coded_bytes]: coded queries (lanes_q4.h); only if keys are q4_0 and Q4_DOTS is 1 */
 	size_t coded_bytes;
 	/* One block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
 	float *keys, *values;
@@ -647,8 +647,7 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
 		if (b->low >= b->n || !attn_reads(t, r, k)) {
-			/* the query reads none of these keys, because its window begins later or because it does not
-			 * read the block */
+			/* the query reads none of these keys: its window begins later, or it does not read the block */
 			r++;
 			continue;
 		}

@@ -11,8 +11,8 @@
  * through three phases: scores, softmax weights, sums of values. The phases of different runs overlap: while the scores
  * of a run are not ready, the processor sums values for the run before it.
  *
- * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side
- * before the block is computed, and their states are copied back afterwards. */
+ * Each query may read blocks of its own (attn_tile.blocks). Then the queries that read a block are copied side by side
+ * before the block is computed. Their states are copied back afterwards. */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -289,8 +289,8 @@ static void prompt_query(const struct prompt *u, int32_t r)
 /* ---- products: a run's scores, and its weighted values ---- */
 
 #if !PLANES
-/* For nr rows r and nc vectors c, set sum[r][c] to the sum over j < n of pair a[r][j] times vector c of row j of b
- * [n][ld]. A vector has LANES pairs. */
+/* For nr rows r and nc vectors c, set sum[r][c] to a sum of products over j < n: of pair a[r][j] and vector c of row j
+ * of b [n][ld]. A vector has LANES pairs. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

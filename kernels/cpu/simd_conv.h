@@ -69,8 +69,8 @@ static void conv(const struct conv3_args *a)
 		conv_row_of(a, 16);
 }
 
-/* Compute the gradient of the weights of tap t (0 to 8), for ni input channels from i on and nv vectors of output
- * channels from o on. */
+/* Compute the gradient of the weights of tap t (0 to 8). ni: number of input channels, from channel i on. nv: number of
+ * vectors of output channels, from channel o on. */
 INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int o, int ni, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;

@@ -137,8 +137,8 @@ static void layernorm(float *out, const float *x, const float *w, const float *b
 	}
 }
 
-/* Return erfc(t) for t >= 0, with a relative error of about 1e-6 for t < 3, as u exp(-t^2 + P(u)) with u = 1 / (1 + t /
- * 2) (Press et al., Numerical Recipes, "erfcc"). */
+/* Return erfc(t) for t >= 0: u exp(-t^2 + P(u)) with u = 1 / (1 + t / 2) ("erfcc" of Press et al., Numerical Recipes).
+ * The relative error is about 1e-6 for t < 3. */
 INLINE vec vec_erfc(vec t)
 {
 	static const float term[] = { -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,

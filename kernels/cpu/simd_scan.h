@@ -21,7 +21,7 @@ enum {
 	ROWS = 4,
 	AHEAD = 5 << 10,
 	PANELS = REGISTERS > 16 ? 2 : 1,    /* maximum number of panels scanned together */
-	ROW_HEADS = REGISTERS > 16 ? 4 : 2, /* query heads that rows are multiplied with at a time */
+	ROW_HEADS = REGISTERS > 16 ? 4 : 2, /* number of query heads that are multiplied with each row at a time */
 };
 
 /* ---- rows as floats ---- */
