@@ -180,8 +180,8 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* ---- functions between files ---- */
 
-/* Decrement the reference count of the weight at p. Return 1 if the caller must free p, because no tensor uses the
- * weight any more or because p is not a weight. */
+/* Decrement the reference count of the weight at p. Return 1 if the caller must free p: no tensor uses the weight any
+ * more, or p is not a weight. */
 int cuda_weight_release(struct cuda *, void *p);
 /* Compute attention mass and spread (struct attn_probe) of tokens t0 .. t1 - 1 of an attn() call from their scores.
  * n, cols: numbers of tokens and slots of the call. */

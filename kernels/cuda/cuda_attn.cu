@@ -5,20 +5,20 @@
  *     cuda_attn_f32.cu      f32 planes, and every other head_dim; computed in f32
  *
  * Launches: one for every 16 parts of a call (struct attn_part), after the launches that select slots (cuda_topk.cu). A
- * probe measures the attention of some tokens (struct attn_probe). Then consecutive tokens share a launch only if all
- * or none of them are measured, and each launch with measured tokens is followed by the launches of cuda_probe.cu.
+ * probe measures the attention of some tokens (struct attn_probe). Then a launch computes consecutive tokens that are
+ * either all measured or all not measured. After a launch with measured tokens come the launches of cuda_probe.cu.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
  * spans, and each block reads one span (cuda_attn.cuh). The number of spans of the grid is a power of two, so that the
  * grid rarely changes from token to token; a block without a span returns at once. If parts have predicates, each block
  * reads the flags and computes the spans itself, without the skipped parts.
  *
- * Lists of slots are in device memory, so the host cannot check them. A slot number outside of the plane is replaced
- * by the last slot. */
+ * Lists of slots are in device memory, so the host cannot check them. A slot number outside of the plane is replaced by
+ * the last slot. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
-	BLOCKS_EACH = 2, /* wanted blocks per multiprocessor */
+	BLOCKS_EACH = 2, /* number of thread blocks that each multiprocessor should get */
 	/* maximum number of measured tokens in one launch (struct attn_probe) */
 	MOST_LOOKED = 1 << 16,
 	COUNTERS = 32768, /* maximum number of tiles in one launch, over all KV heads */

@@ -8,11 +8,11 @@
  * - Span: the consecutive columns that one thread block reads. For spans, only the columns that some token of the
  *   launch reads are numbered. Columns before a window, columns of tokens after the launch and columns of skipped parts
  *   get no number.
- * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the
- *   weighted sum of V.
+ * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the weighted
+ *   sum of V.
  *
- * With more than one span, each block writes its partial result to `state`. The last block of a tile to finish merges
- * them in the order of the spans, so that the bits of the result do not depend on which block is last.
+ * With more than one span, each block writes its partial result to `state`. The block of a tile that finishes last
+ * merges them, in the order of the spans. So the bits of the result are the same whichever block finishes last.
  *
  * Exponentials are computed as powers of 2, so stored maxima are maxima of score * log2(e). */
 #ifndef WEIR_CUDA_ATTN_CUH

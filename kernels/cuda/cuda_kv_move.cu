@@ -88,8 +88,8 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* Return a b + c d with an error of little more than one rounding, because a key may be rotated many times, and the
- * errors add up. */
+/* Return a b + c d. The error is little more than one rounding: a key may be rotated many times, and the errors add
+ * up. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);

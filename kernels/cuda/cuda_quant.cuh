@@ -41,8 +41,8 @@ struct weight_head {
 
 /* A weight as an argument of kernels. */
 struct weight_rows {
-	const uint8_t *p;            /* row 0 */
-	uint64_t stride;             /* bytes */
+	const uint8_t *p;            /* address of row 0 */
+	uint64_t stride;             /* bytes from one row to the next */
 	uint32_t extra, head, head2; /* byte offsets of the planes in a row; main is at 0 */
 	int32_t rows, cols, type;
 };

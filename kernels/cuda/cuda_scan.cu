@@ -124,8 +124,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	float d, inv;
 
 	/* bits: the largest magnitude; at 2 bits (wide 0), the largest sum of the magnitudes of values i, i + 4, i + 8
-	 * and i + 12. The codes that these four values are multiplied with share a byte of the key, and on the CPU the
-	 * sum of the four products must fit a byte. */
+	 * and i + 12. Each of these four values is multiplied with a code, and the four codes share a byte of the key.
+	 * On the CPU, the sum of the four products must fit a byte. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 
@@ -255,7 +255,7 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* the sizes of the members of struct sketch_memory, in this order */
+	/* the sizes of the members of struct sketch_memory, in the order of the members */
 	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) +
 	       planes * SCAN_HEADS * groups * SKETCH_GROUP + (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) +
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);

@@ -367,8 +367,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 
 /* ---- no selection ---- */
 
-/* Write the slots of a selection that needs no scores, because either all or none of slots i0 .. i1 - 1 are
- * selected. */
+/* Write the slots of a selection that needs no scores: either all or none of slots i0 .. i1 - 1 are selected. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);

@@ -21,8 +21,8 @@ enum {
 	EACH = 4,       /* slots that a thread loads at once */
 	TILE = 2048,    /* selected slots that a block sorts, if there are more than COUNTED */
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
-	/* COUNTS: words of a KV head. The words are BINS counts of slots, then the number of finished blocks, the bin
-	 * of the k-th highest score, the number of slots in higher bins, and one unused word. */
+	/* COUNTS: words of a KV head: BINS counts of slots; the number of finished blocks; the bin of the k-th highest
+	 * score; the number of slots in higher bins; one unused word. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
 };

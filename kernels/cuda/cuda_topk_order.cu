@@ -120,7 +120,7 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 
 struct topk_sort_args {
 	struct topk_launch a;
-	struct ranked *from, *to; /* [n_kv_head][k] */
+	struct ranked *from, *to; /* [n_kv_head][k]: sort keys of the selected slots, before and after a launch */
 	int32_t *out;             /* output of the last merge; NULL = not the last merge */
 	int64_t out_cols;
 	int32_t run; /* number of consecutive slots that are already in order */

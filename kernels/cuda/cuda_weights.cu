@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A quantised weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it into
- * planes (cuda_quant.cuh). Rows of floats are only padded. For weights of types other than f16, another kernel stores
- * the largest magnitude of the weight in front of the rows. A conversion to f16 derives its scale from this value on
- * the device, so the host need not wait for the value.
+ * A quantised weight is copied to the device some rows at a time, in the layout of the file. A kernel then rearranges
+ * the rows into planes (cuda_quant.cuh). Rows of floats are only padded. For weights of types other than f16, another
+ * kernel stores the largest magnitude of the weight in front of the rows. A conversion to f16 derives its scale from
+ * this value on the device, so the host need not wait for the value.
  *
  * An embedding table that is also the output weight is loaded by two calls with the same host address. The device
  * stores it once.

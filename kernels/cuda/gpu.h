@@ -3,10 +3,10 @@
  * tests, tests/cuda/emulator/gpu_host.cc emulates it on the processor.
  *
  * Calls take effect in the order in which they are made. Launches and small copies are queued. The queue is submitted
- * when it has some dozens of them, when the host waits (gpu_read, gpu_sync), or before a call that must come after them
- * (a large copy, gpu_gemm). If the same sequence of kernels, grids and blocks was submitted before, even with other
- * arguments, it is submitted as a CUDA graph. A graph costs the host little time. Decode steps repeat such a sequence
- * if their grids rarely change. Therefore round numbers that a grid depends on up to a power of two.
+ * in three cases: when it has some dozens of entries; when the host waits (gpu_read, gpu_sync); before a call that is
+ * not queued (a large copy, gpu_gemm). If the same sequence of kernels, grids and blocks was submitted before, even
+ * with other arguments, it is submitted as a CUDA graph. A graph costs the host little time. Decode steps repeat such a
+ * sequence if their grids rarely change. Therefore round numbers that a grid depends on up to a power of two.
  *
  * After a failure, all calls do nothing until gpu_sync() reports the failure as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
@@ -19,7 +19,7 @@ struct gpu;
 struct gpu_info {
 	char name[80];       /* "NVIDIA H100 80GB HBM3"; "host" for the emulator */
 	int major, minor;    /* compute capability */
-	int processors;      /* multiprocessors */
+	int processors;      /* number of multiprocessors */
 	int shared_max;      /* maximum bytes of shared memory of a block */
 	int driver, runtime; /* versions of the driver and the runtime; 13000 = 13.0 */
 	uint64_t memory;     /* bytes of device memory */
@@ -61,17 +61,17 @@ struct gpu_launch {
 };
 /* Queue a launch. args: the kernel's struct of n bytes, which is copied. */
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
-/* Give access to the last launch, so that an operation can be merged into it. If the last call queued a launch of fn
- * that is not submitted yet, return the address of the launch's n bytes of arguments, and set *grid_x to the address of
- * the x size of its grid. Both may be changed until the next call. Otherwise return NULL. */
+/* Give access to the last launch, so that an operation can be merged into it. Return NULL unless the last call queued a
+ * launch of fn that is not submitted yet. Else return the address of the n bytes of the launch's arguments, and set
+ * *grid_x to the address of the x size of its grid. Both may be changed until the next call. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* Queue a launch in a second stream, so that copies run while kernels compute.
  * - The launch runs after all earlier calls and all earlier launches of the second stream.
  * - Later calls, also gpu_read() and gpu_sync(), do not wait for the launch; gpu_join() does.
  * - args must not point to staged bytes.
- * - writes [n_writes]: an address in each allocation that the launch writes, or that it reads and that must not change
- *   until gpu_join(). Until gpu_join() no other call may use these allocations; the emulator checks this. */
+ * - writes [n_writes]: an address in each allocation that the launch writes, and in each allocation that it reads and
+ *   that must stay unchanged. Until gpu_join() no other call may use these allocations; the emulator checks this. */
 void gpu_enqueue_beside(struct gpu *, const struct gpu_launch *, const void *args, size_t n, const void *const *writes,
                         int n_writes);
 /* Make later calls wait for all launches of the second stream. */

@@ -5,8 +5,8 @@
  * occurs for the first time, the part is submitted as single launches. Later it is submitted as a graph whose changed
  * arguments are updated.
  *
- * A step with a cuBLAS product is long (prefill). After the product, the launches of the step are not queued but go to
- * the device at once, so that the device computes while the host prepares the next call. */
+ * A step with a cuBLAS product is long (prefill). After the product, the launches of the step go to the device at once
+ * instead of being queued. So the device computes while the host prepares the next call. */
 #include <stdlib.h>
 
 #include "kernels/cuda/gpu_cuda.cuh"
