@@ -18,9 +18,8 @@
  * meant for the user.
  *
  * Results: on the CPU, the bits of an output element do not depend on the number of threads or on the other tokens of
- * the call. A device gives the same bits for the same call. But a device sums the products of few tokens in another
- * order than those of many tokens. So a token that is computed alone may get other bits than the same token among
- * many. */
+ * the call. A device gives the same bits for the same call. But for few tokens a device sums products in another order
+ * than for many tokens. So a token that is computed alone may get other bits than the same token among many. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -117,7 +116,7 @@ static inline struct tensor tensor_rows(const struct tensor *t, int32_t row0)
 /* One product: out = x W^T (+ bias), or out += x W^T (+ bias). The products of one call share x [n][w->cols]. */
 struct matmul {
 	struct tensor *out;        /* f32 [>= n][w->rows] */
-	const struct tensor *w;    /* any weight type [rows][cols], from load_weight() */
+	const struct tensor *w;    /* the weight W, [rows][cols] of any weight type, from load_weight() */
 	const struct tensor *bias; /* f32 [1][w->rows], or NULL */
 	int accumulate;            /* 1: add to out (the residual stream) */
 	/* Only for Q8_0 weights on the CPU. 1: activations are rounded to 8 bits, or to 16 bits in blocks with
@@ -259,7 +258,7 @@ struct attn_probe {
 	 * number of slots whose probabilities sum to `share` (exact to 2 %) is added to spread[0][spread_col]. */
 	struct tensor *spread;
 	int32_t spread_col;
-	float share; /* probability, 0 .. 1 */
+	float share; /* 0 .. 1: the probability to which the counted slots sum */
 	/* number of slots at the beginning of the call that have no column in mass; spread counts these slots, too */
 	int32_t skip;
 };
@@ -286,12 +285,12 @@ struct attn_args {
 	 * NULL = no sinks. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe; /* NULL = none */
-	/* 1: the tokens are prompt tokens. They attend with less precision if backend.prompts_apart is set. A token's
-	 * result still depends neither on the other tokens of the call nor on the number of threads. */
+	/* 1: the tokens are prompt tokens. They attend with less precision if backend.prompts_apart is set. The result
+	 * of a token is still the same for any other tokens in the call and any number of threads. */
 	int prompt;
 	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
-	 * first block and the block of its own token. The call needs a single part, with slot0 = 0 and no list, and no
-	 * window. */
+	 * first block and the block of its own token. The call must have a single part, which is a range from slot 0
+	 * on, and no window. */
 	const struct tensor *blocks;
 };
 
@@ -366,9 +365,11 @@ struct fetch_args {
 	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: counters of each KV head, which the call increases */
 	struct tensor *count;
 	int32_t count_row;
-	int32_t n_kv_head, cap, rows, n; /* n <= rows; n slots are wanted */
-	/* 1: prefetch. Entries for which no row is free are not copied. Later operations do not wait for the copies.
-	 * Until fetch_wait(), later operations must not use k, v, map or count, and must not write `slots`. */
+	/* cap: slots per KV head in host memory; rows: rows per KV head in the cache; n: number of wanted slots, at
+	 * most `rows` */
+	int32_t n_kv_head, cap, rows, n;
+	/* 1: prefetch. An entry is left out if there is no free row for it. Later operations do not wait for the
+	 * copies. Until fetch_wait(), later operations must not use k, v, map or count, and must only read `slots`. */
 	int ahead;
 };
 /* Columns of fetch_args.count. FETCH_COUNT_WANTED: number of entries wanted. FETCH_COUNT_BROUGHT: number of entries
@@ -391,7 +392,7 @@ enum topk_order { SLOT_ORDER, BEST_FIRST };
 struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
-	int32_t n_kv_head, n, k;    /* 0 < k <= n; slots 0 .. n - 1 have scores */
+	int32_t n_kv_head, n, k;    /* n: slots 0 .. n - 1 have scores; k: number of slots to select, 0 < k <= n */
 	/* Before the selection, each score is replaced by the largest of the `pool` scores around it, itself included.
 	 * `pool` is odd; 1 = no pooling. */
 	int32_t pool;

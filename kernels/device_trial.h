@@ -23,7 +23,7 @@ struct result {
 struct trial {
 	struct backend *be;
 	uint64_t random;
-	struct tensor held[HELD]; /* tensors to drop */
+	struct tensor held[HELD]; /* the tensors that trial_drop() drops */
 	int n_held;
 	void *bytes[HELD]; /* data of weights, freed by trial_drop() */
 	struct result result[RESULTS];
