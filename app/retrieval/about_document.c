@@ -2,8 +2,8 @@
  * document, which answers some of them (retrieval.h).
  *
  * A search by words cannot answer "Who wrote it?", because a title page has none of these words. A question is about
- * the whole document under two conditions. One language of the table below has all words of the question; and at least
- * one of these words names a document or a property of documents. A word that the table lacks asks for a detail:
+ * the whole document if two conditions hold. All words of the question are in the table below, in one language; and at
+ * least one of them names a document or a property of documents. A word that is not in the table asks for a detail:
  * "costs" in "What does it say about costs?". */
 #include <stdlib.h>
 #include <string.h>
@@ -182,8 +182,8 @@ static size_t punctuation_bytes(const char *s, size_t n)
 	return n >= 3 && (unsigned char)s[0] == 0xe2 && (unsigned char)s[1] == 0x80 ? 3 : 0;
 }
 
-/* Copy the next word of s[*at .. n), in lower case, and advance *at. Returns 1; 0 at the end; -1 if the word is
- * longer than any word of the lists. */
+/* Copy the next word of s[*at .. n) in lower case, and advance *at. Returns 1; 0 at the end; -1 if the word is longer
+ * than any word of the word lists. */
 static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 {
 	size_t i = *at, skip, len = 0;
@@ -203,8 +203,8 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 	return len > 0;
 }
 
-/* Classify a question by the word lists of one language. *words: set to the wanted length of a summary, if the
- * question has one. */
+/* Classify a question by the word lists of one language. *words: set to the wanted length of a summary if the question
+ * names one. */
 static enum whole_question question_classify(const struct language *l, const char *s, size_t n, int32_t *words)
 {
 	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;
@@ -236,7 +236,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 		else
 			return WHOLE_NOT;
 	}
-	/* A number at the end names a section ("4.3.1"), so the question is about a detail. */
+	/* A number at the end names a section ("4.3.1"): the question asks for a detail. */
 	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
 		return WHOLE_NOT;
 	return summary                       ? WHOLE_SUMMARY
@@ -246,8 +246,8 @@ static enum whole_question question_classify(const struct language *l, const cha
 	                                     : WHOLE_NOT;
 }
 
-/* If the question has a document's name, with or without its extension, overwrite the name with blanks and return 1;
- * else return 0. The words of the name are then not classified. */
+/* If the question contains a document's name, with or without its extension, overwrite the name with blanks and return
+ * 1. Otherwise return 0. The words of the name are then not classified. */
 static int name_blank_out(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);
@@ -306,7 +306,7 @@ enum {
 	TITLE_MOST = 150,
 	PROSE_WITHIN = 40000,
 	ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80, /* a longer line is no heading */
+	HEADING_MOST = 80, /* a line with more bytes than this is not a heading */
 };
 /* Beginnings of headings. abstracts: sections that summarise the text. beside: front matter, whose text is
  * skipped. */
@@ -342,8 +342,8 @@ static int has_any(const char *p, size_t n, const char *const *any)
 	return 0;
 }
 
-/* 1 if p[0 .. n) is prose of at least `least` bytes: mostly lower-case letters, with punctuation; not a table, list,
- * address, motto or publisher's note. */
+/* 1 if p[0 .. n) is prose of at least `least` bytes: mostly lower-case letters, with punctuation. A table, list,
+ * address, motto or publisher's note is not prose. */
 static int is_prose(const char *p, size_t n, size_t least)
 {
 	size_t small = 0, stops = 0, lines = 1, items = 0;
@@ -360,8 +360,8 @@ static int is_prose(const char *p, size_t n, size_t least)
 	return small * 10 >= n * 6 && (stops || (unsigned char)*p & 0x80) && items * 2 <= lines;
 }
 
-/* Return the start of the next block of lines, from byte `from` on, or n if there is none. *end: its end. Blocks are
- * separated by blank lines. */
+/* Find the next block of lines from byte `from` on. Blocks are separated by blank lines. Returns the byte at which the
+ * block begins; n if there is none. *end: the byte at which it ends. */
 static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 {
 	const char *blank;
@@ -373,8 +373,8 @@ static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 	return from;
 }
 
-/* Find the abstract, else the first paragraph of prose. *begin .. *end: its bytes. *head: where its heading begins;
- * *begin if it has none. Returns 1 if found, else 0. */
+/* Find the abstract; without an abstract, the first paragraph of prose. *begin .. *end: its bytes. *head: where its
+ * heading begins, or *begin if it has no heading. Returns 1 if found, else 0. */
 static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
 {
 	const char *body = d->text.p + d->body;
@@ -409,8 +409,8 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
-/* Find the title: the text after "Title: ", else the first line, joined with the second if that is short. Returns 1; 0
- * if the text begins without a title. */
+/* Find the title: the text after "Title: "; without that, the first line, together with the second line if that one is
+ * short. Returns 1; 0 if there is no title. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
 {
 	static const char says[] = "\nTitle: ";
@@ -435,7 +435,7 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 
 int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
-	/* In a file of Project Gutenberg, a line with this text ends the licence, which is not part of the book. */
+	/* In a file of Project Gutenberg, a line with this text ends the licence; the book begins after it. */
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;
@@ -454,7 +454,7 @@ int document_beginning(const struct conversation *conv, size_t i, enum whole_que
 	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
 		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
-		/* the title is not in the first line, but in one like "Title: ..." */
+		/* the title was found in a later line such as "Title: ...": quote that line */
 		if (out->title && out->title < to) {
 			out->quote = out->title;
 			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);

@@ -1,19 +1,19 @@
 /* app/retrieval/answer_sources.c - makes the numbered list of an answer's sources, which is stored with the answer
  * (retrieval.h).
  *
- * The list has two kinds of passages. First come the passages that the search found for the question (sources.c), then
- * passages that the answer attended to without the search having found them (evidence.c). Both kinds show their share
- * of the answer's attention. */
+ * The list has two kinds of passages. First come the passages that the search found for the question (sources.c). Then
+ * come other passages that the answer attended to (evidence.c). Both kinds show their share of the answer's
+ * attention. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	/* most passages listed that the search found, unless more are sent to the model */
+	/* most passages listed that the search found; more only if more are sent to the model */
 	FOUND_MOST = 3,
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
-	TEXT_MOST = 200, /* bytes shown of a passage that only the attention found */
+	TEXT_MOST = 200, /* bytes shown of a passage that was listed only because of the attention */
 };
 static const double ATTENDED_LEAST = 0.05; /* share of attention; smaller shares are noise */
 
@@ -31,8 +31,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Set s->mark .. mark_end: which bytes of s->text (the quote on one line) answer the question. answer .. answer_end:
- * the bytes of the body with the same words. */
+/* Set s->mark .. mark_end to the bytes of s->text (the quote on one line) that answer the question. answer ..
+ * answer_end: the same words as bytes of the document's body. */
 static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
 {
 	struct str before = { 0 };
@@ -100,8 +100,8 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* if no source is good enough, no source is sent: set `sent` nevertheless, so that
-				    * the list does not add a note to each */
+				   /* If no source is good enough, none is sent. Then set `sent` for all, because
+				    * otherwise the list would add a note to each. */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
@@ -120,9 +120,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 
 /* 1 if the attention shares of the listed passages can be compared.
  *
- * They can if a whole document is in the prompt, because all its passages are then in the prompt. Otherwise at least
- * two of the listed passages must be in the prompt: other attention may be on passages of earlier questions, which are
- * not listed. */
+ * They can if the whole text of a document is in the prompt, because the prompt then has all passages of this document.
+ * Otherwise at least two of the listed passages must be in the prompt: other attention may be on passages of earlier
+ * questions, which are not listed. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

@@ -1,9 +1,9 @@
 /* app/retrieval/candidates.c - scores the passages of the documents for a question and sorts them, the best first
  * (retrieval_private.h).
  *
- * The score is a sum in units of bm25: bm25 of the question's words, from the index; points for the similarity of
- * meaning, if there is a text encoder (meaning.c); points for words of the last turn. The best passages also get points
- * from the encoder's reader (reading.c). Without a reader they get points for the query likelihood, by the chat model
+ * The score is a sum in units of bm25: bm25 of the question's words, from the index; points for similarity of meaning,
+ * if there is a text encoder (meaning.c); points for words of the last turn. The best passages get further points: from
+ * the encoder's reader (reading.c), or, without a reader, for the query likelihood computed by the chat model
  * (rerank.c). */
 #include <ctype.h>
 #include <math.h>
@@ -16,62 +16,63 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-/* Points for one nat of query likelihood. NAT: without an encoder. NAT_SIMILAR: with an encoder, as a multiple of the
- * points for one standard deviation of the similarity. */
+/* Points for one nat of query likelihood. NAT: without an encoder. NAT_SIMILAR: with an encoder; it is multiplied by
+ * the points that one standard deviation of the similarity is worth. */
 static const double NAT = 1.8, NAT_SIMILAR = 0.2;
-/* Weight of the similarity against bm25. A passage whose similarity is one standard deviation above the mean gets
- * d * MEANING / covered^2 points. d: standard deviation of bm25 over the passages, at least SPREAD_LEAST. covered:
- * largest share of the question's words (weighted by idf) that one passage has, at least COVERED_FLOOR. If the passages
- * have few of the question's words, bm25 says little about the answer, so the similarity counts more.
+/* Weight of the similarity against bm25. A passage whose similarity is one standard deviation above the mean gets d *
+ * MEANING / covered^2 points. d: standard deviation of bm25 over the passages, at least SPREAD_LEAST. covered: the
+ * largest share of the question's words that one passage has, weighted by idf; at least COVERED_FLOOR. The similarity
+ * counts more if the passages have few of the question's words, because bm25 then says little.
  *
- * Measured on tests/measure/questions: the right passage is among the first ten for 98 of 140 questions; with a fixed
- * number of points instead, for at most 91 questions. */
+ * Measured on 140 questions of tests/measure/questions: the right passage is among the first ten for 98 questions. With
+ * a fixed number of points instead, it is there for at most 91 questions. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
-/* Points for a passage that has all words of X, for questions like "who is X". The first of these passages gets
- * INTRODUCED times the points for one standard deviation of the similarity. Each later one gets INTRODUCED_LATER times
- * the points of the one before it. Measured on 20 such questions: the right passage is first for 16; without these
- * points for 12. */
+/* For questions like "who is X": points for passages that have all words of X. The unit is one standard deviation of
+ * the similarity. The first such passage of the text gets INTRODUCED units; each later one gets INTRODUCED_LATER times
+ * the points of the one before it. Measured on 20 such questions: the right passage comes first for 16 of them; without
+ * these points, for 12. */
 static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
 /* Lower limit of the standard deviation of bm25, which is 0 if no passage has a word of the question. */
 static const double SPREAD_LEAST = 0.1;
-/* Usual standard deviation of the similarity over the passages of a book. The deviation of a few passages is
- * unreliable, so it is averaged with the usual one, as if there were SIMILAR_FEW more passages. */
+/* Usual standard deviation of the similarity over the passages of a book. With few passages the measured deviation is
+ * unreliable. So it is averaged with the usual one, as if there were SIMILAR_FEW more passages. */
 static const double SIMILAR_SPREAD = 0.075;
 enum { SIMILAR_FEW = 10 };
 /* The documents answer the question if one passage reaches one of these limits:
- * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST. covered: share of the question's words, weighted
- *   by idf; gain: in nats;
+ * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST. covered: share of the question's words that the
+ *   passage has, weighted by idf; gain: query likelihood in nats;
  * - without query likelihood: covered >= COVERED_LEAST;
  * - with an encoder: similarity >= SIMILAR_LEAST, if the documents have all names and numbers of the question.
- * Measured with SIMILAR_LEAST = 0.2 on 140 questions that the documents answer: for 2 of them no passage reaches a
+ * Measured with SIMILAR_LEAST = 0.2 on 140 questions that the documents answer: for 2 questions no passage reaches a
  * limit. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.18;
 
-/* Points for one unit of the reader's log odds, in standard deviations of the passages' other points. */
+/* Points for one unit of the reader's log odds, as a multiple of the standard deviation of the passages' other
+ * points. */
 static const double READ = 0.5;
 /* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and third
  * passages of SQuAD and HotpotQA: 0 to 3 % of the right passages are weak, and up to 70 % of the wrong passages
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* Most points that words of the last turn add to a passage (its `lean`), in multiples of rarest_word(). LEAN_REFERS:
+/* Most points that a passage gets for words of the last turn (its `lean`), as a multiple of rarest_word(). LEAN_REFERS:
  * for a question that refers to earlier messages ("he", "that"). LEAN: for other questions; it is small, so that it
- * decides only between passages of nearly equal score. */
+ * only decides between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 /* upper limit of a passage's points for words of the last turn, as a share of the best bm25 of the question's words */
 static const double LEAN_MOST = 0.75;
 
-/* A source is sure (source.sure) under two conditions. The passage has at least SURE_COVERED of the question's words;
+/* A source is sure (source.sure) if two conditions hold: the passage has at least SURE_COVERED of the question's words,
  * and its best sentence has at least SURE_SENTENCE of the passage's bm25. For "who is X" no source is sure, because
  * every sentence about X has all words of that question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
 	INTRODUCTIONS = 6,     /* most passages that get points for introducing X ("who is X") */
-	QUOTED_BY_MEANING = 4, /* number of best passages whose quoted sentence is chosen by meaning */
-	BEFORE_MOST = 400,     /* bytes of each message of the last turn that are used */
-	WINDOW = 300,          /* bytes of a passage that the chat model scores */
-	SENTENCE_BYTES = 100,  /* usual length of a sentence */
+	QUOTED_BY_MEANING = 4, /* number of best passages in which the quoted sentence is chosen by meaning */
+	BEFORE_MOST = 400,     /* number of first bytes of each message of the last turn that are used */
+	WINDOW = 300,          /* about how many bytes of a passage the chat model scores */
+	SENTENCE_BYTES = 100,  /* usual number of bytes of a sentence */
 };
 
 /* ---- what is searched for ---- */
@@ -147,7 +148,7 @@ struct parts {
 	struct indexed_text *text;
 	struct {
 		size_t doc, at;
-	} * of; /* [n] document of each text, and the byte of its body at which the text begins */
+	} * of; /* [n] for each text: its document, and the byte of the document's body at which it begins */
 	size_t n;
 };
 
@@ -182,7 +183,7 @@ static struct parts parts_of(const struct conversation *conv)
 	return p;
 }
 
-/* Estimate the bm25 of a word that only one sentence of the documents has. */
+/* Estimate the bm25 of a word that occurs in only one sentence of the documents. */
 static double rarest_word(const struct conversation *conv)
 {
 	double sentences = 1;
@@ -197,8 +198,9 @@ struct spread {
 	double mean, deviation;
 };
 
-/* Compute mean and standard deviation of one member of all candidates. member: offset of the member in the struct. The
- * deviation is computed as if there were `few` more values with the same mean and the deviation `usual`. */
+/* Compute mean and standard deviation of one member of all candidates. member: offset of this member in the struct.
+ * few, usual: compute the deviation as if there were `few` more values, which have the same mean and the deviation
+ * `usual`. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -215,7 +217,8 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* If there is an encoder, set the similarity of all passages, the points for it, and c->nat. Returns 0 or -1. */
+/* If there is an encoder, set the similarity of all passages and their points for it. Always set c->nat. Returns 0 or
+ * -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct asked *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
@@ -243,7 +246,7 @@ static int candidates_compare(struct conversation *conv, const struct parts *p, 
 	return 0;
 }
 
-/* 1 if the text has the word, which is in lower case. Upper-case ASCII letters of the text match it, too. */
+/* 1 if the text contains the word, ignoring the case of ASCII letters. word: in lower case. */
 static int text_has(const char *p, size_t n, const char *word)
 {
 	size_t len = strlen(word);
@@ -254,8 +257,8 @@ static int text_has(const char *p, size_t n, const char *word)
 	return 0;
 }
 
-/* For a question like "who is X", add points to the first passages that have all words of X: a text introduces X
- * early. */
+/* For a question like "who is X", add points to the first passages that have all words of X, because a text introduces
+ * X early. */
 static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
 {
 	double points = c->introduced;
@@ -298,8 +301,8 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	return rc;
 }
 
-/* Set `lean` of all passages: points for words of the last turn. words: the text of with_last_turn(). The passages
- * must still be in the order of the texts. Returns 0 or -1. */
+/* Set `lean` of all passages: points for words of the last turn. words: the text made by with_last_turn(). The passages
+ * must not be sorted yet. Returns 0 or -1. */
 static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                            const struct str *words, struct candidates *c, struct err *e)
 {
@@ -316,8 +319,8 @@ static int candidates_lean(struct conversation *conv, const struct parts *p, con
 		c->at[i].lean = MAX(with[i].score - c->at[i].words, 0);
 		most = MAX(most, c->at[i].lean);
 	}
-	/* A passage that has only words of the last turn must rank below the best passage with words of the question.
-	 * Exception: the question has only function words ("And why?"). */
+	/* A passage that has only words of the last turn must rank below the best passage with words of the question,
+	 * unless the question has only function words ("And why?"). */
 	if (own > rarest_word(conv) / 2 && worth > LEAN_MOST * own)
 		worth = LEAN_MOST * own;
 	for (size_t i = 0; i < c->n && most > 0; i++)
@@ -351,7 +354,7 @@ static double candidate_total(const struct passage_candidate *c)
 	return candidate_score(c) + c->gain;
 }
 
-/* Sort by score, the best first. Passages that the reader or the model has judged come before all others. */
+/* Sort by score, the best first. Judged passages (scored by the reader or the chat model) come before all others. */
 static int by_total(const void *a, const void *b)
 {
 	const struct passage_candidate *x = a, *y = b;
@@ -365,8 +368,8 @@ static int by_total(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence. whole = 1:
- * return the whole passage. */
+/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence; with whole = 1,
+ * the whole passage. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f, int whole)
 {
 	const char *body = d->text.p + d->body;
@@ -405,7 +408,7 @@ static int candidates_judge(struct conversation *conv, const char *question, siz
 	return 0;
 }
 
-/* 1 if the passages answer the question (see reading_tells(), FOUND_LEAST). */
+/* 1 if the passages answer the question, according to reading_tells() or the limits at FOUND_LEAST. */
 static int is_found(const struct candidates *c, const char *question, size_t n)
 {
 	int found;
@@ -485,7 +488,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	for (size_t k = 0; k < i; k++) /* limit the score: no better-ranked passage may have a lower score */
+	for (size_t k = 0; k < i; k++) /* a passage must not have a higher score than one that ranks above it */
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
 		.doc = f->text,
@@ -497,7 +500,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
-		/* A passage that was not judged has no gain: compare the scores without gain. */
+		/* A passage that was not judged has no gain, so compare the scores without gain. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
 		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
 	};

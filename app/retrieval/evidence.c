@@ -9,16 +9,16 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* SINKS: number of first tokens of the prompt that are skipped, because they draw attention whatever they contain
+/* SINKS: number of tokens at the beginning of the prompt that are skipped. They draw attention whatever they contain
  * (attention sinks).
  *
  * BEST: number of passages that are kept. TEXT_MOST: bytes of a passage in JSON.
  *
- * SHARE_LEAST: a passage with a smaller share of the documents' attention mass is no evidence.
+ * SHARE_LEAST: least share of the documents' attention mass that makes a passage evidence.
  *
- * BESIDE_LEAST: lower limit of (mass on the documents) / (mass on the documents and the question). Below it nothing is
- * evidence, because every answer attends to the documents a little. Measured: 0.3 or more for right answers about
- * SQuAD paragraphs; below 0.19 for "What is the capital of France?" asked beside a document. */
+ * BESIDE_LEAST: least value of (mass on the documents) / (mass on the documents and the question). Below it nothing is
+ * evidence, because every answer attends to the documents a little. Measured: 0.3 or more for right answers about SQuAD
+ * paragraphs; below 0.19 for "What is the capital of France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
 
@@ -59,8 +59,8 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* Cut a document into the passages that the search indexes. Passages are also cut at page boundaries, because evidence
- * is shown with one page number. Returns the number of passages; the caller frees *out. */
+/* Cut a document into the passages that the search indexes, and also at page boundaries, because evidence is shown with
+ * one page number. Returns the number of passages; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
 	struct passage *whole, *part;
@@ -98,7 +98,7 @@ static double add_document(const struct document *d, const size_t *end, const fl
 		struct looked_at *last = &best[BEST];
 
 		*last = (struct looked_at){ .d = d, .p = p[i] };
-		/* A token belongs to the passage where it ends, because it may begin with the blank before the
+		/* A token belongs to the passage in which it ends, because a token may begin with the blank before its
 		 * passage. */
 		for (; token < n_token && body[token] <= p[i].to; token++)
 			if (body[token] > p[i].from)
@@ -122,8 +122,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* Add the attention mass on the quotations in message m's context to the passages in best[], and return the sum of
- * this mass. A document that is not prefilled whole (document.whole = 0) is in the prompt only as such quotations. */
+/* Add the attention mass on the quotations in message m's context to the passages in best[]. Returns the sum of this
+ * mass. A document that is not prefilled whole (document.whole = 0) is in the prompt only as quotations. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {
@@ -165,7 +165,7 @@ static double mass_of_question(const struct conversation *conv, const float *wei
 	return all;
 }
 
-/* Start summing attention for the answer, if there are documents and the engine supports it. */
+/* Start summing the answer's attention, if there are documents and the engine supports it. */
 static void evidence_begin(void *self, struct conversation *conv, const struct answer_hooks *h)
 {
 	struct evidence_list *list = self;
@@ -174,7 +174,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		/* a growing document is not counted: it is the text of a message */
+		/* leave out a growing document, because it is the text of a message */
 		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;

@@ -1,5 +1,5 @@
-/* app/retrieval/found.c - returns the sources, the evidence and the recalled turns of the last question (retrieval.h).
- * They are in the states of companions. */
+/* app/retrieval/found.c - returns the sources, the evidence and the recalled turns of the last question, which are
+ * stored in the states of the companions (retrieval.h). */
 #include <stdlib.h>
 
 #include "app/retrieval/recall.h"

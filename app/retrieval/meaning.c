@@ -1,12 +1,11 @@
 /* app/retrieval/meaning.c - compares passages with a question by meaning: the cosine of their vectors, which a text
  * encoder computes (engine/encoder.h).
  *
- * The vectors of a text are computed when it is first searched, and stored beside its index. If the computation was
- * interrupted, the next search continues it. A stored vector has one signed byte per component, scaled so that the
- * largest is 127.
+ * The vectors of a text are computed when it is first searched, and stored beside its index. If that is interrupted,
+ * the next search continues it. A stored vector has one signed byte per component, scaled so that the largest is 127.
  *
- * All vectors of an encoder have a large common part, which hides their differences. So the mean vector of all passages
- * is subtracted from each passage's vector, and the mean vector of usual questions from the question's vector. */
+ * All vectors of an encoder have a large common part, which hides their differences. So a mean vector is subtracted:
+ * from a passage's vector, the mean of all passages; from a question's vector, the mean of usual questions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +17,18 @@
 
 enum {
 	SENTENCES_MOST = 32, /* sentences of a passage that are compared */
-	FEW = 10,            /* the mean vector of usual[] counts like so many passages in the mean of all passages */
-	/* passages encoded between two progress reports: 0.2 s on two cores with AVX-512 */
+	/* weight of the mean vector of usual[] in the mean of all passages, as a number of passages */
+	FEW = 10,
+	/* passages encoded between two progress reports; 16 take 0.2 s on two cores with AVX-512 */
 	AT_ONCE = 16,
-	/* if there are more passages, the search uses words alone; encoding so many takes 7 minutes, once, on two cores
-	 * with AVX-512 */
+	/* with more passages than this, the search uses words alone; encoding this many takes 7 minutes, once, on two
+	 * cores with AVX-512 */
 	PASSAGES_MOST = 40000,
 	PASSAGES_MOST_C = 400, /* the same limit on a processor without SIMD kernels */
 };
-/* The sentence that the search by words has chosen gets this bonus, added to its cosine. */
+/* Bonus added to the cosine of the sentence that the search by words has chosen. */
 static const double PREFERRED = 0.05;
-/* Questions of all kinds. Their mean vector is the part that questions have in common. */
+/* Questions of all kinds. Their mean vector shows what all questions have in common. */
 static const char *const usual[] = {
 	"what is it about?",
 	"who is he and what does he want?",
@@ -83,8 +83,8 @@ void meaning_close(struct meaning *m)
 
 /* ---- vectors of passages ---- */
 
-/* Append the vectors v[n][dims] as bytes, each scaled so that its component of the largest magnitude is 127
- * or -127. */
+/* Append the vectors v[n][dims] as bytes. Each vector is scaled so that its largest component, by magnitude, becomes
+ * 127 or -127. */
 static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 {
 	for (size_t i = 0; i < n; i++, v += dims) {
@@ -103,8 +103,8 @@ static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 	}
 }
 
-/* Compute the vectors of passages found[have .. n) of one text and append them to m->stored. Returns 0 or -1; 1 if they
- * are to be computed later. */
+/* Compute the vectors of passages found[have .. n) of one text, and append them to m->stored. Returns 0; 1 if the
+ * computation was postponed; -1 on error. */
 static int vectors_add(struct conversation *conv, const struct indexed_text *text, const struct found_passage *found,
                        size_t have, size_t n, struct err *e)
 {
@@ -137,7 +137,7 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 }
 
 /* Append the vectors of the passages found[0 .. n) of one text to *out. Missing vectors are computed and stored.
- * Returns 0 or -1; 1 if they are to be computed later. */
+ * Returns 0; 1 if the computation was postponed; -1 on error. */
 static int text_vectors(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
                         const struct found_passage *found, size_t n, struct str *out, struct err *e)
 {
@@ -156,7 +156,7 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 		struct err why = { 0 };
 
 		rc = vectors_add(conv, text, found, have, n, e);
-		/* If the vectors cannot be stored, the next search computes them again. */
+		/* If storing fails, the next search computes the vectors again. */
 		if (m->stored.n > have * dims)
 			vectors_write(index, text, encoder_id(m->encoder), &m->stored, &why);
 	}
@@ -167,7 +167,8 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 
 /* ---- similarity ---- */
 
-/* Set m->centre: for each enum encoder_side, the mean vector of usual[] encoded for that side. Returns 0 or -1. */
+/* Set m->centre. For each enum encoder_side, it has the mean of the vectors of usual[] encoded for this side. Returns 0
+ * or -1. */
 static int centre_compute(struct meaning *m, struct err *e)
 {
 	struct encoder_string text[LEN(usual)];
@@ -193,8 +194,8 @@ static int centre_compute(struct meaning *m, struct err *e)
 }
 
 /* Compute the vector of a text, subtract the mean of usual questions, scale the result to length 1, and add it to
- * q[dims]. English questions are encoded with the reader's adapter, which was trained on them; in other languages it
- * finds less. Returns 0 or -1. */
+ * q[dims]. English questions are encoded with the reader's adapter. It was trained on English, and makes the search
+ * worse for other languages. Returns 0 or -1. */
 static int question_add(struct meaning *m, const struct str *text, float *q, struct err *e)
 {
 	enum encoder_side side = question_is_english(text->p, text->n) ? ENCODER_QUERY_ADAPTED : ENCODER_QUERY;
@@ -229,8 +230,8 @@ static int question_vector(struct meaning *m, const struct asked *a, float *q, s
 	return 0;
 }
 
-/* Set mean[dims] to the mean of the vectors v[n][dims] and of usual_mean[dims], which counts like FEW vectors. Set
- * similar[i] to the cosine of q[dims] and (vector i - mean). */
+/* Set mean[dims] to the mean of the vectors v[n][dims] and of usual_mean[dims], which has the weight of FEW vectors.
+ * Set similar[i] to the cosine between q[dims] and (vector i - mean). */
 static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, const float *usual_mean, float *mean,
                     float *similar)
 {
@@ -244,7 +245,7 @@ static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, cons
 
 		for (size_t k = 0; k < dims; k++)
 			squares += at[k] * at[k];
-		similar[i] = 1 / sqrtf((float)squares); /* for now the factor that scales the vector to length 1 */
+		similar[i] = 1 / sqrtf((float)squares); /* so far only the factor that scales the vector to length 1 */
 		for (size_t k = 0; k < dims; k++)
 			mean[k] += (float)at[k] * similar[i] / all;
 	}
@@ -348,7 +349,7 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	text = xcalloc(n + 1, sizeof *text);
 	v = xcalloc((n + 1) * (size_t)encoder_dims(m->encoder), sizeof *v);
 
-	/* Leave out headings, which are no answers. */
+	/* Leave out headings, because they answer nothing. */
 	for (size_t i = 0; i < n && kept < SENTENCES_MOST; i++)
 		if (!(at[i].flags & SENTENCE_HEADING)) {
 			at[kept] = at[i];

@@ -14,13 +14,13 @@
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 
-/* PLACE_ANY: a Chinese or Japanese form of another place than a page, or a number alone. */
+/* PLACE_ANY: a number alone, or a Chinese or Japanese form that does not name a page. */
 enum place_kind { PLACE_ANY, PLACE_PAGE, PLACE_CHAPTER, PLACE_SECTION, PLACE_APPENDIX, PLACE_PART, PLACE_BOOK };
 
 /* The name of a place, such as "page 30" or "chapter 4.3.1". */
 struct place_name {
 	enum place_kind kind;
-	int part[PARTS], n; /* the n numbers: 4, 3, 1 */
+	int part[PARTS], n; /* the numbers of the name and how many there are; for "4.3.1": 4, 3, 1 and n = 3 */
 };
 
 static const struct {
@@ -43,8 +43,7 @@ static const struct {
 } units[] = { { "页", PLACE_PAGE }, { "頁", PLACE_PAGE }, { "ページ", PLACE_PAGE }, { "章", PLACE_ANY },
 	      { "节", PLACE_ANY },  { "節", PLACE_ANY },  { "回", PLACE_ANY } };
 
-/* Return the length in bytes of the word at the beginning of s, in capitals or not; 0 if s does not begin with the
- * word. word: in small letters. */
+/* If s begins with the word, in any case, return the number of bytes that match; else return 0. word: in lower case. */
 static size_t prefix_bytes(const char *s, size_t n, const char *word)
 {
 	size_t at = 0, left = strlen(word);
@@ -129,8 +128,8 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 	return 0;
 }
 
-/* 1 if a heading has the number that the question names: "4.3.1 Title", "CHAPTER IV". If both the heading and the
- * question have a word such as "chapter", the words must mean the same. */
+/* 1 if a heading has the number that the question names: "4.3.1 Title", "CHAPTER IV". If heading and question both have
+ * a word such as "chapter", the two words must also mean the same. */
 static int heading_has(const char *text, const struct place_name *want)
 {
 	struct place_name has;
@@ -146,8 +145,7 @@ static int heading_has(const char *text, const struct place_name *want)
 	return has.kind == PLACE_ANY || want->kind == PLACE_ANY || has.kind == want->kind;
 }
 
-/* Return the end of page or section i: where the next page begins, or the next heading of the same or a higher
- * level. */
+/* Return where page or section i ends: at the next page, or at the next heading of the same or a higher level. */
 static size_t place_end(const struct document *d, size_t i)
 {
 	for (size_t k = i + 1; k < d->n_mark; k++)
@@ -157,8 +155,8 @@ static size_t place_end(const struct document *d, size_t i)
 	return d->n_body;
 }
 
-/* Find the page or section with the name `want`. If several have this name, take the longest: the others are entries of
- * a table of contents. Returns 1 if found, else 0. */
+/* Find the page or section with the name `want`. If several have this name, take the longest one, because the others
+ * are entries of a table of contents. Returns 1 if found, else 0. */
 static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0, page = want->kind == PLACE_PAGE;
@@ -209,8 +207,8 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* A name does not begin inside a word or a number. Exception: scripts from U+3000 on, because Chinese
-		 * and Japanese write no blanks between words. */
+		/* A name must not begin inside a word or number. Exception: after a character from U+3000 on, because
+		 * Chinese and Japanese write no blanks between words. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
 		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))

@@ -7,8 +7,8 @@
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/utf8.h"
 
-/* Words of questions that refer to earlier messages, in English, German, French, Spanish, Italian, Portuguese and
- * Dutch. pronouns: anywhere in the question. beginnings: as its first word. */
+/* Words that refer to earlier messages, in English, German, French, Spanish, Italian, Portuguese and Dutch. pronouns:
+ * at any place in the question. beginnings: as its first word. */
 static const char pronouns[] =
 	" he she it they him her them his hers its their theirs this these those er sie es ihn ihm ihr ihnen sein seine seinen seiner ihre ihren ihrer dessen deren "
 	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7"
@@ -16,8 +16,8 @@ static const char pronouns[] =
 	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
 static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
 
-/* 1 if the text has a word of the list `words`, or if its first word is in the list `first` (NULL: no such list). In a
- * list, words are in lower case and separated by blanks. */
+/* 1 if the text has a word of the list `words`, or if its first word is in the list `first` (may be NULL). The words in
+ * a list are in lower case and separated by blanks. */
 static int text_has_word(const char *text, size_t n, const char *words, const char *first)
 {
 	char word[16] = " ";
@@ -43,8 +43,8 @@ int question_refers(const char *question, size_t n)
 	return text_has_word(question, n, pronouns, beginnings);
 }
 
-/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch, except "que" and "come", which
- * also occur in requests. */
+/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch. Without "que" and "come", because
+ * these also occur in requests. */
 static const char interrogatives[] =
 	" what whats which who whos whom whose when where wheres why how was wer wen wem wessen wann wo woher wohin warum wieso wie welche welcher welches "
 	"welchen welchem wieviel quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
@@ -60,7 +60,7 @@ int question_is_english(const char *question, size_t n)
 	return text_has_word(question, n, english, NULL);
 }
 
-/* First words of questions that are answered by yes or no, in English. */
+/* First words of English questions that are answered by yes or no. */
 static const char verbs[] = " is are was were do does did has have had may must should ";
 
 int question_asks(const char *text, size_t n)
@@ -74,11 +74,11 @@ int question_asks(const char *text, size_t n)
 /* ---- who or what is X ---- */
 
 /* Words of questions like "who is X", in English, German, French and Spanish.
- *     askers:     question words;
- *     contracted: question words joined with "is";
- *     being:      forms of "to be";
- *     leading:    words that may precede the question;
- *     filler:     words that do not belong to X. */
+ * askers:     question words;
+ * contracted: question words joined with "is";
+ * being:      forms of "to be";
+ * leading:    words that may come before the question word;
+ * filler:     words that are not part of X. */
 static const char
 	askers[] = " who what wer was qui qu quoi qui\xc3\xa9n quien qu\xc3\xa9 que ",
 	contracted[] = " whos whats ", being[] = " is are was were ist sind war est es son s ",
@@ -108,8 +108,8 @@ static int is_word_byte(char c)
 	return byte_is_alnum(c) || c == '_' || c == '-' || c == '.' || ((unsigned char)c >= 0x80 && !is_punctuation(c));
 }
 
-/* Read the next word of a question into word[], in lower case, without full stops at its ends. Returns where it ends
- * in q; at the end of the question word[] is empty. */
+/* Copy the next word of a question into word[], in lower case, without full stops at its ends. Returns the byte of q at
+ * which the word ends. At the end of the question word[] is empty. */
 static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BYTES])
 {
 	size_t len = 0;

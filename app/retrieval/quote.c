@@ -2,9 +2,9 @@
  * (retrieval.h).
  *
  * The context has the best passages, in document order, and then the sentence that answers best. Two kinds of passages
- * are left out: those of a document whose whole text is in the prompt; and those that were sent with an earlier
- * question, while their KV entries are in the cache. A model that is large enough is asked to mark its sentences with
- * the numbers of the passages; unsupported.c checks these marks. */
+ * are left out: passages of a document whose whole text is in the prompt; and passages of earlier questions that are
+ * still in the KV cache. A large enough model is asked to mark its sentences with the numbers of the passages;
+ * unsupported.c checks these marks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,28 +15,28 @@
 enum {
 	/* the passages take at most 1 / SHARE_OF_CTX of the context size */
 	SHARE_OF_CTX = 3,
-	/* if the KV cache evicts nothing, the passages also take at most 1 / SHARE_OF_FREE of the free context */
+	/* the passages also take at most 1 / SHARE_OF_FREE of the free context, unless the KV cache evicts */
 	SHARE_OF_FREE = 2,
-	PASSAGES_UNKNOWN = 3, /* most passages of a question, if a server does not tell its model's size */
+	PASSAGES_UNKNOWN = 3, /* most passages of a question if a server does not report its model's size */
 };
-/* Most passages of a question, unless --passages is given. The row that counts is the last one whose `params` the model
- * reaches. A model with fewer than a billion parameters gets one passage, because more would distract it
- * (tests/results.md). */
+/* Most passages of a question, by the number of parameters of the model; --passages overrides it. The last row applies
+ * whose `params` the model has at least. A model with fewer than a billion parameters gets one passage, because more
+ * would distract it (tests/results.md). */
 static const struct {
 	uint64_t params;
 	size_t passages;
 } by_size[] = { { 0, 1 }, { 1000000000, 3 }, { 4000000000, 5 }, { 12000000000, 8 }, { 30000000000, SOURCES_MOST } };
-/* A model with at least so many parameters is asked to mark its sentences with the numbers of passages. */
+/* A model with at least this number of parameters is asked to mark its sentences with the numbers of passages. */
 static const uint64_t MARKS = 1000000000;
-/* A model with fewer parameters than this is forced to begin its answer with the best sentence; the answer then ends
- * at the next line break. Measured with 135 million parameters on 80 easy questions: 80 right answers; without the
- * forced beginning 67 (tests/results/2026-11-28-answers.md). */
+/* A model with fewer parameters than this is forced to begin its answer with the best sentence; the answer then ends at
+ * the next line break. Measured with a model of 135 million parameters on 80 easy questions: 80 right answers; without
+ * the forced beginning, 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Most bytes of this forced beginning: the best sentence and its neighbours. Measured on 140 questions in people's own
- * words, with the right passage given: the best sentence alone has the answer for 56, the longer quotation for 101
- * (tests/results.md). */
+/* Most bytes of this forced beginning, which is the best sentence with its neighbours. Measured on 140 questions in
+ * people's own words, with the right passage given: the best sentence alone contains the answer for 56 questions, the
+ * longer quotation for 101 (tests/results.md). */
 enum { QUOTATION = 350 };
-/* most bytes quoted of a passage to which the context only refers, because an earlier question brought it */
+/* most bytes quoted of a passage that an earlier question has brought; the context then only refers to it */
 enum { REFERENCE = 60 };
 #define MARK_IT                                                                                                        \
 	"Put behind each sentence of the answer the number of the passage that says it, in brackets, like [1].\n\n"
@@ -68,7 +68,7 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if bytes at .. at + n of a text are cached (tokens_cached()). place: where the text is in the prompt. */
+/* 1 if bytes at .. at + n of a text are cached (tokens_cached()). place: the position of the text in the prompt. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -97,7 +97,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* 1 if a text read from a stream has these bytes, and if the cache still has their KV entries. */
+/* 1 if a text read from a stream contains these bytes, and the cache still has their KV entries. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -133,7 +133,7 @@ static int by_place(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Return the tokens that the passages of a question may take. */
+/* Return how many tokens the passages of a question may have together. */
 static size_t room_for_passages(const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -236,8 +236,9 @@ static int paragraph_ends(const char *text, size_t from, size_t to)
 	return lines > 1;
 }
 
-/* Append the best sentence on one line, with neighbours up to QUOTATION bytes. The sentences after it in the passage
- * are taken first, then the sentences before it in its paragraph. A heading ends the quotation on either side. */
+/* Append the best sentence with neighbouring sentences, on one line of at most QUOTATION bytes. First come the
+ * sentences after it in the passage, then those before it in its paragraph. The quotation never extends across a
+ * heading. */
 static void quote_widened(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -259,10 +260,9 @@ static void quote_widened(const struct conversation *conv, const struct source *
 	free(at);
 }
 
-/* Append the quotation of a source, which the caller puts in double quotes. The quotation is the best sentence of the
- * source. For a small model it also has the neighbouring sentences, unless the best sentence alone has most words of
- * the question. Double quotes in it become single quotes. A list marker at its beginning is dropped, because it
- * distracts small models. */
+/* Append the quotation of a source; the caller puts it in double quotes. It is the best sentence of the source. A small
+ * model also gets the neighbouring sentences, unless the best sentence alone has most words of the question. Double
+ * quotes inside become single quotes. A list marker at the beginning is dropped, because it distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
@@ -280,8 +280,8 @@ static void quote_in_marks(const struct conversation *conv, const struct source 
 	str_free(&quote);
 }
 
-/* Append 'The document says: "..."' with the quotation of a source. It is part of the context, or the forced beginning
- * of an answer. */
+/* Append 'The document says: "..."' with the quotation of a source. This text is used in the context, and as the forced
+ * beginning of an answer. */
 static void add_quotation(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	str_adds(out, SAYS);
@@ -289,8 +289,8 @@ static void add_quotation(const struct conversation *conv, const struct source *
 	str_adds(out, "\"");
 }
 
-/* Append the heading of a passage: 'From report.pdf, page 12, "Methods":'. If mark is not 0, "[mark] " comes before
- * it. */
+/* Append the heading of a passage: 'From report.pdf, page 12, "Methods":'. If mark is not 0, the heading begins with
+ * "[mark] ". */
 static void passage_heading(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	if (mark)
@@ -307,8 +307,8 @@ static void passage_heading(const struct conversation *conv, const struct source
 	}
 }
 
-/* Append a chosen passage. If the model already has the passage from an earlier question, only a reference to it is
- * appended; without a mark, nothing is. */
+/* Append a chosen passage. If an earlier question has brought the passage, append only a reference to it; if mark is
+ * also 0, append nothing. */
 static void passage_add(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -329,7 +329,7 @@ static void passage_add(const struct conversation *conv, const struct source *s,
 	str_adds(out, "\n\n");
 }
 
-/* Return the number of the source in the list that the user sees, from 1 on; 0 = the list does not have it. */
+/* Return the number of the source, from 1, in the list that the user sees; 0 = it is not in the list. */
 static size_t mark_of(const struct conversation *conv, const struct answer_sources *list, const struct source *s)
 {
 	for (size_t i = 0; i < list->n; i++)

@@ -1,8 +1,9 @@
 /* app/retrieval/reading.c - scores the best passages with the encoder's reader, a network that reads question and
- * passage together. It tells whether the passage answers, and with which words (engine/encoder.h, encoder_read).
+ * passage together. It says whether the passage answers the question, and with which words (engine/encoder.h,
+ * encoder_read).
  *
- * The reader may be a reranker, whose scores only order the passages. A reranker marks no words. No question is refused
- * because of its scores, because their scale differs from model to model. */
+ * The reader may be a reranker. Its scores only order the passages, and it marks no words. Its scores never cause a
+ * question to be refused, because their scale differs from model to model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,27 +13,27 @@
 #include "engine/base/utf8.h"
 #include "engine/encoder.h"
 
-/* The reader (a trained cross-encoder) gives for each passage the odds that it answers the question. The documents are
- * taken to answer it if the sum of these odds is at least ODDS_LEAST. Measured with questions that the reader was not
- * trained on:
+/* For each passage, the reader (a trained cross-encoder) gives the odds that it answers the question. The documents
+ * count as answering it if the sum of these odds is at least ODDS_LEAST; otherwise the question is refused. Measured
+ * with questions that the reader was not trained on:
  * - 129 questions of tests/train/questions.jsonl that their document answers: 2 are wrongly refused;
  * - 33 questions of the same file that their document does not answer: 12 are refused;
  * - 80 questions of SQuAD that the documents answer: 4 are wrongly refused;
  * - 40 questions of SQuAD about other articles: 23 are refused.
  *
- * If the question has a name or number that no text has, the sum must be at least ODDS_UNKNOWN. 14 of 1,234 questions
- * that SQuAD's documents answer have such a name or number, and 591 of 1,364 questions about other articles. In samples
- * of these:
+ * If the question has a name or number that no text has, the sum must be at least ODDS_UNKNOWN. How many questions of
+ * SQuAD have such a name or number: 14 of 1,234 that the documents answer, and 591 of 1,364 about other articles.
+ * Measured on samples of these questions:
  * - 8 questions that the documents answer: the sum is below ODDS_LEAST for none, and below ODDS_UNKNOWN for 2;
- * - 41 questions about other articles: it is below ODDS_LEAST for 29, and below ODDS_UNKNOWN for 39.
+ * - 41 questions about other articles: the sum is below ODDS_LEAST for 29, and below ODDS_UNKNOWN for 39.
  *
  * The reader was trained on English paragraphs. Its odds are too low for questions in other languages, and for
- * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused. Questions that
- * refer to earlier messages and have fewer than two words of their own ("And what about the keeper?") are not refused
- * either.
+ * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused. Also not refused
+ * are questions that refer to earlier messages and have fewer than two words of their own ("And what about the
+ * keeper?").
  *
- * A question that has a word of its own is read without the previous message, even if it refers to this message. The
- * previous message is mostly a question, too, and the reader would answer that one. */
+ * A question with at least one word of its own is read without the previous message, even if it refers to that message.
+ * The previous message is usually a question, too, and the reader would answer that question. */
 static const double ODDS_LEAST = 0.6, ODDS_UNKNOWN = 2;
 enum { PARAGRAPH = 200 };
 
@@ -43,8 +44,8 @@ int reading_open(const struct conversation *conv)
 	return e && encoder_reads(e);
 }
 
-/* Set c->answer .. answer_end to the bytes of the body that answer: in whole characters, without white space at the
- * ends. answer->from .. to: the same bytes as offsets in the passage. */
+/* Set c->answer .. answer_end to the bytes of the body that answer the question, in whole characters and without white
+ * space at the ends. answer->from .. to: the bytes found by the reader, as offsets in the passage. */
 static void answer_place(const char *body, const struct encoder_answer *answer, struct passage_candidate *c)
 {
 	size_t from = c->found.from + answer->from, to = c->found.from + answer->to;

@@ -11,24 +11,25 @@
 enum {
 	/* most sentences that the model scores, at most one of each turn */
 	CANDIDATES = 4,
-	LOOKED_AT = 40, /* number of best turns that are looked up in the KV cache */
-	/* least number of words that a candidate shares with the question */
+	LOOKED_AT = 40, /* number of best turns that are checked for eviction */
+	/* fewest words that a candidate must share with the question */
 	SHARED_LEAST = 2,
 	RECALLED_MOST = 3,
 	TOKENS_MOST = 150, /* most tokens of all recalled turns */
-	BEST_BYTES = 500,  /* most bytes quoted of the sentence to recall */
+	BEST_BYTES = 500,  /* most bytes that are quoted of the sentence to recall */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 among sentences that are
- * cached. Otherwise the cached sentence more likely has the answer. */
+/* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 among the cached sentences.
+ * Otherwise the cached sentence probably has the answer. */
 static const double CACHED_SHARE = 0.8;
-/* Lower limits of a candidate. covered: idf of the words shared with the question / idf of all its words, 0 .. 1.
- * score: bm25. A candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in
- * nats. Measured with tests/measure/recall.py. */
+/* Lower limits for a candidate. covered: idf of the words that it shares with the question / idf of all words of the
+ * question, 0 .. 1. score: bm25. If the model has scored the candidate, it is accepted if gain + NATS_OF_COVERED *
+ * covered >= ACCEPTED, in nats. Measured with tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
-/* Lower limits of covered and bm25 if the model scores no candidate, because it is too large for this machine. */
+/* Lower limits of covered and bm25 that apply if the model scores no candidate, because it is too large for this
+ * machine. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-/* turns after the best one are recalled only if their gain is at least this share of the best turn's gain */
+/* a turn is recalled beside the best one only if its gain is at least this share of the best turn's gain */
 static const double BESIDE_SHARE = 0.5;
 
 /* ---- the cache ---- */
@@ -73,7 +74,7 @@ struct candidate {
 	double gain;
 };
 
-/* Choose the candidates: the best turns whose sentence to recall is evicted and shares enough words with the question.
+/* Choose the candidates: the best turns whose sentence to recall was evicted and shares enough words with the question.
  * Returns their number. */
 static size_t candidates_choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
@@ -148,8 +149,8 @@ static int candidates_accept(struct conversation *conv, const char *question, si
 
 /* ---- quoting ---- */
 
-/* Append bytes from .. to of a text on one line. A quotation longer than `most` bytes is cut after a word and marked
- * with " ...". */
+/* Append bytes from .. to of a text, on one line. If there are more than `most` bytes, cut them after a word and append
+ * " ...". */
 static void text_quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
 {
 	size_t end = to;
@@ -166,8 +167,8 @@ static void text_quote(const struct str *text, size_t from, size_t to, size_t mo
 		str_adds(out, " ...");
 }
 
-/* Quote a turn: the sentence to recall; then the best sentence of the turn's other message, if it shares words with the
- * question. */
+/* Quote a turn: the sentence to recall, and then the best sentence of the turn's other message, if that sentence shares
+ * words with the question. */
 static void quote_turn(const struct conversation *conv, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
@@ -241,8 +242,8 @@ static int conversation_evicted(const struct conversation *conv)
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 
-/* Set r->last: search the turns, choose candidates, accept some, and quote them. The caller frees *m. Returns 0 or
- * -1. */
+/* Search the turns, choose and accept candidates, and store their quotations in r->last. The caller frees *m. Returns 0
+ * or -1. */
 static int turns_recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
                         struct err *e)
 {

@@ -7,7 +7,7 @@
 
 enum {
 	RECALL_WORDS = 64, /* most words of a question that are searched for */
-	/* number of first bytes quoted of an answer that shares no word with the question */
+	/* number of first bytes quoted of an answer that shares no words with the question */
 	RECALL_BEGINNING = 240,
 };
 
@@ -21,14 +21,15 @@ struct best {
 /* A turn, and the words that it shares with the question. */
 struct turn_words {
 	size_t number; /* turn number, from 1 */
-	/* best sentence of the question [0] and of the answer [1]; score 0: it shares no word with the question */
+	/* best[0]: best sentence of the question; best[1]: of the answer; score 0 = that message shares no word with
+	 * the question */
 	struct best best[2];
-	struct best tells;       /* the sentence to recall (find_telling); score 0: none */
-	size_t question, answer; /* indexes of its messages; answer: SIZE_MAX if there is none */
+	struct best tells;       /* the sentence to recall, see find_telling(); score 0 = none */
+	size_t question, answer; /* indices of its messages; answer: SIZE_MAX = none */
 	double score, words;
 	uint8_t count[RECALL_WORDS]; /* [i]: number of the turn's sentences that have word i of the question */
 };
-/* A message and the number of its text in the index (add_message_fn). */
+/* A message, and the number that the index has given to its text (add_message_fn). */
 struct numbered {
 	int64_t number;
 	size_t msg;
@@ -41,7 +42,7 @@ struct memory {
 	size_t *turn_of;
 	struct numbered *numbered; /* [n_numbered] messages, sorted by their text's number */
 	size_t n_numbered;
-	double weight[RECALL_WORDS], whole; /* weight: idf of each question word; whole: sum of weight[] */
+	double weight[RECALL_WORDS], whole; /* weight[i]: idf of word i of the question; whole: sum of weight[] */
 };
 
 /* State of the recall companion. */

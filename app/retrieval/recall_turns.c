@@ -39,8 +39,8 @@ static int says_something(const struct str *text)
 	return 0;
 }
 
-/* Add the messages that are not indexed yet to the index. The last message is left out while it is still being read
- * from a stream. */
+/* Index the messages that are not in the index yet. The last message is left out while it is still being read from a
+ * stream. */
 static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
 	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
@@ -107,14 +107,14 @@ static size_t find_text(const struct memory *m, int64_t number)
 
 /* ---- bm25 ---- */
 
-/* Return the bm25 of a word divided by its idf, for a word that occurs `count` times in a text of `words` words. mean:
- * mean number of words of a text. */
+/* Return the bm25 of a word, divided by its idf. count: how often the word occurs in the text. words: number of words
+ * of the text. mean: mean number of words over all texts. */
 static double saturate(double count, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* For each word of the question, count the sentences of each turn that have the word. Then set the word's weight (idf)
+/* For each word of the question, count the sentences of each turn that have this word. Then set the word's weight (idf)
  * from the number of turns that have it. asked: bit w is 1 if word w was searched for. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
@@ -183,9 +183,9 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Set turn->tells, the sentence to recall. It is the turn's best sentence, unless that is a question, which tells
- * nothing. Then it is the best sentence of the answer, or the beginning of the answer, and the question's score counts
- * half. */
+/* Set turn->tells, the sentence to recall. It is the turn's best sentence. But if that sentence is a question, which
+ * tells nothing, it is the best sentence of the answer, or else the beginning of the answer; the score of the question
+ * then counts half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

@@ -1,21 +1,21 @@
 /* app/retrieval/rerank.c - scores passages by query likelihood (retrieval_private.h).
  *
  * Query likelihood is log p of the question after a passage (Sachan et al. 2022, "Improving passage retrieval with
- * zero-shot question generation"). It is computed on a short timeline (a token sequence with its own KV cache), so
- * the conversation's timeline is not touched.
+ * zero-shot question generation"). It is computed on a separate short timeline (a token sequence with its KV cache), so
+ * the conversation's timeline stays unchanged.
  *
- * The number of scored passages depends on the model's size and the processor, not on the clock: a busy machine gives
- * the same result. SECONDS_MOST is only a safety limit. */
+ * The number of scored passages depends on the model's size and the processor, but not on the clock, so a busy machine
+ * gives the same result. SECONDS_MOST is only a safety limit. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
-/* Most multiply-adds that may be computed for one question. MACS: on a CPU with SIMD; about 0.4 s on two cores with
- * AVX-512. MACS_DEVICE: on a GPU. MACS_C: in portable C. */
+/* Most multiply-adds for one question. MACS: on a CPU with SIMD; they take about 0.4 s on two cores with AVX-512.
+ * MACS_DEVICE: on a GPU. MACS_C: in portable C. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
-static const double SECONDS_MOST = 10; /* about 20 times the expected time */
+static const double SECONDS_MOST = 10; /* most seconds for one question, about 20 times as long as expected */
 #define HEAD "Passage:"                /* text that all prompts begin with; its KV entries are reused */
 #define ASK  "\n\nQuestion:"
 
@@ -23,7 +23,7 @@ void rerank_close(struct rerank *r)
 {
 	timeline_close(r->tl);
 	r->tl = NULL;
-	r->tokens = 0; /* computed again at the next use: the next model may have another size */
+	r->tokens = 0; /* 0 = compute it at the next use, because the next model may have another size */
 }
 
 /* ---- one passage ---- */
@@ -61,8 +61,8 @@ static int likelihood(struct conversation *conv, const struct tokens *want, cons
 	return 0;
 }
 
-/* Set *out to the tokens of a prompt: `head`, at most QUOTE_TOKENS of quote q (NULL: no quote), `ask`. Returns 0 or
- * -1. */
+/* Set *out to the tokens of a prompt: `head`, then at most QUOTE_TOKENS tokens of *q, then `ask`. q: NULL = no quote.
+ * Returns 0 or -1. */
 static int passage_tokens(struct conversation *conv, const struct quote *q, const struct tokens *head,
                           const struct tokens *ask, struct tokens *out, struct err *e)
 {
@@ -95,7 +95,7 @@ static int32_t tokens_affordable(const struct conversation *conv)
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-/* Do the work of rerank_gains(), for a question that is already tokenized. */
+/* Score the quotes as rerank_gains() does. question: the tokens of the question. */
 static int passage_gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
                          double *gain, int *scored, struct err *e)
 {

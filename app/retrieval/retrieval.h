@@ -18,9 +18,9 @@ void retrieval_join(struct conversation *);
 
 /* ---- parts of a text that is still being received (candidates.c) ---- */
 
-/* Return the end of the part that contains byte `at` of p[0 .. n). A text that is still being received is indexed in
- * parts of about 64 KiB, so that new text changes only the last part. skipped: bytes of the text that were dropped
- * before p. */
+/* Return where the part ends that contains byte `at` of p[0 .. n). A text that is still being received is indexed in
+ * parts of about 64 KiB, so that new text changes only the last part. skipped: number of bytes of the text that were
+ * dropped before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 /* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
@@ -32,22 +32,24 @@ struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
 	size_t quote, quote_end; /* byte range of its best sentence */
-	/* byte range of the words that answer the question; 0, 0: unknown */
+	/* byte range of the words that answer the question; 0, 0 = unknown */
 	size_t answer, answer_end;
-	int sure; /* 1: the best sentence alone likely answers: it has most words of the question */
+	/* 1 = the best sentence probably answers the question alone, because it has most words of the question */
+	int sure;
 	/* byte range of the document's title, which is sent with the passage; 0, 0: no title */
 	size_t title, title_end;
 	double score;
-	/* 1 if the score is far below the best source's score. A weak source is sent to the model only with --passages
-	 * N. If it is not sent, the list for the user leaves it out. */
+	/* 1 = the score is far below the best source's score. A weak source is sent to the model only with --passages
+	 * N. If it is not sent, the user's list does not have it either. */
 	int weak;
-	/* 1 if the whole passage is sent with the question. The best sentence of the first source is always sent. */
+	/* 1 = the whole passage is sent with the question. Of the first source, at least the best sentence is always
+	 * sent. */
 	int chosen;
 };
 struct sources {
-	struct source *at; /* distinct passages, the best first; may be filled even if found is 0 */
+	struct source *at; /* different passages, the best first; there may be some even if found is 0 */
 	size_t n;
-	/* 1 if a passage is good enough to answer the question. 0: at[] has only the nearest passages. */
+	/* 1 = a passage is good enough to answer the question; 0 = at[] has only the nearest passages */
 	int found;
 	double seconds;
 };
@@ -57,17 +59,17 @@ struct sources {
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
 enum { ENCODING_ON, ENCODING_STOP, ENCODING_LATER };
-/* Report the progress of encoding: `done` of `total` passages of a text are encoded; the first call has done = 0.
- * Returns ENCODING_ON to continue; ENCODING_STOP if the user has stopped; ENCODING_LATER to end the encoding: the
- * question is then searched by words alone. */
+/* Report the progress of encoding: `done` of the `total` passages of a text are encoded. In the first call done is 0.
+ * Returns ENCODING_ON to continue; ENCODING_STOP if the user has stopped the work; ENCODING_LATER to postpone it: the
+ * current question is then searched by words alone. */
 typedef int encoding_fn(size_t done, size_t total, void *ud);
 /* Set the functions that search the documents and report the progress of encoding. search NULL: documents are not
  * searched; encoding NULL: no progress. */
 void sources_search_by(struct conversation *, search_fn *search, encoding_fn *encoding, void *ud);
-/* Find the passages that answer a question, which may refer to earlier messages. The messages and the token sequence of
- * the conversation do not change. *out is empty if there are no documents or no search function. Returns 0 or -1
- * (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL): signals then stop no
- * timeline. */
+/* Find the passages that answer a question; the question may refer to earlier messages. The messages and the token
+ * sequence of the conversation do not change. *out is empty if there are no documents or no search function. Returns 0;
+ * or -1 with *out empty (ERR_CANCELLED: stopped by the user). This function may call signals_watch(NULL): signals then
+ * no longer stop a timeline. */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
 /* Index the documents and encode their passages ahead of the first question. Returns 0 or -1. After ERR_CANCELLED
  * (stopped by the user) the passages encoded so far are kept. */
@@ -82,11 +84,11 @@ enum { ANSWER_SOURCES_MOST = SOURCES_MOST + 3 };
 /* List the sources of the last question for the user: all sources that are sent to the model, and up to three more.
  * No sentence is listed twice. The caller frees *out with answer_sources_free(). */
 void answer_sources_found(const struct conversation *, struct answer_sources *out);
-/* Return the index of the document that contains a source, or SIZE_MAX if the document was removed or its text has
+/* Return the index of the document that contains a source; SIZE_MAX if the document was removed or its text has
  * changed. */
 size_t answer_source_document(const struct conversation *, const struct answer_source *);
-/* Append where a source is: 'report.pdf, page 12, "Methods"'. For a text without pages, its lines follow: ', lines
- * 148-152'. */
+/* Append the place of a source: 'report.pdf, page 12, "Methods"'. In a text without pages, the place ends with the
+ * lines: ', lines 148-152'. */
 void answer_source_place(const struct answer_source *, struct str *out);
 /* Append one line for each source that the search found: '[1] report.pdf, page 12, "Methods": "Its best
  * sentence."'. */
@@ -94,23 +96,24 @@ void answer_found_lines(const struct answer_sources *, struct str *out);
 /* Append the attention shares of the sources that the search found, as "attention: [1] 62 %, [2] 30 %". Then append a
  * line for each other passage that the answer attended to. */
 void answer_attended_lines(const struct answer_sources *, struct str *out);
-/* Write the sources as JSON member "sources" (answer_sources_json), or parse that member's value
- * (answer_sources_read). Invalid sources, and sources beyond ANSWER_SOURCES_MOST, are skipped. */
+/* answer_sources_json(): write the sources as JSON member "sources". answer_sources_read(): parse the value of that
+ * member; invalid sources, and sources beyond ANSWER_SOURCES_MOST, are skipped. */
 void answer_sources_json(const struct answer_sources *, struct str *out);
 void answer_sources_read(struct jv list, struct answer_sources *out);
 /* Parse the JSON object `stats` that the database stores with a message. For a question, set to->context (the text
  * sent before it); for an answer, set to->sources. */
 void message_read_stats(int role, const char *stats, struct message *to);
-/* Append the data that message_read_stats() reads to an exported message. json 1: as members of a JSON object; 0: as
+/* Append to an exported message the data that message_read_stats() reads. json: 1 = as members of a JSON object; 0 = as
  * lines of text. Has the type export_more_fn (sessions/store/store.h). */
 void message_export_more(int role, const char *stats, int json, struct str *out);
 
 /* Classify a question about a document as a whole (about_document.c).
  * - WHOLE_TITLE, WHOLE_ABOUT: the beginning of the document becomes the first source.
- * - WHOLE_POINTS: the same, but only if the search finds nothing.
- * - WHOLE_SUMMARY: the question asks for a summary. The beginning becomes the first source, unless the model has the
- *   whole document.
- * *doc: the document that the question names, or SIZE_MAX. *words: the wanted length of the summary, or 0. */
+ * - WHOLE_POINTS: as above, but only if the search finds nothing.
+ * - WHOLE_SUMMARY: the question asks for a summary. The beginning becomes the first source, unless the whole document
+ *   is in the prompt.
+ * *doc: the document that the question names; SIZE_MAX = none. *words: the wanted length of the summary; 0 = not
+ * given. */
 enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
 enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc,
                                    int32_t *words);
@@ -129,8 +132,8 @@ struct recalls {
 	double seconds; /* seconds the search took */
 };
 
-/* Index the text of a message. *number: receives an identifier of the text; equal texts get equal numbers. anew: 1 =
- * empty the index first. */
+/* Index the text of a message. *number: receives a number for the text; equal texts get equal numbers. anew: 1 = empty
+ * the index first. */
 typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
 /* Find the sentences of all indexed texts that share a word with the question. The caller frees *out. Bit i of *words
  * is 1 if word i of the question was searched for, and 0 if it is too common. */
@@ -153,9 +156,9 @@ enum { EVIDENCE_MOST = 5 };
 struct evidence_list {
 	struct evidence at[EVIDENCE_MOST]; /* passages with the largest shares, in descending order */
 	size_t n;
-	int attends;  /* 1: the engine sums the attention of the answer that is being generated */
-	int compared; /* 1 if several passages have attention mass, so that their shares can be compared */
-	/* 1 if the answer hardly attended to the documents; then at[] is empty */
+	int attends;  /* 1 = the engine sums the attention of the current answer */
+	int compared; /* 1 = at least two passages have attention mass, so their shares can be compared */
+	/* 1 = the answer paid hardly any attention to the documents, so at[] is empty */
 	int unattended;
 };
 /* Return the evidence of the last answer; it is empty unless answer_hooks.evidence was set. */
@@ -163,13 +166,13 @@ struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- numbers and names of an answer that the model was not given (unsupported.c) ---- */
 
-/* Append the words of the last answer to underline, with a newline after each:
- * - numbers and names that are in no text given to the model;
- * - numbers and names that are not in the passages that their sentence names ("[2]");
+/* Append the words of the last answer to underline, each followed by a newline:
+ * - numbers and names that occur in no text given to the model;
+ * - numbers and names that do not occur in the passages that their sentence cites ("[2]");
  * - marks ("[7]") of passages that were not sent. */
 void unsupported_words(const struct conversation *, struct str *out);
-/* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. An entry "1871 [2]"
- * means that the model was given 1871, but not by passage 2. */
+/* Append a line such as "not in the sources: 1872, Smith" about the last answer; nothing if there are no such words. An
+ * entry "1871 [2]" means: the answer cites passage 2 for 1871, but passage 2 does not have it. */
 void unsupported_line(const struct conversation *, struct str *out);
 
 #endif

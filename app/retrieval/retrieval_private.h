@@ -20,8 +20,8 @@ struct source_search {
 	search_fn *search;
 	encoding_fn *encoding;
 	void *search_ud;
-	/* State of meaning.c. encoder: opened at the first question; NULL = none. tried: the value of --encoder that
-	 * was tried last; NULL = none yet. stored: buffer for the vectors of one text. */
+	/* State of meaning.c. encoder: opened at the first question; NULL = none. tried: value of --encoder with which
+	 * opening was tried last; NULL = not tried yet. stored: buffer for the vectors of one text. */
 	struct meaning {
 		struct encoder *encoder;
 		const char *tried;
@@ -30,7 +30,7 @@ struct source_search {
 		float *question; /* [2][dims]: vector of the last question, and mean vector of the passages */
 		struct str stored;
 	} meaning;
-	/* State of rerank.c. tl: the timeline (a token sequence with its KV cache) on which it scores passages.
+	/* State of rerank.c. tl: the timeline (a token sequence with its KV cache) on which passages are scored.
 	 * tokens: most tokens that may be computed for one question; 0 = not known yet, or the model is too large. */
 	struct rerank {
 		struct timeline *tl;
@@ -41,12 +41,12 @@ struct source_search *search_of(const struct conversation *);
 /* Forget the sources and the evidence of the last question. */
 void sources_forget(struct conversation *);
 
-/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has
- * it. Then *out is a passage at its beginning, and *end is where the page, chapter or section ends. Otherwise
+/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has it:
+ * *out is then a passage at its beginning, and *end is the byte at which the page, chapter or section ends. Otherwise
  * returns 0. */
 int named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
-/* Return where to cut body[from .. to) to at most `most` bytes: after the last sentence that fits, else after the
- * last line, else after the last whole character. */
+/* Return where to cut body[from .. to), so that at most `most` bytes remain: after the last sentence that fits, else
+ * after the last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
 /* Set *out to the beginning of document i, and its quote to the part that best answers a question of the given kind
  * (WHOLE_...). Returns 1; 0 if the document is empty. In about_document.c. */
@@ -76,14 +76,15 @@ struct candidates {
 	size_t n;
 	/* number of judged passages (scored by the reader or the chat model), which come first */
 	int n_judged;
-	int by_meaning;    /* 1: an encoder has compared the passages with the question */
-	int by_reading;    /* 1: a reader has scored the judged passages and found the words that answer */
-	int by_ranking;    /* 1: a reranker has scored the judged passages */
-	int found;         /* 1: a passage is good enough to answer */
-	int asks_what;     /* 1: the question asks who or what something is (question_subject) */
-	double introduced; /* points for a passage that introduces X, if the question is like "who is X" */
-	double nat;        /* points that one nat of query likelihood is worth */
-	double read;       /* points that one unit of log odds of the reader is worth */
+	int by_meaning; /* 1 = an encoder has compared the passages with the question */
+	/* 1 = a reader has scored the judged passages and found the words that answer the question */
+	int by_reading;
+	int by_ranking;    /* 1 = a reranker has scored the judged passages */
+	int found;         /* 1 = a passage is good enough to answer the question */
+	int asks_what;     /* 1 = the question asks who or what something is (question_subject) */
+	double introduced; /* for a question like "who is X": points for the first passage that introduces X */
+	double nat;        /* points for one nat of query likelihood */
+	double read;       /* points for one unit of the reader's log odds */
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
@@ -92,20 +93,20 @@ struct source candidate_source(const struct candidates *, size_t i);
 
 /* ---- meaning.c ---- */
 
-/* The texts that are compared with the passages. text[0]: the question. text[1]: if the question refers to earlier
- * messages ("he", "that"), the user's last message and the question; else empty. Many questions with a pronoun can be
- * understood alone, others only after that message. So the mean of both vectors is used. */
+/* The texts that are compared with the passages. text[0]: the question. text[1]: the user's last message followed by
+ * the question, if the question refers to earlier messages ("he", "that"); else empty. Many questions with a pronoun
+ * can be understood alone, others only after that message. So the mean of the vectors of both texts is used. */
 struct asked {
 	struct str text[2];
 };
 
-/* Set similar[i], from -1 to 1: how close the meaning of passage found[i] is to the meaning of the question; 0 is the
- * mean of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it
- * failed, there are too many passages, or they are encoded later; -1 if the user has stopped (ERR_CANCELLED). */
+/* For each passage found[i], set similar[i] to the similarity of its meaning to the question's, from -1 to 1; 0 is the
+ * mean of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, if it
+ * failed, if there are too many passages, or if encoding was postponed; -1 if the user has stopped (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
-/* Set the quote of a passage to the sentence that is closest to the question of the last meaning_similar(). body: the
- * text that has the passage. Returns 0, or -1 if the user has stopped. */
+/* Set the quote of a passage to the sentence that is closest in meaning to the question of the last call of
+ * meaning_similar(). body: the text that contains the passage. Returns 0, or -1 if the user has stopped. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
 /* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and
  * return 0: from now on documents are searched by words alone. */
@@ -115,18 +116,18 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-/* Most passages that are scored for one question. READ_MOST: by a reader; this takes about 1 s of processor time with
+/* Most passages that are scored for one question. READ_MOST: by a reader; it takes about 1 s of processor time with
  * AVX-512. RANK_MOST: by a reranker, which is a larger network. */
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
-/* Let the reader score the best passages for one of the two texts of struct asked. Returns 0, also if the reader failed
- * and nothing is scored; -1 if the user has stopped. */
+/* Let the reader score the best passages, for one of the two texts of struct asked. Returns 0, even if the reader
+ * failed and nothing is scored; -1 if the user has stopped. */
 int candidates_read(struct conversation *, const struct asked *, struct candidates *, struct err *);
-/* 1 if the reader can tell whether the documents answer the question; then *found is 1 if they do, else 0. */
+/* 1 if the reader can decide whether the documents answer the question. *found: then receives its decision, 1 or 0. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
-/* Set the quote of a passage that the reader has read to the sentence in which its answer begins. body: the text of
- * the document. */
+/* Set the quote of a passage that the reader has scored to the sentence in which the reader's answer begins. body: the
+ * text of the document. */
 void answer_quote(const char *body, struct passage_candidate *);
 
 /* ---- answer_sources.c ---- */
@@ -142,9 +143,9 @@ int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* Append the numbers and names of an answer that are in no text given to the model, one a line. */
 void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
-/* If the answer was to mark its sentences with the numbers of passages, append what is wrong with the marks, one a
- * line. "[7]": this passage was not sent. "1871 [2]": the model was given this number or name, but not by passage 2.
- * list: the sources of the answer. */
+/* If the answer was to mark its sentences with the numbers of passages, append each wrong mark on a line. "[7]":
+ * passage 7 was not sent. "1871 [2]": passage 2 does not have this number or name, although other text given to the
+ * model has it. list: the sources of the answer. */
 void marks_find(const struct conversation *, const struct answer_sources *list, const char *answer, size_t n,
                 struct str *out);
 
@@ -158,15 +159,15 @@ void source_quote(const struct conversation *, const struct source *, struct str
 int source_sent(const struct conversation *, const struct source *);
 /* Choose the passages that are sent with the question, and set their `chosen`. */
 void sources_choose(struct conversation *);
-/* For a question that is asked again, set `chosen` of each source that was sent before: with this question (in
- * `context`) or with an earlier question. */
+/* When a question is asked again: set `chosen` of each source that was sent before, with this question (in `context`)
+ * or with an earlier one. */
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
 /* 1 if the model's answers should begin with the quoted best sentence: the model is small, and its template lets an
  * answer begin with any text. */
 int quotes_first(const struct conversation *);
-/* Append the tokens of the quoted best sentence, if quotes_first(). Otherwise append nothing. */
+/* If quotes_first(), append the tokens of the quoted best sentence. */
 void quotation_given(const struct conversation *, struct tokens *out);
 /* 1 if a question's context (the text sent before it) has a passage or a sentence that the search found. */
 int context_is_searched(const struct str *context);
@@ -177,8 +178,8 @@ void passages_json(const struct conversation *, struct str *out);
 
 /* Append the text on one line: each run of white space becomes one blank. */
 void text_on_one_line(const char *p, size_t n, struct str *out);
-/* A quotation of a source in a question's context: bytes [at, at + n) of the context quote bytes [from, to) of the
- * body of document `doc`. */
+/* A quotation of a source in a question's context. Bytes [at, at + n) of the context are the quotation; it quotes bytes
+ * [from, to) of the body of document `doc`. */
 struct quoted {
 	size_t doc, from, to, at, n;
 };
@@ -189,11 +190,11 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
-/* Return the number of words of a question that are not function words: 0 for "And why did he do it?". */
+/* Return the number of words of a question that are not function words. Example: 0 for "And why did he do it?". */
 int question_own_words(const char *question, size_t n);
 /* 1 if the question is probably English: it has a frequent English word. */
 int question_is_english(const char *question, size_t n);
-/* 1 if the text is a question that one sentence can answer; "Write a poem about plum cake." is not. */
+/* 1 if the text is a question that one sentence can answer. Example: 0 for "Write a poem about plum cake." */
 int question_asks(const char *text, size_t n);
 
 enum { SUBJECT_WORDS = 3, SUBJECT_BYTES = 40 };
@@ -216,9 +217,9 @@ struct quote {
 	const char *p;
 	size_t n;
 };
-/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored: the first
- * *scored quotes were scored; fewer with a large model, and none if memory is short. Returns 0, or -1 if a signal has
- * stopped it (ERR_CANCELLED). */
+/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored: receives
+ * how many quotes, from the first on, were scored: fewer than `count` with a large model, none if memory is short.
+ * Returns 0, or -1 if a signal has stopped the work (ERR_CANCELLED). */
 int rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain,
                  int *scored, struct err *);
 /* Free the timeline of rerank.c. Call before the model is closed. */

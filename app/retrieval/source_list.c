@@ -7,9 +7,9 @@
 #include "engine/base/utf8.h"
 
 enum {
-	/* bytes shown of a passage that only the attention found, if its share is unknown */
+	/* bytes shown of a passage that was listed only because of the attention, if its share is unknown */
 	BEGINNING_MOST = 80,
-	STORED_MOST = 4000, /* a longer JSON string is ignored */
+	STORED_MOST = 4000, /* a stored JSON string with more bytes than this is ignored */
 };
 
 void answer_source_place(const struct answer_source *s, struct str *out)
@@ -33,7 +33,7 @@ static void new_line(struct str *out)
 		str_adds(out, "\n");
 }
 
-/* Append the text of a source in double quotes, with asterisks around the bytes that answer. */
+/* Append the text of a source in double quotes, with asterisks around the bytes that answer the question. */
 static void add_marked(const struct answer_source *s, struct str *out)
 {
 	size_t n = strlen(s->text), from = MIN(s->mark, n), to = MAX(from, MIN(s->mark_end, n));

@@ -31,8 +31,8 @@ static void put_first(struct source first, struct sources *out)
 	out->found = 1;
 }
 
-/* Put the page or section that the question names first, unless the best source is already inside it. Returns 1 if the
- * question names a page or section, else 0. */
+/* Put the page or section that the question names first among the sources, unless the best source is already inside it.
+ * Returns 1 if the question names one, else 0. */
 static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -46,7 +46,8 @@ static int put_named(const struct conversation *conv, const char *question, size
 	return 1;
 }
 
-/* If the question is about a whole document ("Who wrote it?"), put the beginnings of documents first. */
+/* If the question is about a whole document ("Who wrote it?"), put the beginnings of documents first among the
+ * sources. */
 static void put_beginnings(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source beginning;
@@ -59,8 +60,8 @@ static void put_beginnings(const struct conversation *conv, const char *question
 	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < conv->n_doc ? doc : i;
 
-		/* Skip a document that is to be summarised and is in the prompt whole, and a growing document whose
-		 * beginning was dropped. */
+		/* Skip the beginning in two cases: a document to summarise is already in the prompt whole, or the
+		 * beginning of a growing document was dropped. */
 		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
 		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
@@ -100,9 +101,9 @@ int conversation_index(struct conversation *conv, struct err *e)
 
 /* ---- companion ---- */
 
-/* Set the sources to the passages that answer the question. context: the context that was sent with the question, if it
- * is asked again; NULL for a new question. Returns 0; 1 if the model should not be asked; -1 on error. The model should
- * not be asked if no passage is good enough, no document is read whole, and no turn was recalled. */
+/* Set the sources to the passages that answer the question. context: NULL for a new question; if the question is asked
+ * again, the context that was sent with it. Returns 0; 1 if the model should not be asked; -1 on error. The model
+ * should not be asked if no passage is good enough, no document is read whole, and no turn was recalled. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -159,10 +160,9 @@ static void sources_instead(void *self, const struct conversation *conv, struct 
 	quotation_given(conv, out);
 }
 
-/* Report the sources of the last question again, for an answer that is regenerated or (goes_on 1) continued. After a
- * session was resumed or an answer undone, the sources are not known any more: take them from the old answer, or else
- * search again. A failed search is no error, because the question's context is already stored: only the list of sources
- * is missing. */
+/* Restore the sources of the last question, whose answer is regenerated or (goes_on = 1) continued. After the session
+ * was resumed or the answer undone, they are no longer known: take them from the old answer, or else search again. A
+ * failed search is not an error: the question's context is stored, so only the list of sources is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];

@@ -1,9 +1,10 @@
 /* app/retrieval/unsupported.c - finds the numbers and names of an answer that the model was not given (retrieval.h).
  *
- * The model was given: documents that are read whole, the passages that were sent with questions, the user's messages,
- * the system prompt and the names of the documents. If none of these texts has a number or name of the answer, the
- * model may have made it up. If the model was asked to mark its sentences with the numbers of passages, each number and
- * name is also looked up in the passages that its sentence names. Nothing is checked if there are no documents. */
+ * The model was given: documents that are read whole, the passages sent with questions, the user's messages, the system
+ * prompt and the names of the documents. If none of these texts has a number or name of the answer, the model may have
+ * made it up. If the model was asked to mark its sentences with the numbers of passages, there is a second check: each
+ * number and name must also occur in the passages that its sentence cites. Nothing is checked if there are no
+ * documents. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,8 +17,8 @@
 
 enum {
 	LISTED_MOST = 20, /* most numbers and names that are listed */
-	/* A name and a word of a given text count as the same if one begins with the other ("German", "Germans"). The
-	 * shorter one must have at least STEM_LEAST bytes, and the longer one at most ENDING_MOST bytes more. */
+	/* A name matches a word of a given text if one of them begins with the other ("German", "Germans"). The shorter
+	 * one must have at least STEM_LEAST bytes, and the longer one at most ENDING_MOST bytes more. */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
 	MARK_DIGITS = 2, /* most digits of a passage's number */
@@ -31,7 +32,7 @@ struct word {
 	size_t n;
 };
 
-/* 1 if byte c is part of a number when it is between two digits: "12,500", "2.5", "5:30". */
+/* 1 if byte c may be part of a number when it stands between two digits: "12,500", "2.5", "5:30". */
 static int is_point(char c)
 {
 	return c == '.' || c == ',' || c == ':';
@@ -51,8 +52,8 @@ static int word_goes_on(const char *p, size_t n)
 	return byte_is_word(p[1]);
 }
 
-/* Set *w to the next word at or after byte *i of text[0 .. n), and *i to its end. A word has letters, digits and bytes
- * beyond ASCII; between two digits also '.', ',' and ':'. 1 = found, 0 = end of the text. */
+/* Set *w to the next word of text[0 .. n) from byte *i on, and *i to its end. A word consists of letters, digits and
+ * bytes beyond ASCII, and of '.', ',' and ':' between two digits. Returns 1; 0 at the end of the text. */
 static int word_next(const char *text, size_t n, size_t *i, struct word *w)
 {
 	size_t at = *i, end;
@@ -99,11 +100,11 @@ static void key_add(struct word w, struct str *out)
 
 struct given {
 	struct str keys;  /* keys of all words, each followed by a NUL */
-	const char **key; /* [n] pointers to the keys, sorted */
+	const char **key; /* [n] pointers into `keys`, sorted by the text of the key */
 	size_t n;
 };
 
-/* Add the words of a text. marked 1: leave out the numbers of passages, "[2]". */
+/* Add the words of a text. marked: 1 = leave out the numbers of passages, "[2]". */
 static void given_add(struct given *g, const char *text, size_t n, int marked)
 {
 	struct word w;
@@ -184,7 +185,7 @@ static int given_has(const struct given *g, const char *key)
 	return i < g->n && !strcmp(g->key[i], key);
 }
 
-/* 1 if the model was given the word, or a name that differs only in its ending (see STEM_LEAST). */
+/* 1 if the model was given the word, or a name that differs from it only in its ending (see STEM_LEAST). */
 static int is_given(const struct given *g, struct word w)
 {
 	struct str key = { 0 };
@@ -297,12 +298,14 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 /* What the marks of an answer are compared with. */
 struct marked {
 	const struct answer_sources *list;
-	struct given all, said;                   /* everything the model was given; the user's messages */
-	struct given source[ANSWER_SOURCES_MOST]; /* words of each passage and its place (page, heading) */
+	/* words of everything the model was given; words of the user's messages */
+	struct given all, said;
+	/* for each passage: its words, and those of its place (page, heading) */
+	struct given source[ANSWER_SOURCES_MOST];
 	int english;
 };
 
-/* 1 if the number names a passage that the model was sent with a number. */
+/* 1 if a passage was sent to the model under this number. */
 static int is_source(const struct answer_sources *list, size_t number)
 {
 	return number && number <= list->n && list->at[number - 1].found && list->at[number - 1].sent;
@@ -332,7 +335,7 @@ static size_t marks_read(const struct answer_sources *list, const char *text, si
 	return text[i] == ']' ? i + 1 : 0;
 }
 
-/* Return where the sentence begins that ends at byte `at`; at least `from`. */
+/* Return where the sentence begins that ends at byte `at`; not before byte `from`. */
 static size_t sentence_of(const char *text, size_t from, size_t at)
 {
 	while (at > from && strchr(" .!?\"'*)", text[at - 1]))
@@ -351,8 +354,8 @@ static int given_by_marks(const struct marked *m, uint32_t sources, struct word 
 	return given;
 }
 
-/* Check the sentence of text[from .. at) that the marks text[at .. end) follow. Append its numbers and names that the
- * marked passages do not have. */
+/* Check the sentence in text[from .. at), which the marks text[at .. end) follow. Append those of its numbers and names
+ * that the marked passages do not have. */
 static void sentence_check(const struct marked *m, uint32_t sources, const char *text, size_t from, size_t at,
                            size_t end, struct str *out)
 {
@@ -431,8 +434,8 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 
 /* ---- the companion, whose state is the list of words, one a line ---- */
 
-/* 1 if the answer is guarded: the model is so small that it makes up numbers and names in free text, and there is a
- * sentence to quote instead. */
+/* 1 if the answer is guarded. It is if the model is so small that it makes up numbers and names in free text, and if
+ * there is a sentence to quote instead. */
 static int guards(const struct conversation *conv)
 {
 	return sources_of(conv)->found && quotes_first(conv);
@@ -468,7 +471,7 @@ static void unsupported_ended(void *self, struct conversation *conv, struct mess
 
 	str_clear(self);
 	for (size_t i = 0; i < conv->n_doc; i++)
-		there |= !conv->doc[i].grows; /* a growing document is not counted: it is the text of a message */
+		there |= !conv->doc[i].grows; /* leave out a growing document, because it is the text of a message */
 	if (!answer || !there)
 		return;
 	from = reasoning_length(str_text(&answer->text), answer->text.n);
