@@ -1,8 +1,10 @@
-/* app/lab/ask.c - weir eval ask: measures how many questions about documents are answered, with different contexts.
+/* app/lab/ask.c - weir eval ask: measures how many questions about documents are answered correctly, with different
+ * contexts.
  *
  * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; "answers" is empty if the documents do
- * not answer the question. Each question is asked alone, --seeds times, with each context: no documents; the best
- * sentence; 1, 3 and 5 passages; the whole text, if it fits. An answer is right if it contains one of "answers". */
+ * not answer the question. Each question is asked on its own, --seeds times, with each of these contexts: no documents;
+ * the best sentence; 1, 3 and 5 passages; the whole text, if it fits. An answer is right if it contains one of
+ * "answers". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +21,7 @@ enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
  * token. */
 struct setting {
 	const char *name, *docs; /* docs: value of --docs in this setting */
-	int32_t passages;        /* value of --passages; -1: without documents */
+	int32_t passages;        /* value of --passages; -1 = no documents are given */
 	struct mean good, tokens, first_s;
 };
 
@@ -30,19 +32,19 @@ struct asking {
 	struct passage_index *index;
 	uint64_t seed; /* seed of the first answer to a question */
 	int32_t seeds;
-	/* Means over questions, of the search:
-	 * first:     1 if the first passage has an answer;
-	 * among:     1 if one of the first five passages has an answer;
-	 * quote:     1 if the best sentence has an answer;
-	 * found:     1 if passages were found, for questions that the documents answer;
-	 * not_found: 1 if no passage was found, for the other questions;
+	/* Results of the search, each a mean over questions:
+	 * first:     1 if the first passage contains an answer;
+	 * among:     1 if one of the first five passages contains an answer;
+	 * quote:     1 if the best sentence contains an answer;
+	 * found:     of questions that the documents answer: 1 if passages were found;
+	 * not_found: of the other questions: 1 if no passage was found;
 	 * seconds:   time of the search. */
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
 /* ---- the search ---- */
 
-/* Search by passages_score() with an index in memory (ud), without a database of sessions. */
+/* Search by passages_score(), with an index in memory (ud) and without a database of sessions. */
 static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
                             struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud,
                             struct err *e)
@@ -62,7 +64,7 @@ static int passage_holds(const struct asking *a, const struct words *gold, const
 	return good;
 }
 
-/* Search for the question, and check which passages hold one of the answers `gold`. */
+/* Search the documents for the question, and check which passages contain one of the answers `gold`. */
 static int judge_search(struct asking *a, const char *question, const struct words *gold, struct err *e)
 {
 	struct sources s;
@@ -86,7 +88,7 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 
 /* ---- one question in one setting ---- */
 
-/* Ask a question with every seed in one setting, and add the results to *how. */
+/* Ask a question in one setting, once with each seed, and add the results to *how. */
 static int ask(struct asking *a, struct setting *how, const char *question, const struct words *gold, struct err *e)
 {
 	struct answer_hooks hooks = { .without_documents = how->passages < 0 };
@@ -108,7 +110,7 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to the same question are not independent. So each question counts once: with the share of right
+	/* Answers to the same question are not independent, so each question counts once: as the share of its right
 	 * answers. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;

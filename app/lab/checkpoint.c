@@ -1,10 +1,10 @@
-/* app/lab/checkpoint.c - stores the finished results of an evaluation, so that a stopped run can continue
- * (--resume FILE).
+/* app/lab/checkpoint.c - stores the finished results of an evaluation, so that a stopped run can continue (--resume
+ * FILE).
  *
- * Each result is one line of JSON with two members: "piece", the key, and "result". The key is an object of
- * everything that determines the result: model, version, cache policy, settings and text. A result is used only if
- * its key is equal byte for byte, so one file can serve any number of commands. A last line that a crash cut off
- * is removed. */
+ * Each result is one line of JSON with two members: "piece", the key, and "result". The key is an object of everything
+ * that determines the result: model, version, cache policy, settings and text. A result is used only if its key is
+ * equal byte for byte, so one file can serve different commands. If a crash has cut the last line short, the line is
+ * removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const char head[] = "{\"weir\":\"eval\",\"piece\":";
 
 /* ---- the file ---- */
 
-/* Compare two results by the text of their keys. If the keys are equal, the later line is the greater. */
+/* Compare two results by the text of their keys. Of two equal keys, the one in the later line is the greater. */
 static int by_key(const void *a, const void *b)
 {
 	const struct finished *x = a, *y = b;
@@ -33,7 +33,7 @@ static int by_key(const void *a, const void *b)
 	return c ? c : n != m ? (n < m ? -1 : 1) : (x->key.p > y->key.p) - (x->key.p < y->key.p);
 }
 
-/* Parse a line and add its result to p->done. Returns -1 if the line is no result. */
+/* Parse a line and add its result to p->done. Returns 0, or -1 if the line is not a result. */
 static int take_line(struct checkpoint *p, const char *line, size_t n)
 {
 	struct finished x;
@@ -55,8 +55,8 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* Parse all whole lines; *whole: offset after the last one. A file with a line that is no result belongs to another
- * program and is refused. A file without a whole line must begin like a result. */
+/* Parse all whole lines. *whole: receives the offset after the last one. A file with a line that is not a result
+ * belongs to another program and is refused. So is a file without a whole line, unless it begins like a result. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;
@@ -216,7 +216,7 @@ int checkpoint_get(struct checkpoint *p, const struct str *key, struct jv *resul
 	struct finished want = { .key = { key->p, key->p + key->n } };
 	size_t lo = 0, hi = p->n;
 
-	/* Find the last of equal keys. */
+	/* Find the last one of equal keys. */
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 		const struct jv *x = &p->done[mid].key;

@@ -1,4 +1,4 @@
-/* app/lab/checkpoint.h - for app/lab only: stores finished results in a file and finds them there again
+/* app/lab/checkpoint.h - for app/lab only: stores finished results in a file, and finds them there in a later run
  * (--resume). */
 #ifndef WEIR_EVAL_CHECKPOINT_H
 #define WEIR_EVAL_CHECKPOINT_H
@@ -6,7 +6,7 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-/* A stored result, and its key: a JSON object of everything that determines the result. Both point into
+/* A stored result and its key, a JSON object of everything that determines the result. Both point into
  * checkpoint.text. */
 struct finished {
 	struct jv key, result;
@@ -17,14 +17,14 @@ struct checkpoint {
 	struct str text;       /* content of the file when it was opened */
 	struct finished *done; /* [n] results of the file, sorted by key */
 	size_t n, cap;
-	struct str same;      /* members that all keys have: model, engine, element type of the KV cache, chunk size */
-	int64_t taken, added; /* taken: results used from the file; added: results appended */
+	struct str same;      /* members that every key has: model, engine, element type of the KV cache, chunk size */
+	int64_t taken, added; /* number of results used from the file; number of results appended */
 };
 /* Open the file that --resume names, and report how many results it has. A file that contains anything other than
  * results of an evaluation is refused and not changed. */
 int checkpoint_open(struct checkpoint *, const struct options *, struct err *);
 void checkpoint_close(struct checkpoint *);
-/* Add the model that runs to all keys. Call it before the first checkpoint_key(). */
+/* Add the model to all keys. Call this before the first checkpoint_key(). */
 int checkpoint_model(struct checkpoint *, const struct engine *, struct err *);
 /* Begin a key. The caller adds its own members to the JSON object and closes it. */
 void checkpoint_key(const struct checkpoint *, const char *task, const char *kv, int32_t ctx, struct str *out);

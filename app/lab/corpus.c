@@ -59,7 +59,7 @@ static void split_lines(char *text, struct words *out)
 }
 
 /* Append the word list `name`, a file with one word a line, to m->lists. It is read from the user's folder; if it is
- * missing or empty there, the installed list is read. *at: offset in m->lists at which the list begins. */
+ * missing or empty there, the installed list is read. *at: receives the offset in m->lists at which the list begins. */
 static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };
@@ -124,8 +124,8 @@ static void span_add(struct spans *l, size_t at, size_t n)
 	l->s[l->n++] = (struct span){ at, n };
 }
 
-/* Add an essay with its white space reduced to single blanks, and find its sentences. A sentence ends with . ! or ?,
- * perhaps with quotes and brackets after it, if a blank follows. */
+/* Add an essay with its white space reduced to single blanks, and find its sentences. A sentence ends with . ! or ?
+ * before a blank; quotes and brackets may come between them. */
 static void take_essay(struct corpus *m, const char *text, size_t n)
 {
 	size_t from = 0;
@@ -154,7 +154,8 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 			end++;
 		if (end < m->essay.n && p[end] != ' ')
 			continue;
-		if (end - from >= 12) { /* a shorter part, such as "Mr.", is joined to the next sentence */
+		/* join a part that is too short to be a sentence, such as "Mr.", to the next sentence */
+		if (end - from >= 12) {
 			span_add(&m->sentence, from, end - from);
 			from = end + 1;
 		}
@@ -166,7 +167,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 
 /* ---- questions ---- */
 
-/* Return a copy of a JSON string; NULL if v is no string. */
+/* Return a copy of a JSON string; NULL if v is not a string. */
 static char *text_of(struct jv v)
 {
 	struct str s = { 0 };
@@ -242,7 +243,7 @@ static int same_value(struct jv a, struct jv b)
 	return a.p && b.p && a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p));
 }
 
-/* 1 if a pair [title, ...] in the list begins with this title. pairs: "context" or "supporting_facts" of HotpotQA. */
+/* 1 if one of the pairs [title, ...] has this title. pairs: the list "context" or "supporting_facts" of HotpotQA. */
 static int names_title(struct jv pairs, struct jv title)
 {
 	struct jv pair = { 0 };
@@ -255,7 +256,7 @@ static int names_title(struct jv pairs, struct jv title)
 	return 0;
 }
 
-/* 1 if the item has all paragraphs that the answer needs (its supporting facts). */
+/* 1 if the item has all paragraphs that are needed for the answer (its supporting facts). */
 static int all_there(struct jv item)
 {
 	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = { 0 };
@@ -269,7 +270,8 @@ static int all_there(struct jv item)
 	return n > 0;
 }
 
-/* Add the questions of a HotpotQA file. Each has ten paragraphs, of which about two are needed for the answer. */
+/* Add the questions of a HotpotQA file. Each question has ten paragraphs, and about two of them are needed for the
+ * answer. */
 static void take_hotpot(struct questions *l, struct jv root)
 {
 	struct jv item = { 0 };
@@ -285,7 +287,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		}
 		q = question_add(l, text);
 		words_add(&q->answer, answer);
-		/* First take the paragraphs that the answer needs (gold = 1), then the others. */
+		/* First take the paragraphs that are needed for the answer (gold = 1), then the others. */
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {
@@ -322,7 +324,7 @@ static void questions_free(struct questions *l)
 
 /* ---- loading all texts ---- */
 
-/* Read and parse a JSON file of the folder. Returns 1; 0 = there is no such file; -1 on error. */
+/* Read and parse a JSON file of the folder. Returns 1; 0 if there is no such file; -1 on error. */
 static int folder_json(const char *folder, const char *name, struct str *text, struct jv *out, struct err *e)
 {
 	struct str path = { 0 };
@@ -396,7 +398,7 @@ void corpus_free(struct corpus *m)
 	*m = (struct corpus){ .lists = { 0 } };
 }
 
-/* Combine a hash with the hash of more bytes. */
+/* Return a hash of the hash so_far and n more bytes. */
 static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)
 {
 	uint64_t both[2] = { so_far, checkpoint_hash(bytes, n) };

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Set policy i of the list to the policy that the user gave, with `value` as its fitted setting (k or size). */
+/* Set policy number i of the list to the policy that the user gave, with its fitted setting (k or size) set to
+ * `value`. */
 static int set_value(struct entry_fit *f, struct policy_list *l, int i, double value, struct err *e)
 {
 	struct fitted *one = &f->one[i];
@@ -44,9 +45,9 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: by how much the number of entries read grows when the setting grows by 1. In the first round it is
-	 * estimated: if a share s of the steps and layers reads all entries, and the others read `value` entries, the
-	 * slope is 1 - s. In later rounds it is computed from the last two rounds. */
+	/* slope: how many more entries are read when the setting grows by 1. In the first round it is estimated. Assume
+	 * that a share s of the steps and layers reads all entries, and the others read `value` entries: the slope is
+	 * then 1 - s. In later rounds it is computed from the last two rounds. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
 		slope = 1; /* both settings select the same number of pages, so both read the same */

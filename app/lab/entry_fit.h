@@ -2,16 +2,16 @@
  * compared. For app/lab only.
  *
  * With k=N a policy reads N entries in most steps. In some steps, for example at every tenth token, or in the first two
- * layers, it reads all entries. So it reads more than N on average. The policy is run over a window of text with k=N,
- * and its reads are counted. Then k is corrected and the policy is run over the window again, until the average is
- * within 1 % of N. */
+ * layers, it reads all entries. So on average it reads more than N. To correct this, the policy is run over a window of
+ * text with k=N, and the entries that it reads are counted. Then k is corrected and the window is run again, until the
+ * average is within 1 % of N. */
 #ifndef WEIR_EVAL_ENTRY_FIT_H
 #define WEIR_EVAL_ENTRY_FIT_H
 
 #include "app/options/options.h"
 #include "engine/engine.h"
 
-enum { FIT_ROUNDS = 4 }; /* most runs of the window */
+enum { FIT_ROUNDS = 4 }; /* most times that the window is run */
 
 struct entry_fit {
 	/* KV entries that each policy should read per token; 0 = leave the settings unchanged */
@@ -21,21 +21,21 @@ struct entry_fit {
 		const char *key; /* the setting that is fitted: k, or size */
 		struct str kv;   /* the policy with the fitted setting */
 		double value;    /* the fitted value */
-		/* the value tried before `value`, and the entries per token read with it; read 0 = no value was tried
-		 * before */
+		/* the value tried before `value`, and the entries per token that were read with it; read 0 = `value` is
+		 * the first one tried */
 		double before, read;
-		int done; /* 1: no value comes closer to `want` */
-		/* If the policy reads more than `want` entries per token with any value: the least number of entries
-		 * per token that it reads; else 0. */
+		int done; /* 1 = no other value comes closer to `want` */
+		/* The fewest entries per token that the policy can read, if these are more than `want`; else 0. */
 		double whole;
 	} one[LIST_MAX];
 };
 
-/* Set k of every policy of the list to `want`; if a policy has no k, set its size. Returns 0, or -1 with ERR_USAGE if a
- * policy has neither setting. */
+/* Set k of every policy of the list to `want`; for a policy without k, set its size. Returns 0, or -1 with ERR_USAGE if
+ * a policy has neither setting. */
 int entry_fit_begin(struct entry_fit *, struct policy_list *, int32_t want, struct err *);
-/* Adapt the setting of policy i after a run. read: mean number of entries that the policy has read per token; all: mean
- * number of entries in the cache. Returns 1 if the setting was changed, 0 if no better value is known, -1 on error. */
+/* Adapt the setting of policy number i after a run. read: mean number of entries that the policy has read per token.
+ * all: mean number of entries in the cache. Returns 1 if the setting was changed, 0 if no better value is known, -1 on
+ * error. */
 int entry_fit_next(struct entry_fit *, struct policy_list *, int i, double read, double all, struct err *);
 void entry_fit_free(struct entry_fit *);
 

@@ -1,7 +1,7 @@
 /* app/lab/given.c - makes tasks of the user's files (given.h).
  *
- * Metrics, lengths of answers, and the prompts of few-shot and code sets are as published. Other prompts are worded
- * by weir. */
+ * The metrics and the lengths of answers are as published, and so are the prompts of few-shot and code sets. The other
+ * prompts have weir's own wording. */
 #include "app/lab/given.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN_MOST = 65536, GEN_OWN = 128 };
 
-/* A prompt. head: beginning of the answer, which is given to the model. */
+/* A prompt. head: the beginning of the answer, which the model is given. */
 struct item {
 	struct str prompt, head;
 	struct words ref; /* owned: the right answers */
@@ -21,9 +21,10 @@ struct item {
 struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
-	int32_t gen;         /* most tokens of an answer; 0 = GEN_OWN */
-	int one_line, plain; /* one_line: 1 = an answer is one line; plain: 1 = without a chat template */
-	struct item *item;   /* [n] prompts of the task */
+	int32_t gen; /* most tokens of an answer; 0 = GEN_OWN tokens */
+	/* one_line: 1 = an answer is one line; plain: 1 = prompts are sent without a chat template */
+	int one_line, plain;
+	struct item *item; /* [n] prompts of the task */
 	size_t n, cap;
 	struct words classes; /* owned: the classes of METRIC_CLASS */
 };
@@ -42,8 +43,8 @@ static const struct longbench { const char *name; enum eval_metric metric; int32
 };
 /* clang-format on */
 
-/* Templates for each form of record. prompt: the user's message. head: how the answer begins. %c is replaced by the
- * record's context, %i by its input. */
+/* Templates for each form of record. prompt: the user's message. head: how the answer begins. In both, %c stands for
+ * the record's context and %i for its input. */
 /* clang-format off */
 static const struct { const char *prompt, *head; } forms[] = {
 	[QA] = {"Answer a question by the text below, in as few words as possible, and say nothing else.\n\n%c\n\nAnswer the question by the text above, in as "
@@ -65,7 +66,7 @@ static const struct { const char *prompt, *head; } forms[] = {
 };
 /* clang-format on */
 
-/* Append a form with its %c and %i replaced. */
+/* Append a template with its %c and %i replaced by the context and the input. */
 static void fill_in(const char *form, const struct str *context, const struct str *input, struct str *out)
 {
 	for (const char *p = form; *p; p++) {
@@ -80,7 +81,7 @@ static const struct longbench *longbench_find(const char *name)
 {
 	size_t n = strlen(name);
 
-	if (n > 2 && !strcmp(name + n - 2, "_e")) /* tasks of LongBench-E end in _e */
+	if (n > 2 && !strcmp(name + n - 2, "_e")) /* tasks whose names end in _e belong to LongBench-E */
 		n -= 2;
 	for (size_t i = 0; i < LEN(longbench); i++)
 		if (strlen(longbench[i].name) == n && !memcmp(longbench[i].name, name, n))
@@ -90,7 +91,7 @@ static const struct longbench *longbench_find(const char *name)
 
 /* ---- sets ---- */
 
-/* Add an empty prompt to the set of that name, and point *set to the set. Returns the prompt, or NULL with an error if
+/* Add an empty prompt to the set with this name, and point *set to the set. Returns the prompt; NULL with an error if
  * the set has another metric. */
 static struct item *item_add(struct given *g, const char *name, enum eval_metric metric, struct given_set **set,
                              struct err *e)
@@ -139,7 +140,7 @@ static void add_texts(struct jv v, struct words *out)
 
 /* ---- records ---- */
 
-/* Each of these functions adds one record to the set `name`. The kinds of records are listed at given_load(). */
+/* Each of these functions adds one record to the set `name`. given_load() lists the kinds of records. */
 
 static int read_longbench(struct given *g, struct jv r, const char *name, struct err *e)
 {
@@ -232,7 +233,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	/* a limit of one token for two bytes of the table is enough: most tokens have more bytes */
+	/* allow one token for every two bytes of the table: most tokens have more than two bytes */
 	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32;
 	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
@@ -313,7 +314,7 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 
 /* ---- files ---- */
 
-/* Read a file: a JSON list, or JSON lines. name: the task of records that name none. */
+/* Read a file: a JSON list, or JSON lines. name: the task of records that do not name their task. */
 static int read_list(struct given *g, const struct str *text, const char *name, struct err *e)
 {
 	struct err why = { 0 };

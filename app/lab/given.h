@@ -15,22 +15,22 @@ struct given {
 	uint64_t hash;          /* hash of the user's files */
 };
 
-/* Read files of JSON lines, or of a JSON list. Each record is one of these:
+/* Read files of JSON lines, or of a JSON list. Each record is of one of these kinds:
  *
- *     {"prompt", "answers": [TEXT ...] or TEXT, "metric"}: the user's own; perhaps with "task", "head",
- *         "max_tokens", "classes";
+ *     {"prompt", "answers": [TEXT ...] or TEXT, "metric"}: the user's own; perhaps with "task", "head", "max_tokens",
+ *     "classes";
  *     {"context", "input", "answers", "dataset", "all_classes"}: LongBench, also LongBench-E;
  *     {"question", "choices": [TEXT ...], "answer": index or letter}: MMLU;
  *     {"question", "answer": "... #### 42"}: GSM8K;
  *     {"prompt", "reference_output"}: a table to copy, as LongProc's HTML to TSV.
  *
- * Records are grouped into tasks by "task" or "dataset", or else by file. */
+ * The task of a record is its "task" or "dataset"; without these, the records of a file are one task. */
 int given_load(struct given *, const char *const *file, int n_file, struct err *);
 void given_free(struct given *);
 int32_t given_count(const struct given_set *); /* returns the number of the set's prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
-/* Build prompt i of m->set; see task_def.build. The prompt is cut to units / (len - 1) of its bytes: its beginning and
- * its end are kept, as LongBench does. */
+/* Build prompt number i of m->set, as task_def.build does. The prompt is cut to units / (len - 1) of its bytes: the
+ * middle is dropped, and beginning and end stay, as in LongBench. */
 int given_build(const struct corpus *m, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
                 struct err *);
 

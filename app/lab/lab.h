@@ -25,28 +25,29 @@
 
 #include "app/options/options.h"
 
-/* The options of weir-lab: the options of weir, and its own options. A command gets a pointer to the first member,
+/* The options of weir-lab: the options of weir, followed by its own. A command gets a pointer to the first member,
  * struct options; lab_of() returns the whole struct. */
 struct lab_options {
 	struct options o;
 
 	int32_t layer, head; /* plot: layer (-1: the middle one) and KV head (-1: the mean of all) */
-	/* options of the commands that evaluate texts; not given: skip is 1, the others are 0 */
+	/* options of the commands that evaluate texts; defaults: skip is 1, the others are 0 */
 	int32_t tokens, window, skip, last, offset, curve;
-	/* recovery: number of KV entries that every policy reads; 0 = the policies' own settings */
+	/* recovery: number of KV entries that every policy must read; 0 = each policy keeps its own setting */
 	int32_t entries;
 	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
 	const char *tried;   /* tune: the values to try, "KEY=VALUE,VALUE,..." */
 	const char *tasks;   /* ruler: names separated by commas; NULL = all tasks */
-	struct int_list len; /* tasks: tokens of a prompt and its answer */
-	/* Number of samples of a task, windows of a text, or questions. For `needle`: samples at each length and
+	struct int_list len; /* tasks: total tokens of a prompt and its answer */
+	/* Number of samples of a task, of windows of a text, or of questions. For `needle`: samples for each length and
 	 * depth. */
 	int32_t samples;
 	int32_t depths;                     /* needle: number of depths */
-	int32_t block, rows, crops, epochs; /* predictor: settings of the training, see predictor_settings */
+	int32_t block, rows, crops, epochs; /* settings of `eval predictor train`, see predictor_settings */
 	const char *questions;              /* ask: the file of questions */
 	int32_t seeds;                      /* ask: how often each question is asked */
-	const char *resume;                 /* file of finished results, or of a training; NULL = none */
+	/* file with finished results, or with the state of a training; NULL = none */
+	const char *resume;
 	/* settings of weir train, see train_settings; held: file of the held-out text; type: "f16" or "f32"; full: 1 =
 	 * train all weights */
 	const char *mask, *held, *type;

@@ -1,7 +1,7 @@
-/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). If there are several
- * references, the best score counts.
+/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). If there are several references,
+ * the best score counts.
  *
- *     F1: of the words, without case, punctuation and articles (SQuAD; LongBench's question answering);
+ *     F1: F measure of the words, without case, punctuation and articles (SQuAD; LongBench's question answering);
  *     ROUGE-L: F measure of the longest common subsequence (LCS) of words (Lin 2004);
  *     class: 1 / number of classes that the answer names, if the right one is among them, else 0 (LongBench: trec);
  *     numbers: share of the answer's numbers that are right (LongBench: passage_count, passage_retrieval);
@@ -30,8 +30,8 @@ static void split_free(struct split *s)
 	free(s->w);
 }
 
-/* Split text into lower-case words. joins: 1 = punctuation is deleted ("it's" becomes "its"), 0 = it separates words.
- * articles: 0 = leave articles out. */
+/* Split text into lower-case words. joins: 1 = punctuation is deleted ("it's" becomes "its"); 0 = punctuation separates
+ * words. articles: 0 = articles are left out. */
 static struct split split_words(const char *p, int joins, int articles)
 {
 	struct split s = { .n = 0 };
@@ -53,7 +53,7 @@ static struct split split_words(const char *p, int joins, int articles)
 	return s;
 }
 
-/* Return the F measure of two sets of a and b elements that have `common` elements in common. */
+/* Return the F measure of two sets: one has a elements, the other b, and they share `common` elements. */
 static double f_of(size_t common, size_t a, size_t b)
 {
 	return a + b ? 2 * (double)common / (double)(a + b) : 0;
@@ -68,7 +68,7 @@ static double score_f1(const char *ref, const char *answer)
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t k = 0; k < b.n; k++)
 			if (b.w[k] && !strcmp(a.w[i], b.w[k])) {
-				b.w[k] = NULL; /* a word of the reference matches only one word of the answer */
+				b.w[k] = NULL; /* do not match this word of the reference a second time */
 				common++;
 				break;
 			}
@@ -174,8 +174,8 @@ static double score_numbers(const char *ref, const char *answer)
 	return n ? (double)right / (double)n : 0;
 }
 
-/* Set *v to the last number in the text, with its sign; if the text contains "####", to the first number after that.
- * Returns 1; 0 = the text has no number. */
+/* Set *v to the last number in the text, with its sign. If the text contains "####", take the first number after that.
+ * Returns 1; 0 if the text has no number. */
 static int last_number(const char *text, double *v)
 {
 	const char *mark = strstr(text, "####"), *p = mark ? mark : text, *end;
@@ -188,7 +188,7 @@ static int last_number(const char *text, double *v)
 			digit++;
 		while (digit > text && (digit[-1] == '$' || digit[-1] == ' '))
 			digit--;
-		/* A minus behind a letter or digit, as in "7-5", is no sign. */
+		/* A minus after a letter or digit, as in "7-5", is not a sign. */
 		if (digit > text && digit[-1] == '-' && (digit - 1 == text || !isalnum((unsigned char)digit[-2])))
 			*v = -*v;
 		if (mark)

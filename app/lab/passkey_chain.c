@@ -1,5 +1,5 @@
-/* app/lab/passkey_chain.c - prompts of two tasks: `passkey`, a number hidden among random words, and `chain`, a
- * shuffled list of keys that form chains. */
+/* app/lab/passkey_chain.c - prompts of two tasks. `passkey`: a number is hidden among random words. `chain`: a shuffled
+ * list of keys that form chains. */
 #include "app/lab/tasks.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static int build_passkey(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                          struct err *e)
 {
-	/* The depth of the number is in one of five intervals; consecutive samples take the intervals in turn. */
+	/* The depth of the number lies in one of five intervals; samples take these intervals in turn. */
 	double depth = (i % 5 + rng_below(&r, 1u << 20) / (double)(1u << 20)) / 5;
 	unsigned key = 10000 + rng_below(&r, 90000);
 	int32_t place = (int32_t)(units * depth);
@@ -35,7 +35,7 @@ static int build_passkey(const struct corpus *m, struct rng r, int32_t units, in
 	return 0;
 }
 
-/* ---- chain: ten keys, of which each begins with the word that the key before ends with ---- */
+/* ---- chain: ten keys, each of which begins with the last word of the previous key ---- */
 
 static int is_plain(const char *w)
 {
@@ -64,7 +64,7 @@ static int build_chain(const struct corpus *m, struct rng r, int32_t units, int3
 		plain.w[k] = plain.w[j];
 		plain.w[j] = w;
 	}
-	/* Key k is "word-next word". The words form a circle, so each word begins exactly one key. The keys are
+	/* Key number k is "WORD-NEXT WORD". The words form a circle, so each word begins exactly one key. The keys are
 	 * listed in random order. */
 	for (int32_t k = 0; k < n; k++) {
 		struct str key = { 0 };

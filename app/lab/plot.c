@@ -17,8 +17,8 @@
 #include "engine/engine_view.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-/* TOKENS: size of a matrix without --tokens. SQUARE: most pixels of a matrix's side. GAP: pixels between matrices.
- * SPAN_POINTS: number of ages in the output of `span`. */
+/* TOKENS: number of tokens of a matrix without --tokens. SQUARE: most pixels of a matrix's side. GAP: pixels between
+ * matrices. SPAN_POINTS: number of ages in the output of `span`. */
 enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };
 
 struct plot {
@@ -27,12 +27,12 @@ struct plot {
 	struct tokens text;
 	struct policy_list kvs;
 	struct progress progress;
-	int32_t cell;    /* number of tokens that a pixel, or a point of the span, stands for */
+	int32_t cell;    /* number of tokens for each pixel, or for each point of the span */
 	struct str said; /* lines of output so far */
 };
 
-/* Open the model, and tokenize the part of the text that --offset and --tokens name. n: number of tokens if --tokens
- * is not given. */
+/* Open the model, and tokenize the part of the text given by --offset and --tokens. n: number of tokens without
+ * --tokens. */
 static int plot_open(struct plot *p, const struct options *o, const struct str *text, size_t n, struct err *e)
 {
 	struct tokens *t = &p->text;
@@ -62,7 +62,7 @@ static void plot_close(struct plot *p)
 	engine_close(p->engine);
 }
 
-/* Open a timeline with policy k. ctx: context size in tokens if --ctx is not given; 0 = the policy's default. */
+/* Open a timeline with policy number k. ctx: context size in tokens without --ctx; 0 = the policy's default. */
 static int plot_timeline(struct timeline **tl, const struct plot *p, int k, int32_t ctx, struct err *e)
 {
 	const struct options *o = p->o;
@@ -89,12 +89,12 @@ static void plot_timeline_close(struct timeline *tl)
 
 struct matrix {
 	struct plot plot;
-	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
+	int32_t layer, side, w; /* in pixels: the side of a matrix, and the width of the picture */
 	uint8_t *grey;          /* [side][w]; 0 = no head read the token, or the token comes later */
 	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
-	double seen; /* pairs of tokens in the current matrix in which the later token read the earlier one */
+	double seen; /* number of pairs of tokens in the current matrix of which the later token read the earlier one */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */
@@ -105,7 +105,7 @@ static uint8_t share_grey(float share)
 	return (uint8_t)(1 + lround(254 * (at < 0 ? 0 : MIN(1, at))));
 }
 
-/* Add token t's attention (m->p) to the matrix of policy k. A pixel that stands for several tokens shows the largest
+/* Add the attention of token t (m->p) to the matrix of policy number k. A pixel for several tokens shows the largest
  * share. */
 static void matrix_row(struct matrix *m, int k, int32_t t)
 {
@@ -123,7 +123,7 @@ static void matrix_row(struct matrix *m, int k, int32_t t)
 		grey[x] = m->row[x] < 0 ? 0 : share_grey(m->row[x]);
 }
 
-/* Append the output line about policy k's matrix. */
+/* Append the output line about the matrix of policy number k. */
 static void matrix_say(struct matrix *m, int k)
 {
 	const struct options *o = m->plot.o;
@@ -224,8 +224,8 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* ---- span ---- */
 
-/* Return the age of the oldest token that at least one KV head has kept. Attention sinks (first tokens of the text that
- * all heads have kept) do not count. kept: see span_say(). */
+/* Return the age of the oldest token that at least one KV head has kept. Attention sinks do not count; these are the
+ * tokens at the beginning of the text that all heads have kept. kept: see span_say(). */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;
@@ -239,8 +239,8 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 	return n - i;
 }
 
-/* Append the output line of policy k. kept[n]: for each token, the share of layers and KV heads that have kept it,
- * times 255. */
+/* Append the output line of policy number k. kept[n]: for each token, the share of layers and KV heads that have kept
+ * it, scaled to 0 .. 255. */
 static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 {
 	const char *kv = p->kvs.v[k];

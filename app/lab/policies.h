@@ -7,11 +7,11 @@
 /* List the policies to compare: all that --kv names. Without --kv, take the policy that the environment or the config
  * file sets, else `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
-/* Set order[] to the order in which one timeline can run the policies with the least prefill. Policies that drop KV
- * entries come first, because no other policy can use their prefill. */
+/* Set order[] to an order in which one timeline can run the policies with little prefill. Policies that drop KV entries
+ * come first, because no other policy can use their prefill. */
 void policies_order(const struct policy_list *, int order[LIST_MAX]);
-/* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens; 0
- * = it has no such setting. */
+/* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens. 0 =
+ * the policy has no such setting. */
 int32_t policy_entries_read(const char *kv, int32_t len);
 
 /* One timeline that runs several policies, one after the other, over the same texts. */
@@ -19,15 +19,15 @@ struct shared_timeline {
 	const struct options *o;
 	struct engine *engine;
 	struct timeline *tl;
-	const char *kv; /* the policy that it runs */
-	int32_t ctx;    /* tokens that tl has room for */
+	const char *kv; /* the current policy */
+	int32_t ctx;    /* number of tokens for which tl has room */
 	int fresh;      /* 1 = empty the cache before the next text */
 };
-/* Run this policy from now on, with room for ctx tokens. KV entries that the old and the new policy both store are
- * kept. */
+/* Run this policy from now on, with room for ctx tokens. Those KV entries are kept that both the old and the new policy
+ * store. */
 int shared_timeline_use(struct shared_timeline *, const char *kv, int32_t ctx, struct err *);
-/* Begin the next text with an empty cache, even if it begins like the text before. Otherwise the results of a
- * policy that evicts would depend on how many tokens are reused. */
+/* Begin the next text with an empty cache, even if it begins like the previous text. Otherwise the results of a policy
+ * that evicts would depend on how many tokens are reused. */
 void shared_timeline_fresh(struct shared_timeline *);
 void shared_timeline_close(struct shared_timeline *);
 

@@ -17,12 +17,12 @@
 /* The sums of one policy over the windows of one text. */
 struct score {
 	double nll, seconds; /* sums over all windows */
-	/* bytes of the cache that a token generated at the end of a window reads, summed over the windows */
+	/* sum over windows: bytes of the cache that a token generated at the end of the window reads */
 	double read;
 	int windows;
 	uint64_t scored;   /* number of scored tokens */
 	int32_t curve;     /* tokens scored between two points of the curve; 0 = no curve */
-	struct str points; /* JSON list: nll at each point of the curve */
+	struct str points; /* JSON list of the nll at each point of the curve */
 };
 
 struct ppl {
@@ -34,7 +34,7 @@ struct ppl {
 	int order[LIST_MAX];          /* the order in which the policies run */
 	struct score score[LIST_MAX]; /* [kvs.n] sums of each policy */
 	struct progress progress;
-	size_t text_tokens, base; /* tokens of the text; index of the current window's first token */
+	size_t text_tokens, base; /* number of tokens of the text; index of the current window's first token */
 	int nth;                  /* index of the running policy in `order` */
 };
 
@@ -102,7 +102,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	return rc;
 }
 
-/* Return the bytes of text that the tokens stand for. */
+/* Return the number of bytes of text for which the tokens stand. */
 static uint64_t covered_bytes(const struct engine *engine, const struct tokens *t)
 {
 	uint64_t bytes = 0;

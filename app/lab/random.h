@@ -9,7 +9,7 @@ struct rng {
 };
 uint64_t rng_next(struct rng *);
 uint32_t rng_below(struct rng *, uint32_t n); /* returns a number from 0 to n - 1; n > 0 */
-/* Return the generator of one sample. It is independent of other samples, tasks and lengths. */
+/* Return the generator of one sample, which does not depend on other samples, tasks and lengths. */
 struct rng rng_for(uint64_t seed, const char *task, int32_t len, int32_t sample);
 
 #endif

@@ -1,13 +1,13 @@
-/* app/lab/recovery.c - weir eval recovery: measures how much of the attention mass is on the KV entries that a
+/* app/lab/recovery.c - weir eval recovery: measures which share of the attention mass is on the KV entries that a
  * policy selects.
  *
  * The last tokens of windows of a text are computed one at a time, always under full attention. At each token, every
- * policy selects KV entries. The selection is not used; the share of the attention mass that is on it is averaged over
- * query heads, layers and tokens. Other selections of the same size are measured for comparison:
+ * policy selects KV entries, but attention does not use the selection. The share of the attention mass on the selection
+ * is averaged over query heads, layers and tokens. Other selections of the same size are measured for comparison:
  *
  *     oracle: the entries with the largest mass, for each KV head;
  *     last_row: the entries with the largest mass at the previous token;
- *     mean_row: the entries with the largest mean mass at the tokens computed one at a time so far;
+ *     mean_row: the entries with the largest mean mass over the previous tokens that were computed one at a time;
  *     recent: the sinks and the newest entries.
  *
  * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). */
@@ -36,20 +36,21 @@ struct run {
 	int32_t window, last;
 	struct checkpoint checkpoint;
 	struct recovered sum[LIST_MAX]; /* sums of each policy over all windows */
-	struct mean mass[LIST_MAX];     /* mean over windows of the share of the mass that each policy recovers */
-	struct str list[LIST_MAX];      /* JSON lists of the windows' masses */
+	/* for each policy: mean over windows of the share of the mass on its selection */
+	struct mean mass[LIST_MAX];
+	struct str list[LIST_MAX]; /* for each policy: JSON list of this share in each window */
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
 	int32_t n_layer, n_head;
 	struct progress progress;
 };
 
-/* The result of a window under one policy. result: JSON of sum, as it is stored; empty = not known yet. */
+/* The result of a window under one policy. result: `sum` as it is stored, in JSON; empty = not known yet. */
 struct part {
 	struct recovered sum;
 	struct str result;
 };
-/* All results of a window. queries: JSON of the cosines of its queries; empty = not known yet. */
+/* All results of a window. queries: JSON about the cosines between its queries; empty = not known yet. */
 struct parts {
 	struct part policy[LIST_MAX];
 	struct str queries;
@@ -68,7 +69,7 @@ static void keep_result(struct str *to, struct jv result)
 	str_add(to, result.p, (size_t)(result.end - result.p));
 }
 
-/* Read a result from JSON. Returns -1 if the JSON is no result. */
+/* Read a result from JSON. Returns 0, or -1 if the JSON is not a result. */
 static int part_read(const struct run *run, struct jv result, struct part *out)
 {
 	static const char *const name[] = { "mass", "oracle", "recent",  "last_row", "mean_row",
@@ -112,8 +113,8 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* Write the key under which a result of a window is stored. The result is that of policy k, or if k < 0, that of the
- * queries. */
+/* Write the key under which a result of a window is stored: the result of policy number k; or, if k < 0, the result
+ * about the queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -124,7 +125,7 @@ static void name_result(const struct run *run, int k, const int32_t *id, struct 
 	json_close(out, '}');
 }
 
-/* Read the stored results of a window. Returns 1 if every result was stored. */
+/* Read the stored results of a window. Returns 1 if all results were stored, else 0. */
 static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 {
 	struct str what = { 0 };
@@ -149,7 +150,7 @@ static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 	return all;
 }
 
-/* Store the results of the window that were not stored before. */
+/* Store those results of the window that are not stored yet. */
 static int keep_window(struct run *run, const int32_t *id, struct parts *parts, struct err *e)
 {
 	struct str what = { 0 }, result = { 0 };
@@ -231,8 +232,8 @@ static void close_window(struct run *run)
 	run->tl = NULL;
 }
 
-/* Compute a window's results for all policies, unless all of them are stored. done, all: tokens, for the progress
- * line. */
+/* Compute a window's results for all policies, unless all of them are stored. done, all: numbers of tokens for the
+ * progress line. */
 static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t all, struct parts *parts, struct err *e)
 {
 	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;

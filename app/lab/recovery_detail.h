@@ -1,5 +1,5 @@
-/* app/lab/recovery_detail.h - for app/lab only: more figures of weir eval recovery, summed over windows: mass by the
- * age of a selection, selections by layer, cosine between queries. */
+/* app/lab/recovery_detail.h - for app/lab only: more results of weir eval recovery, summed over windows: attention mass
+ * by the age of a selection, number of selections by layer, cosine between queries. */
 #ifndef WEIR_EVAL_RECOVERY_DETAIL_H
 #define WEIR_EVAL_RECOVERY_DETAIL_H
 
@@ -8,34 +8,34 @@
 
 /* Sums for a policy that uses each selection of KV entries (set) for several tokens (timeline_recovery_ages). */
 struct set_sums {
-	/* By age, the number of tokens since the selection. age_mass: sum of the attention mass on the selection, over
-	 * pairs of a token and a layer; age_n: number of these pairs. */
+	/* Sums by age, which is the number of tokens since the selection. age_mass: attention mass on the selection,
+	 * summed over pairs of a token and a layer. age_n: number of these pairs. */
 	double age_mass[RECOVERY_AGES], age_n[RECOVERY_AGES];
-	/* For each layer. layer_n: number of generated tokens; layer_selected: number of these for which the layer made
-	 * a new selection. NULL: nothing was added. */
+	/* For each layer. layer_n: number of generated tokens. layer_selected: number of those tokens for which the
+	 * layer made a new selection. NULL: no window was added yet. */
 	double *layer_n, *layer_selected;
 };
-/* Write the sums of watched policy k as members of a window's result, the open JSON object `out`. Writes nothing if the
- * policy makes a new selection for every token. */
+/* Write the sums of watched policy number k into `out`, the open JSON object of a window's result. Writes nothing if
+ * the policy makes a new selection for every token. */
 void set_sums_write(const struct timeline *, int k, int32_t n_layer, struct str *out);
-/* 1 if the members that set_sums_write() writes are valid in a stored result, or all absent. */
+/* 1 if a stored result has valid members as set_sums_write() writes them, or none of these members. */
 int set_sums_sound(struct jv result, int32_t n_layer);
 /* Add the sums of a window's result. */
 void set_sums_add(struct set_sums *, struct jv result, int32_t n_layer);
 void set_sums_free(struct set_sums *);
-/* Return the mean number of tokens between two selections, over all layers that reuse a selection; 0 if none does. */
+/* Return the mean number of tokens between two selections, over all layers that use a selection more than once; 0 =
+ * there is no such layer. */
 double set_sums_stride(const struct set_sums *, int32_t n_layer);
-/* Write two JSON members. "ages": the recovered share of the mass, by the number of tokens since the selection;
- * null = no such token. "strides": for each layer, the tokens between two selections. */
+/* Write two JSON members. "ages": share of the mass on the selection, by number of tokens since the selection; null =
+ * there was no such token. "strides": number of tokens between two selections, for each layer. */
 void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 
 /* Sums of the cosine between the queries of consecutive tokens (timeline_query_cosine). */
 struct query_sums {
-	/* cosine[n_layer][n_head]: sums; pairs[n_layer]: how many pairs of queries were added. NULL: nothing was
-	 * added. */
+	/* cosine[n_layer][n_head]: sums; pairs[n_layer]: number of pairs of queries. NULL: no window was added yet. */
 	double *cosine, *pairs;
 };
-/* Write the sums of a timeline, which has computed one window, as a JSON object. */
+/* Write the sums of a timeline that has computed one window, as a JSON object. */
 void query_sums_write(const struct timeline *, int32_t n_layer, int32_t n_head, struct str *out);
 /* 1 if a stored object of query_sums_write() is valid. */
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Set *out to the form in which rows are compared: lower case, single blanks, no punctuation, and no mark of a list
- * item ("3.", "-"). */
+/* Set *out to the form in which rows are compared: lower case, single blanks, without punctuation and without a list
+ * mark ("3.", "-"). */
 static void row_words(const char *p, size_t n, struct str *out)
 {
 	size_t i = 0;

@@ -1,8 +1,8 @@
 /* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables, common
  * and frequent words, questions among documents.
  *
- * Numbers, distributions and metrics are those of the published benchmark; the wording is weir's own. If a sample gets
- * more units (sentences, words, ...), the same things are hidden at the same depths. */
+ * Numbers, distributions and metrics are those of the published benchmark; the wording is weir's own. A sample may be
+ * built with more units (sentences, words, ...): then the same things are hidden at the same depths. */
 #include "app/lab/tasks.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 /* What the haystack is made of: repeated sentences, essays, other needles, random words. */
 enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES, HAY_WORDS };
 /* LISTED, FIT: number of values of a key, in the tasks `list` and `copy`. HOPS: number of variables in a chain. COMMON:
- * number of words that the question asks for. */
+ * number of common words, which the question asks for. */
 enum { LISTED = 12, FIT = 8, NEEDLES_MAX = 2 * FIT, HOPS = 5, COMMON = 10 };
 
 static const char *const noise[] = {
@@ -93,8 +93,8 @@ static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *
 		draw_number(r, value);
 }
 
-/* Append the haystack of `units` units (sentences, words, ...), with needle i before unit place[i]. place[]
- * ascends. */
+/* Append a haystack of `units` units (sentences, words, ...), with needle number i before unit place[i]. place[]: in
+ * ascending order. */
 static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units,
                          const struct str *needle, const int32_t *place, int n, struct str *out)
 {
@@ -137,8 +137,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The question asks for n_asked keys: key `first` and the keys after it. Key 0 follows the last
-			 * key. */
+			/* The question asks for n_asked keys, from key number `first` on. After the last key comes key
+			 * 0. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -207,7 +207,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	{                                                                                                              \
 		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
-/* arguments of NIAH(): name, niah.listed, then the members of niah from `hay` to `n_asked` */
+/* arguments of NIAH(): the name, then niah.listed, then the members of niah from `hay` to `n_asked` */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
 NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
 NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)
@@ -288,7 +288,8 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                     struct err *e)
 {
-	/* An example with its answer comes first. It takes about 500 tokens, or a quarter of a short prompt. */
+	/* An example with its answer comes first. It takes about 500 tokens; in a short prompt, a quarter of the
+	 * prompt. */
 	int32_t example = (len < 2000 ? len / 4 : 500) - 130;
 
 	add_chain(&r, example > 0 ? example / 24 : 0, 3, 1, s);
@@ -357,7 +358,8 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                      struct err *e)
 {
-	/* Word k = 1, 2, ... occurs units / k^2 / zeta(2) times. Word 1 is "...", which is not asked for. */
+	/* Word number k = 1, 2, ... occurs units / k^2 / zeta(2) times. Word 1 is "...", and the question does not ask
+	 * for it. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
 	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);
@@ -396,13 +398,13 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	const struct question *q = &set->q[rng_below(&r, (uint32_t)set->n)];
 	int32_t n_all = (int32_t)set->doc.n, n = 0, *doc = xcalloc((size_t)n_all, sizeof *doc), *more, n_own;
 
-	/* The documents that the answer needs come first, then the other documents of the question, then documents of
-	 * other questions. The order of these does not depend on how many documents fit. */
+	/* First come the documents that are needed for the answer, then the other documents of the question, then
+	 * documents of other questions. The order within these groups does not depend on how many documents fit. */
 	more = xcalloc((size_t)n_all, sizeof *more);
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	list_shuffle(&r, more, n_all);
-	/* the first unit is all documents that the answer needs; each further unit is one document */
+	/* the first unit consists of all documents that are needed for the answer; each further unit is one document */
 	units += q->n_gold - 1;
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];

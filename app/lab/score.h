@@ -9,9 +9,9 @@ enum eval_metric {
 	METRIC_ANY,    /* score_any() */
 	METRIC_DIGITS, /* score_digits() */
 	METRIC_CHAIN,  /* score_chain() */
-	/* The following metrics need the line feeds of the answer. */
+	/* From here on, the metrics need the line feeds of the answer. */
 	METRIC_ROWS, /* score_rows() */
-	METRIC_F1,   /* the metrics from here on are in metrics.c */
+	METRIC_F1,   /* the metrics from here on are defined in metrics.c */
 	METRIC_ROUGE_L,
 	METRIC_EDIT,
 	METRIC_CLASS,
@@ -25,15 +25,15 @@ int text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer);
 /* returns 1 if one of the references occurs in the answer */
 double score_any(const struct words *ref, const char *answer);
-/* Compare the answer's first number with the reference, digit by digit. Returns the share of the reference's
- * digits that are equal. */
+/* Compare the answer's first number with the reference, digit by digit. Returns which share of the reference's digits
+ * is equal. */
 double score_digits(const char *ref, const char *answer);
-/* Score a chain of keys "a-b", "b-c", .... Count the answer's keys before the first wrong one, at most n. A key is
- * wrong if it is not in `keys`, or if it does not begin with the last word of the key before it. Returns the count /
+/* Score a chain of keys "a-b", "b-c", .... Count the keys of the answer, at most n, until the first wrong key. A key is
+ * wrong if it is not in `keys`, or if it does not begin with the last word of the previous key. Returns the count /
  * n. */
 double score_chain(const struct words *keys, const char *answer, int n);
-/* Return the F1 of the answer's rows (rows.c). A row is right if it has the words of a reference row that no
- * earlier row matched; case, punctuation and list marks are ignored. A last line without a line feed does not
+/* Return the F1 of the answer's rows (rows.c). A row is right if it has the same words as a reference row that no
+ * earlier row has matched; case, punctuation and list marks are ignored. A last line without a line feed does not
  * count, because the token limit may have cut it. */
 double score_rows(const struct words *ref, const char *answer);
 size_t answer_rows(const char *answer); /* returns the number of complete rows */

@@ -1,11 +1,11 @@
 /* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: builds prompts of a wanted length, generates
  * answers under every policy, prints tables of scores.
  *
- * A prompt is one user message with the question in it, and the beginning of the answer. Sampling is greedy.
- * Policies that keep every KV entry share one prefill; other policies prefill for themselves.
+ * A prompt is one user message that contains the question, and the beginning of the answer. Sampling is greedy.
+ * Policies that keep every KV entry share one prefill; each other policy prefills separately.
  *
- * `needle` hides a sentence at D depths (0 = beginning, 1 = end of the prompt): sample i at depth (i % D) / (D - 1).
- * Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
+ * `needle` hides a sentence at D depths (0 = beginning, 1 = end of the prompt): sample number i has the depth (i % D) /
+ * (D - 1). Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static int sample_render(const struct engine *engine, const struct sample *s, st
 static int sample_try(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
                       int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
-	sample_free(s); /* sample_free() keeps s->depth, which the caller may have set */
+	sample_free(s); /* sample_free() does not change s->depth, which the caller may have set */
 	if (t->build(m, r, units, len, i, s, e) < 0 || sample_render(engine, s, out, e) < 0)
 		return -1;
 	return out->n + (size_t)t->gen <= (size_t)len;
@@ -61,7 +61,8 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
              int32_t i, struct sample *s, struct tokens *out, struct err *e)
 {
 	struct rng r = rng_for(seed, t->name, len, i);
-	int32_t lo = t->least, hi, most = len; /* most units: each unit has at least one token */
+	/* `most` units surely suffice, because each unit has at least one token */
+	int32_t lo = t->least, hi, most = len;
 	int fits = sample_try(engine, t, m, r, len, i, lo, s, out, e);
 
 	if (fits < 0)
@@ -71,12 +72,12 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
 		               t->name, out->n, t->gen, len);
 	/* Double the number of units as long as the prompt fits, then bisect. Beginning with the longest prompt would
-	 * take much time. */
+	 * be slow. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
 		if (fits <= 0)
-			break; /* the prompt is too long, or the corpus does not have that many units */
+			break; /* the prompt is too long, or the corpus has too few units */
 		lo = hi;
 	}
 	for (hi = MIN(hi, most); hi - lo > 1;) {
@@ -101,13 +102,13 @@ struct run {
 	struct policy_list kvs;
 	struct checkpoint checkpoint;
 	uint64_t material_hash, seed;
-	int32_t samples, depths; /* depths: of `needle`; 0 = another task */
+	int32_t samples, depths; /* depths: number of depths of `needle`; 0 = another task */
 	struct progress progress;
 	int64_t done, total; /* number of answers so far, and of all answers */
 };
 
-/* 1 if generating can stop: the answer has all references, or as many rows as the reference, or the task wants one line
- * and this line has ended. */
+/* 1 if generating can stop: the answer has all references; or as many rows as the reference; or, if the task wants one
+ * line, the line has ended. */
 static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
@@ -125,8 +126,8 @@ struct answer_cost {
 	int32_t tokens;
 };
 
-/* Generate the answer to a prompt. Control characters become blanks, except line feeds if they matter to the metric.
- * *cost: cost of generating, without the prefill. */
+/* Generate the answer to a prompt. Control characters become blanks; line feeds stay if the metric needs them. *cost:
+ * receives the time and tokens of generating, without the prefill. */
 static int sample_answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
                          struct str *out, struct answer_cost *cost, struct err *e)
 {
@@ -139,7 +140,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 	str_add(out, "", 0);
 	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
 		return -1;
-	if (t->metric == METRIC_ROWS && s->head.n) /* the last line of s->head begins the first row */
+	if (t->metric == METRIC_ROWS && s->head.n) /* the first row begins in the last line of s->head */
 		str_adds(out, strrchr(s->head.p, '\n') + 1);
 	*cost = (struct answer_cost){ -now_seconds(), 0 };
 	for (; cost->tokens < t->gen && more > 0 && !answer_complete(t, s, out); cost->tokens++) {
@@ -164,9 +165,9 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 /* Results of one task at one prompt length under one policy. */
 struct cell {
 	struct mean all, by_depth[5]; /* by_depth: depths 0 .. 0.2, 0.2 .. 0.4, ... */
-	struct mean *swept;           /* [depths] for `needle`: the mean at each depth */
-	struct str list, depths;      /* JSON lists in order of the samples: scores, depths */
-	double seconds, answering;    /* seconds of prefill and generation, and of generation alone */
+	struct mean *swept;           /* [depths] for `needle`: the mean score at each depth */
+	struct str list, depths;      /* JSON lists of the scores and of the depths, in the order of the samples */
+	double seconds, answering;    /* seconds of prefill and generation together, and of generation alone */
 	int64_t generated;            /* number of tokens of all answers */
 };
 
@@ -232,7 +233,7 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 }
 
 /* Print the table of `needle` for one policy: a row for each length, a column for each depth. cell[k * stride]: results
- * at length k. */
+ * at length number k. */
 static int report_sweep(struct run *run, const struct cell *cell, int32_t stride, const char *kv, struct err *e)
 {
 	const struct options *o = run->o;
@@ -259,7 +260,7 @@ static int report_sweep(struct run *run, const struct cell *cell, int32_t stride
 
 /* ---- samples ---- */
 
-/* Add a stored result to a cell of the table. -1 if it is not the result of a sample. */
+/* Add a stored result to a cell of the table. Returns 0, or -1 if it is not the result of a sample. */
 static int take_result(struct run *run, int32_t i, struct jv result, struct cell *cell)
 {
 	double score, depth, seconds, answering, generated;
@@ -320,7 +321,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 			run->checkpoint.taken++;
 			continue;
 		}
-		/* The prompt is built when the first policy needs it. */
+		/* The prompt is built only when a policy needs it. */
 		run->material.set = t->set;
 		if (!prompt.n)
 			rc = task_fit(run->engine, t, &run->material, run->seed, len, i, &s, &prompt, e);
@@ -361,7 +362,7 @@ static int32_t samples_of(const struct run *run, const struct task_def *t)
 	return t->set && given_count(t->set) < run->samples ? given_count(t->set) : run->samples;
 }
 
-/* Run one length of a task under all policies: cell[kvs.n]. */
+/* Run a task at one length under all policies. cell[kvs.n]: receives the results. */
 static int run_task(struct run *run, const struct task_def *t, int32_t len, struct cell *cell, struct err *e)
 {
 	int rc = 0;
@@ -374,8 +375,8 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 	return rc;
 }
 
-/* Leave out a task of `ruler`, with a message, if its shortest prompt and answer exceed len tokens, unless --tasks is
- * given. Returns 1 if the task is left out; 0 = it runs; -1 = no prompt can be built. */
+/* Leave out a task of `ruler`, with a message, if even its shortest prompt exceeds len tokens together with the answer.
+ * With --tasks, no task is left out. Returns 1 if the task is left out; 0 if it runs; -1 if no prompt can be built. */
 static int task_left_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
 {
 	struct sample s = { .depth = -1 };
@@ -423,7 +424,7 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 	if (!rc && n && !ran)
 		rc = err_set(e, ERR_USAGE,
 		             "no task is as short as --len; without it prompt and answer have 2048 tokens");
-	/* Print all lengths of a policy as one table. */
+	/* Print one table for each policy, with a row for each length. */
 	for (int k = 0; table && n && k < kvs; k++) {
 		if (!rc && k)
 			rc = print_all("\n", 1, e);
@@ -438,7 +439,7 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 
 /* ---- choosing tasks ---- */
 
-/* Return which texts a task lacks, for a message; NULL: it has all. */
+/* Return the name of the texts that a task needs and the corpus does not have; NULL = the corpus has all. */
 static const char *material_missing(const struct task_def *t, const struct corpus *m)
 {
 	if ((t->needs & NEEDS_ESSAY) && m->sentence.n < 8)
@@ -459,7 +460,7 @@ static const struct task_def *task_find(const char *name, size_t n)
 }
 
 /* List the tasks to run: those that --tasks names. Without --tasks, list all tasks of the command whose texts are
- * available, and tell the user which tasks are left out. */
+ * available, and tell the user about the other ones. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

@@ -11,7 +11,7 @@
 struct sample {
 	struct str prompt, head;
 	struct words ref; /* owned: references (the right answers) */
-	/* 1 = without a chat template: the answer continues the prompt's text */
+	/* 1 = the prompt has no chat template: the answer continues the prompt's text */
 	int plain;
 	const struct words *classes; /* borrowed: the classes of METRIC_CLASS; NULL: none */
 	/* Depth of the needle in the prompt, from 0 (beginning) to 1 (end); -1 = the prompt has no single needle.
@@ -23,20 +23,21 @@ void sample_free(struct sample *);
 enum eval_needs { NEEDS_ESSAY = 1, NEEDS_SQUAD = 2, NEEDS_HOTPOT = 4 };
 struct task_def {
 	const char *name;
-	unsigned command, needs; /* command: CMD_EVAL_..., which runs the task; needs: flags of enum eval_needs */
-	int32_t gen;             /* most tokens of an answer */
+	/* command: the command that runs the task, as CMD_EVAL_...; needs: flags of enum eval_needs */
+	unsigned command, needs;
+	int32_t gen; /* most tokens of an answer */
 	enum eval_metric metric;
 	int32_t least; /* number of units of the shortest prompt */
-	/* Build a prompt of `units` units (sentences, words, documents ...). More units make it longer and change
-	 * nothing else. len: tokens of prompt and answer. i: number of the sample. Returns 0 or -1. */
+	/* Build a prompt of `units` units (sentences, words, documents, ...). With more units it gets longer, and
+	 * nothing else changes. len: tokens of prompt and answer together. i: number of the sample. Returns 0 or -1. */
 	int (*build)(const struct corpus *, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
 	             struct err *);
-	const struct given_set *set; /* prompts from the user's files (given.h); NULL: prompts are made */
+	const struct given_set *set; /* prompts from the user's files (given.h); NULL = weir makes the prompts */
 };
 extern const struct task_def ruler_tasks[], passkey_chain_tasks[]; /* end with name = NULL */
 
-/* Build the prompt with the most units that has at most len tokens together with its answer. *s: the sample; *out: the
- * prompt's tokens. Returns 0 or -1. */
+/* Build the longest prompt (the one with the most units) that has at most len tokens together with its answer. *s:
+ * receives the sample; *out: the prompt's tokens. Returns 0 or -1. */
 int task_fit(const struct engine *, const struct task_def *, const struct corpus *, uint64_t seed, int32_t len,
              int32_t i, struct sample *s, struct tokens *out, struct err *);
 

@@ -1,8 +1,8 @@
 /* app/lab/train.c - weir train: reads texts, runs the training steps, writes the result.
  *
  * The loss is measured on windows of a held-out text, before the first step and after the last one. It is measured
- * under full attention and, if the training has an attention mask, also under this mask. The change is the mean of the
- * windows' differences. */
+ * under full attention and, if the training has an attention mask, also under this mask. The change of the loss is the
+ * mean over windows of (loss after - loss before). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define TEXT_MAX (1u << 30)
 enum { HELD = 20, SAVE_SECONDS = 120, MASKS = 2 };
-/* LORA_ALPHA / rank: scale of an adapter. GRADIENT_MOST: gradients are clipped to this norm. */
+/* The scale of an adapter is LORA_ALPHA / rank. GRADIENT_MOST: gradients are clipped to this norm. */
 enum { LORA_ALPHA = 16, GRADIENT_MOST = 1 };
 
 struct training {
@@ -77,7 +77,7 @@ static int masks_of(const struct training *w)
 	return w->s.mask.k ? 2 : 1;
 }
 
-/* Measure the loss on all held-out windows. after: 0 = before the training, 1 = after it. */
+/* Measure the loss on all held-out windows. after: 0 = this is before the training; 1 = it is after the training. */
 static int held_measure(struct training *w, int after, struct err *e)
 {
 	const struct train_mask masks[MASKS] = { { 0 }, w->s.mask };
@@ -98,7 +98,8 @@ static int held_measure(struct training *w, int after, struct err *e)
 	return rc;
 }
 
-/* Return the mean of the n values x[i], or of x[i] - minus[i] if minus is not NULL. *error: its standard error. */
+/* Return the mean of the n values x[i], or of the differences x[i] - minus[i] if minus is not NULL. *error: receives
+ * the standard error of the mean. */
 static double mean_of(const double *x, const double *minus, int n, double *error)
 {
 	double sum = 0, squares = 0;

@@ -2,8 +2,8 @@
  *
  * The last tokens of windows of a text are computed one at a time: under full attention, and under the policy with each
  * value. With more KV entries read, the perplexity is usually lower. So `tune` considers all values whose perplexity is
- * within one standard error of the lowest one. Of these it recommends the value with which the policy reads least. The
- * error is that of the difference, paired over windows. */
+ * within one standard error of the lowest one, and recommends the one with which the policy reads least. The standard
+ * error is that of the difference between two perplexities, paired by window. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "app/lab/window.h"
 #include "app/models/models.h"
 
-/* FULL: index of the policy `full`; the policies with the values follow */
+/* FULL: index of the policy `full`; after it come the policies with the values to compare */
 enum { WINDOW = 2048, LAST = 128, FULL = 0 };
 
 struct tune {
@@ -22,14 +22,15 @@ struct tune {
 	struct shared_timeline line;
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
-	const char *asked;                             /* the policy to tune */
-	struct str kv[LIST_MAX], value[LIST_MAX], key; /* each policy with its value of the setting `key` */
+	const char *asked; /* the policy to tune */
+	/* for each value: the policy with this value, and the value; key: name of the setting */
+	struct str kv[LIST_MAX], value[LIST_MAX], key;
 	int32_t window, last;
 	double *loss; /* [windows][LIST_MAX]: mean loss per token, in nats */
 	int windows;
-	double read[LIST_MAX]; /* bytes of the cache that a token reads, summed over windows */
+	double read[LIST_MAX]; /* for each policy: sum over windows of the bytes of the cache that a token reads */
 	struct progress progress;
-	int64_t at, all; /* tokens done and in all, for the progress */
+	int64_t at, all; /* number of tokens done, and of all tokens, for the progress */
 };
 
 static void reading_show(size_t done, void *ud)
@@ -105,7 +106,7 @@ static int run_text(struct tune *t, const char *path, struct err *e)
 	return rc;
 }
 
-/* Return the mean over windows of the difference of loss between policies a and b. */
+/* Return the mean over windows of (loss of policy a - loss of policy b). */
 static struct mean difference(const struct tune *t, int a, int b)
 {
 	struct mean m = { 0 };

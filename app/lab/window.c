@@ -5,7 +5,7 @@
 #include <math.h>
 
 #define TEXT_MAX (1u << 30)
-enum { SLICE = 512 }; /* tokens between two updates of the progress line, approximately */
+enum { SLICE = 512 }; /* approximate number of tokens between two updates of the progress line */
 
 int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path,
                  int32_t window, struct err *e)
@@ -40,13 +40,13 @@ struct scoring {
 	struct window *w;
 	struct timeline *tl;
 	int32_t n_vocab;
-	int bad;           /* 1: a probability was no number */
+	int bad;           /* 1 = a probability was not a number */
 	struct str points; /* window.curve, while it grows */
 	void (*show)(size_t done, void *ud);
 	void *ud;
 };
 
-/* Score the token that follows position pos, whose logits are given. */
+/* Score the token after position pos. logits: the logits at position pos. */
 static void score_token(int32_t pos, const float *logits, void *ud)
 {
 	struct scoring *s = ud;
@@ -86,7 +86,7 @@ static int window_run(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* Token i - 1 has the logits that predict token i. So scoring begins with the chunk of token from - 1. The
+	/* The logits of token i - 1 predict token i, so scoring begins with the chunk that contains token from - 1. The
 	 * chunks before it are only prefilled. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
@@ -94,7 +94,7 @@ static int window_run(struct scoring *s, struct err *e)
 		return -1;
 	if (w->stepwise)
 		score_token((int32_t)at - 1, timeline_logits(s->tl), s);
-	while (at < w->n - 1) { /* the last token need not be computed: it predicts nothing that is scored */
+	while (at < w->n - 1) { /* the last token is not computed, because no token after it is scored */
 		size_t step = w->n - 1 - at < slice ? w->n - 1 - at : slice;
 
 		if (timeline_extend(s->tl, w->id + at, step, w->stepwise, score_token, s, e) < 0)
@@ -109,7 +109,8 @@ static int window_run(struct scoring *s, struct err *e)
 	return 0;
 }
 
-/* Set the window's results from a stored one. Returns -1 if the stored object is no result of a window. */
+/* Set the window's results from a stored result. Returns 0, or -1 if the stored object is not the result of a
+ * window. */
 static int result_take(struct window *w, struct jv result)
 {
 	double nll, scored, read, seconds, x;
@@ -146,7 +147,7 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	json_uint(&what, "tokens", w->n);
 	json_uint(&what, "from", MIN(w->from, w->n));
 	json_int(&what, "stepwise", w->stepwise);
-	if (w->every) { /* the places of the curve's points are part of the key */
+	if (w->every) { /* the key also depends on where the points of the curve are */
 		json_int(&what, "every", w->every);
 		json_int(&what, "after", w->after);
 	}

@@ -19,11 +19,11 @@ int text_windows(struct text_windows *, const struct engine *, const struct opti
 
 struct window {
 	const int32_t *id; /* [n] tokens of the window */
-	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
+	size_t n, from;    /* tokens with an index of at least `from` are scored; from >= 1 */
 	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* For a curve of the loss. every: > 0 = note the sum of the loss after each `every` scored tokens of the text.
-	 * after: tokens that earlier windows have scored since the last note. */
+	/* For a curve of the loss. every: if > 0, note the sum of the loss each time that another `every` tokens of the
+	 * text are scored. after: number of tokens that earlier windows have scored since the last note. */
 	int32_t every, after;
 
 	/* ---- results ---- */
@@ -34,7 +34,7 @@ struct window {
 };
 
 /* Score a window under policy kv, or take its result from the checkpoint. A new result is stored in the checkpoint.
- * show: called with the number of tokens done; may be NULL. */
+ * show: called with the number of tokens done; may be NULL. Returns 0 or -1. */
 int window_score(struct window *, const char *kv, int32_t ctx, struct shared_timeline *, struct checkpoint *,
                  void (*show)(size_t done, void *ud), void *ud, struct err *);
 void window_free(struct window *);
