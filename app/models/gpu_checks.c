@@ -1,5 +1,5 @@
-/* app/models/gpu_checks.c - stores the results of GPU checks in a file, one result a line: "passed" or the reason for a
- * failure, a tab, the GPU's name (struct gpu_checks). If a GPU has several lines, the last one counts. */
+/* app/models/gpu_checks.c - stores the results of GPU checks in a file (struct gpu_checks). Each line has one result:
+ * "passed" or the reason for a failure, a tab, and the GPU's name. If a GPU has several lines, the last one counts. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int check_find(const char *gpu, char why[160])
 	return found;
 }
 
-/* Store the result of a check. If it cannot be written, the check is made again next time. */
+/* Store the result of a check. If it cannot be written, the next run repeats the check. */
 static void check_keep(const char *gpu, const char *why)
 {
 	struct str path = { 0 }, text = { 0 }, line = { 0 };
@@ -52,7 +52,7 @@ static void check_keep(const char *gpu, const char *why)
 	if (!file_read(&path, &text) && !make_parents(path.p)) {
 		clean_line(why ? why : PASSED, strlen(why ? why : PASSED), &line);
 		str_addf(&line, "\t%s\n", gpu);
-		/* Begin the file anew before it exceeds FILE_MOST. */
+		/* If the file would exceed FILE_MOST, begin it anew. */
 		fd = open(path.p,
 		          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (text.n + line.n > FILE_MOST ? O_TRUNC : 0),
 		          0600);

@@ -43,8 +43,8 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 		                               .when = when };
 }
 
-/* 1 if the file is a whole model, or the first part of a split one ("NAME-00001-of-00003.gguf"). Then the sizes of the
- * other parts are added to *bytes. */
+/* 1 if the file is a whole model, or the first part of a split one ("NAME-00001-of-00003.gguf"). For a split model, the
+ * sizes of the other parts are added to *bytes. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -91,8 +91,8 @@ static void add_folder(struct finder *f, const struct str *folder, const char *f
 		fts_close(tree);
 }
 
-/* Append the value of environment variable `name`, then `more`. Returns 1; 0 without a change if the value is not an
- * absolute path. */
+/* Append the value of environment variable `name`, followed by `more`. Returns 1. If the value is not an absolute path,
+ * appends nothing and returns 0. */
 static int from_env(const char *name, const char *more, struct str *out)
 {
 	const char *value = getenv(name);
@@ -103,7 +103,7 @@ static int from_env(const char *name, const char *more, struct str *out)
 	return 1;
 }
 
-/* Append the home directory and `more`. */
+/* Append the path of the home directory, followed by `more`. */
 static void from_home(const char *more, struct str *out)
 {
 	if (!from_env("HOME", more, out))
@@ -112,7 +112,8 @@ static void from_home(const char *more, struct str *out)
 
 /* ---- Ollama ---- */
 
-/* Append the path of the model file that an Ollama manifest names by its SHA-256. Returns 1; 0 if it names none. */
+/* Append the path of the model file to which an Ollama manifest refers by its SHA-256. Returns 1; 0 if it refers to
+ * none. */
 static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
 {
 	struct str text = { 0 }, digest = { 0 };
@@ -137,8 +138,8 @@ static int manifest_blob(const char *manifest, const struct str *root, struct st
 	return found;
 }
 
-/* Add Ollama's models. The path manifests/HOST/OWNER/NAME/TAG gives the name: "NAME:TAG" if OWNER is "library",
- * else "OWNER/NAME:TAG". */
+/* Add Ollama's models. The path of a manifest, manifests/HOST/OWNER/NAME/TAG, gives the model's name: "NAME:TAG" if
+ * OWNER is "library", else "OWNER/NAME:TAG". */
 static void add_ollama(struct finder *f, const struct str *root)
 {
 	struct str folder = { 0 };
@@ -252,7 +253,7 @@ int model_newest(struct str *out)
 }
 
 /* Rate how well a name matches wanted[0 .. n): 3 = equal; 2 = equal except for upper and lower case; 1 = the name
- * begins with it; 0 = none of these. */
+ * begins with it; 0 = no match. */
 static int name_fits(const char *name, const char *wanted, size_t n)
 {
 	if (strlen(name) == n && !memcmp(name, wanted, n))
@@ -262,7 +263,8 @@ static int name_fits(const char *name, const char *wanted, size_t n)
 	return strlen(name) == n ? 2 : 1;
 }
 
-/* Find the file that `wanted` names among file[0 .. n), and append its path. what: "model" or "encoder", for errors. */
+/* Find the file that `wanted` names among file[0 .. n), and append its path. what: "model" or "encoder", for error
+ * messages. Returns 0 or -1. */
 static int find_among(const struct model_file *file, size_t n, const char *wanted, const char *what, struct str *out,
                       struct err *e)
 {
@@ -270,7 +272,7 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 	struct str names = { 0 };
 	int best = 1;
 
-	/* Return a path unchanged, even if no file has it: opening it reports the error. */
+	/* If `wanted` is a path, append it unchanged, even if there is no such file: opening it reports the error. */
 	if (!access(wanted, F_OK) || wanted[0] == '/' || wanted[0] == '.' || !len) {
 		str_adds(out, wanted);
 		return 0;
@@ -291,7 +293,7 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* If several files have the same name, take the first one: weir's own files come first in the list. */
+	/* If `wanted` is the whole name of several files, take the first one: weir's own files come first in the list. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)

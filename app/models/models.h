@@ -23,37 +23,37 @@ size_t encoder_files(struct model_file **out);
 void model_files_free(struct model_file *, size_t n);
 /* Append the path of the newest model that weir has downloaded itself. Returns 1; 0 if there is none. */
 int model_newest(struct str *out);
-/* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with
- * ERR_MODEL: no model matches, or several do. */
+/* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with ERR_MODEL
+ * if no model or several models match. */
 int model_find(const char *name, struct str *out, struct err *);
-/* Find a text encoder in the way of model_find(): first among weir's own encoders, then among the models. */
+/* Find a text encoder as model_find() finds a model: first among weir's own encoders, then among the models. */
 int encoder_find(const char *name, struct str *out, struct err *);
 
 /* ---- checks of GPUs (gpu_checks.c) ---- */
 
-/* Return where results of GPU checks are kept, or NULL if the environment variable WEIR_GPU_CHECK is "off": GPUs are
- * then used unchecked. A private conversation reads kept results and writes none. */
+/* Return where results of GPU checks are stored. A private conversation reads stored results and writes none. Returns
+ * NULL if the environment variable WEIR_GPU_CHECK is "off": GPUs are then used unchecked. */
 const struct gpu_checks *gpu_checks_for(const struct options *);
-/* part of a sentence; removed once tests/cuda/gpu-results.md has the results of a GPU */
+/* part of a sentence of `weir doctor`; remove it once tests/cuda/gpu-results.md has the results of a real GPU */
 #define GPU_UNPROVEN  "weir has not yet run on a real GPU"
 
 /* ---- the model (open_model.c) ---- */
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
-/* Append the path of the model to use. That is the model that the options name (-m, WEIR_MODEL, config file), else
- * DEFAULT_MODEL, else the newest model that weir has downloaded. Returns 0, or -1 with ERR_MODEL: there is none. */
+/* Append the path of the model to use: the model that the options name (-m, WEIR_MODEL, config file), else
+ * DEFAULT_MODEL, else the newest model that weir has downloaded. Returns 0, or -1 with ERR_MODEL if there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
 #define DEFAULT_ENCODER "e5-small.gguf"
-/* Append the path of the text encoder that --encoder names. (A text encoder is a model that turns passages into
- * vectors.) "auto" is DEFAULT_ENCODER, if it was downloaded. Returns 1 if found; 0 if there is none or --encoder is
- * "off"; -1 on error. */
+/* Append the path of the text encoder that --encoder names; a text encoder is a model that turns passages into vectors.
+ * "auto" means DEFAULT_ENCODER, if it was downloaded. Returns 1 if found; 0 if there is none or --encoder is "off"; -1
+ * on error. */
 int encoder_path(const struct options *, struct str *out, struct err *);
-/* Open the encoder of encoder_path(), after its file was parsed in a sandboxed process. Returns 1 if open; 0 if there
- * is none; -1 on error. */
+/* Open the encoder that encoder_path() finds. Its file is first parsed in a sandboxed process. Returns 1 if open; 0 if
+ * there is none; -1 on error. */
 int encoder_open_for(struct encoder **, const struct options *, struct err *);
 /* Return the address of the server that runs the model, or NULL if the options name no server. */
 const char *model_server(const struct options *);
-/* How much of the model file is loaded. MODEL_RUN: all of it; MODEL_LOOK: all but the weights; MODEL_VOCAB: the
+/* What is loaded of the model file. MODEL_RUN: all of it; MODEL_LOOK: all except the weights; MODEL_VOCAB: only the
  * vocabulary. */
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };
 /* Callback that parses a model file in a sandboxed process before model_open() opens it. Returns -1 if the file

@@ -53,8 +53,8 @@ static int read_first(const char *path, const struct options *o, struct err *e)
 	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
 }
 
-/* Load the reader that belongs to an encoder, if its file exists: FILE-reader.gguf beside the encoder's FILE.gguf.
- * The reader finds the answer to a question in a passage. Returns 0 or -1. */
+/* Load the reader that belongs to an encoder, if its file exists: it is called FILE-reader.gguf and is beside the
+ * encoder's FILE.gguf. A reader finds the answer to a question in a passage. Returns 0 or -1. */
 static int reader_open_for(struct encoder *encoder, const struct str *path, const struct options *o, struct err *e)
 {
 	static const char end[] = ".gguf";
@@ -94,8 +94,8 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
-/* Split "FILE:SCALE" into *file and *scale; without ":SCALE" the scale is 1. Exception: if a file has the whole name
- * `text`, with its colon, *file is `text` and *scale is 1. */
+/* Split "FILE:SCALE" into *file and *scale; without ":SCALE" the scale is 1. If there is a file with the whole name
+ * `text`, which then contains a colon, *file is `text` and *scale is 1. */
 static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
 {
 	const char *colon = strrchr(text, ':');

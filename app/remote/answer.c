@@ -4,16 +4,18 @@
 #include <string.h>
 #include <time.h>
 
-/* ERROR_MOST: most bytes read of an error page. FAILED_MOST: most tries if a request fails with status 500. */
+/* ERROR_MOST: most bytes of an error page that are read. FAILED_MOST: most tries if the server answers with status
+ * 500. */
 enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 };
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
-/* seconds to wait, after the text is complete, for the usage figures and the end of the stream */
+/* seconds to wait for the usage figures and the end of the stream after the text is complete */
 static const double AFTERWARDS = 2;
 
 /* ---- the reply's body ---- */
 
 /* Append text of the answer to a->ready. When llama-server continues an answer, it may first send the old text
- * (a->echo) again: drop this repetition. If the text differs before the old text is complete, append all of it. */
+ * (a->echo) again, and this repetition is dropped. If the text turns out to differ from the old text, it is no
+ * repetition: all of it is appended. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -152,7 +154,7 @@ static int read_body(struct remote *r, struct err *e)
 	if (a->streams)
 		str_clear(&a->in);
 	rc = http_read(r->client, &a->in, &a->broken, &why);
-	/* The text is complete, so it is no error if the connection breaks or stays open. */
+	/* After the text is complete, a connection that breaks or stays open is not an error. */
 	if (rc < 0 && a->finished && why.code != ERR_CANCELLED) {
 		a->done = 1;
 		return 0;
@@ -166,8 +168,8 @@ static int read_body(struct remote *r, struct err *e)
 	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
 }
 
-/* Read more of the body. If text is ready when an error comes, the error is kept in a->late until remote_next() has
- * returned the text. After -1, a->broken is 1 if the connection failed. */
+/* Read more of the body. If an error comes while text is ready, the error is kept in a->late until remote_next() has
+ * returned the text. Returns 0, or -1; then a->broken is 1 if the connection failed. */
 static int answer_read(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -184,7 +186,7 @@ static int answer_read(struct remote *r, struct err *e)
 
 /* ---- asking ---- */
 
-/* Read the body of a reply with an error status, and set *e to its message. Returns -1. */
+/* Read the body of a reply with an error status, and set *e to its message. Always returns -1. */
 static int answer_refused(struct remote *r, const struct http_reply *reply, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -229,8 +231,8 @@ static void answer_begin(struct remote *r, const struct remote_request *q)
 		a->sent += q->msg[i].n;
 }
 
-/* Send the request once, and read until text is ready or the answer ends. *again: 1 = another try may succeed. Returns
- * 0 or -1. */
+/* Send the request once, and read until text is ready or the answer ends. *again: set to 1 if another try may succeed.
+ * Returns 0 or -1. */
 static int answer_try(struct remote *r, const struct remote_request *q, const struct str *json,
                       struct http_reply *reply, int *again, struct err *e)
 {
@@ -261,9 +263,9 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try: as long as the server asks for. If it does not ask, wait twice as long as the last time, at
- * most WAIT_MOST. Returns 0 if there is another try; -1 if not (*e is unchanged), or if the user has stopped
- * (ERR_CANCELLED). */
+/* Wait before the next try: as long as the server asks for; without that, twice as long as before the previous try, at
+ * most WAIT_MOST. Returns 0 if there is another try. Returns -1 with *e unchanged if there is none, or with
+ * ERR_CANCELLED if the user has stopped. */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -286,8 +288,8 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* Return the field (enum request_field) that the server refused, if the request can be sent without this field; else 0.
- * A field in r->lacks was left out already, and is not returned. */
+/* Return the field (enum request_field) that the server refused, if the request can be sent without it; else 0. Returns
+ * 0 also if the field is in r->lacks, because it was left out already. */
 static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
@@ -324,7 +326,8 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	unsigned lacks;
 	int rc, again;
 
-	r->lacks &= ~(unsigned)FIELD_LIMIT; /* send the limit again: this prompt may leave room for it */
+	/* send the limit again, because there may be room for it beside this prompt */
+	r->lacks &= ~(unsigned)FIELD_LIMIT;
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
 		rc = answer_try(r, q, &json, &reply, &again, e);
@@ -339,7 +342,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 			break;
 	}
 	str_free(&json);
-	/* The server says that the prompt exceeds the context, but the estimate says that it fits: correct the
+	/* The server says that the prompt exceeds the context, although it fits by our estimate: correct the
 	 * estimate. */
 	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 &&
 	    (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
@@ -375,7 +378,8 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	/* the answer ended before it had repeated all of the old text: the bytes that match are new text */
+	/* The answer ended before it had repeated all of the old text. So it is no repetition: the bytes that match
+	 * are new text. */
 	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;

@@ -51,7 +51,7 @@ static void read_speed(struct jv v, double *out)
 		*out = x;
 }
 
-/* Append a text: a string, or a list of {"type": "text", "text": ...}. Zero bytes are dropped. */
+/* Append a text, which is a string or a list of {"type": "text", "text": ...}. NUL bytes are dropped. */
 static void read_text(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -88,7 +88,7 @@ static int says_overflow(const struct str *text)
 }
 
 /* Return the context size, in tokens, that an error message names: "maximum context length is 8192 tokens", "context
- * size (8192 tokens)", "context length of only 8192". 0 = none. */
+ * size (8192 tokens)", "context length of only 8192". 0 = it names none. */
 static int32_t context_in(const struct str *text)
 {
 	static const char *const before[] = { "context length", "context size", "context window", "prompt length",
@@ -131,8 +131,9 @@ static void read_complaint(struct jv v, struct str *out)
 	jv_text(jv_get(v, "msg"), out);
 }
 
-/* Append the message of an error: a string, a message in an object, or the first element of a list. A proxy adds the
- * error of its upstream server as "metadata": {"raw": ...}, as JSON or as text. depth: depth of the recursion. */
+/* Append the message of an error, which is a string, a message in an object, or the first element of a list. A proxy
+ * adds the error of its upstream server as "metadata": {"raw": ...}, as JSON or as text. depth: depth of the
+ * recursion. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
 	static const char *const key[] = { "message", "detail", "error", "errors" };
@@ -173,7 +174,7 @@ static void read_error(struct chunk *c, struct jv v)
 
 	c->fault = 1;
 	read_words(v, 0, &c->error);
-	if (!c->error.n && v.end - v.p > 2) /* the error has an unknown form: append its JSON */
+	if (!c->error.n && v.end - v.p > 2) /* the form of the error is unknown: append its JSON */
 		str_add(&c->error, v.p, (size_t)(v.end - v.p));
 	read_count(code, &n);
 	c->status = n < 1000 ? n : 0;
@@ -184,7 +185,7 @@ static void read_error(struct chunk *c, struct jv v)
 		c->ctx = context_in(&c->error);
 }
 
-/* 1 unless the value is null, false or empty. */
+/* 1 if the value is something else than null, false or empty. */
 static int is_something(struct jv v)
 {
 	return v.p && *v.p != 'n' && *v.p != 'f' && !(v.end - v.p == 2 && (*v.p == '[' || *v.p == '"'));
@@ -218,7 +219,7 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Read why the answer ended. A word that is in none of the lists below, such as "stop", "eos" or "end_turn", is an
+/* Read why the answer ended. Any word that is not in the lists below, such as "stop", "eos" or "end_turn", means an
  * ordinary end. Before the end, some servers send an empty word or "null". */
 static void read_finish(struct chunk *c, struct jv v)
 {
@@ -255,8 +256,8 @@ static void read_content(struct chunk *c, struct jv v)
 			read_text(jv_get(it, "thinking"), &c->thought);
 }
 
-/* Read reasoning that the server sends beside the content. Servers use three names for this member. Some servers send
- * it under two names, so only the first one found is read. */
+/* Read reasoning that the server sends beside the content. Servers use three names for this member. Because some
+ * servers send it under two names, only the first name found is read. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
 	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");
@@ -283,7 +284,7 @@ static void read_choice(struct chunk *c, struct jv choice)
 		delta = jv_get(choice, "message");
 	read_thought(c, delta);
 	read_content(c, jv_get(delta, "content"));
-	/* some servers use the member's name in the older completions protocol */
+	/* some servers use the name that this member had in the older completions protocol */
 	if (c->text.n == had)
 		read_text(jv_get(delta, "text"), &c->text);
 	if (c->text.n == had)

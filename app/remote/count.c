@@ -1,8 +1,8 @@
-/* app/remote/count.c - counts the tokens of a text or a conversation: the server counts, or they are estimated
- * (remote.h).
+/* app/remote/count.c - counts the tokens of a text or a conversation: the server counts them, or else they are
+ * estimated (remote.h).
  *
- * llama-server needs two requests for a conversation: /apply-template renders it, /tokenize counts. vLLM needs one:
- * /tokenize. */
+ * llama-server needs two requests for a conversation: /apply-template renders it, /tokenize counts its tokens. vLLM
+ * needs one: /tokenize. */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
@@ -17,7 +17,8 @@ static int32_t estimate(const struct remote *r, size_t n)
 	return tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
 }
 
-/* Send JSON, and find the member `key` in the answer. Returns 0 and sets *v, which points into *out; or -1. */
+/* Send JSON, and find the member `key` in the answer. *out: receives the answer. Returns 0 with *v set, which points
+ * into *out; or -1. */
 static int count_ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
                      struct jv *v)
 {
@@ -42,7 +43,7 @@ static int32_t length(struct jv list)
 	return n;
 }
 
-/* Let the server count the tokens of a text. special: 1 = it is a rendered prompt, with BOS and special tokens.
+/* Let the server count the tokens of a text. special: 1 = the text is a rendered prompt, with BOS and special tokens.
  * Returns 0, or -1 if the server did not count. */
 static int text_tokens(struct remote *r, const char *text, size_t n_text, int special, int32_t *n)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Test the key by a chat request, because some servers list their models without a key. The request is empty: a server
- * that accepts the key refuses the request before it loads a model or charges anything. */
+ * that accepts the key then refuses the request, before it loads a model or charges anything. */
 static enum remote_key try_key(struct remote *r)
 {
 	struct str empty = { 0 }, out = { 0 };

@@ -22,34 +22,35 @@
 int remote_is_address(const char *text);
 
 struct remote_options {
-	/* address of the server. "/v1" is added to an address without a path, such as "http://127.0.0.1:8080";
-	 * "https://host/api/v1" is used unchanged */
+	/* address of the server. An address without a path, such as "http://127.0.0.1:8080", gets the path "/v1". An
+	 * address with a path, such as "https://host/api/v1", is used unchanged */
 	const char *url;
-	const char *model; /* the server's name of the model; NULL = the server has only one */
+	const char *model; /* name that the server uses for the model; NULL = the server has only one model */
 	const char *key;   /* the access key; NULL = none */
-	/* used if key is NULL: a file with the key, which only its owner can read; NULL = none */
+	/* file that contains the key, used if key is NULL; only its owner may be able to read it; NULL = none */
 	const char *key_file;
 	int insecure;         /* 1 = the key may be sent unencrypted to another machine */
 	int timeout;          /* seconds without progress after which a request fails */
-	int (*stopped)(void); /* 1 = cancel; called 25 times a second; may be NULL */
+	int (*stopped)(void); /* returns 1 to cancel; called 25 times a second; may be NULL */
 };
 
 enum remote_kind { REMOTE_PLAIN, REMOTE_LLAMA, REMOTE_VLLM, REMOTE_SGLANG, REMOTE_OLLAMA };
 struct remote_info {
 	enum remote_kind kind;
-	const char *program;    /* name of the server's program: "llama-server", "vLLM", ...; "" = unknown */
-	const char *server;     /* the server's address without a path: "http://127.0.0.1:8080" */
-	const char *model;      /* the server's name of the model, without control characters */
-	int32_t ctx, ctx_train; /* context size of the server, and of the model's training, in tokens; 0 = unknown */
-	uint64_t n_params;      /* number of the model's parameters; 0 = unknown */
-	int counts;             /* 1 = the server counts tokens; 0 = they are estimated */
-	int extends;            /* 1 = the server can continue an answer */
-	int think_switch;       /* 1 = the server accepts a request to answer without reasoning */
+	const char *program; /* name of the server's program: "llama-server", "vLLM", ...; "" = unknown */
+	const char *server;  /* the server's address without a path: "http://127.0.0.1:8080" */
+	const char *model;   /* name that the server uses for the model, without control characters */
+	/* in tokens: the context size of the server, and of the model's training; 0 = unknown */
+	int32_t ctx, ctx_train;
+	uint64_t n_params; /* number of the model's parameters; 0 = unknown */
+	int counts;        /* 1 = the server counts tokens; 0 = they are estimated */
+	int extends;       /* 1 = the server can continue an answer */
+	int think_switch;  /* 1 = the server accepts a request to answer without reasoning */
 };
 
 struct remote;
-/* Ask the server for its program and its models. Returns 0, or -1 with ERR_USAGE (address or key unusable), ERR_MODEL
- * (the server lacks the model), ERR_FAIL or ERR_CANCELLED. */
+/* Ask the server for its program and its models. Returns 0; or -1 with ERR_USAGE (address or key cannot be used),
+ * ERR_MODEL (the server does not have the model), ERR_FAIL or ERR_CANCELLED. */
 int remote_open(struct remote **, const struct remote_options *, struct err *);
 void remote_close(struct remote *);
 const struct remote_info *remote_info(const struct remote *);
@@ -60,12 +61,12 @@ enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMO
 /* What answers at an address, for `weir doctor`. */
 struct remote_report {
 	int reached;         /* 1 = something answered at the address */
-	int n_models;        /* length of the server's list of models */
+	int n_models;        /* number of models in the server's list */
 	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server works without one */
-	struct err why;      /* why the server cannot be used; code ERR_NONE: it can be used */
+	struct err why;      /* why the server cannot be used; its code is ERR_NONE if the server can be used */
 };
-/* Like remote_open(), but also test the key, by a chat request. Returns a struct even after an error, so that
- * remote_info() shows what is known; NULL only if the address or the key is unusable. */
+/* Do the same as remote_open(), and also test the key by a chat request. Returns a struct even after an error, so that
+ * remote_info() shows what is known. Returns NULL only if the address or the key cannot be used. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {
@@ -77,21 +78,21 @@ struct remote_message {
 struct remote_request {
 	const struct remote_message *msg;
 	size_t n_msg;
-	int extends;    /* 1 = the last message is the beginning of the answer */
+	int extends;    /* 1 = the last message is the beginning of the answer, which the server must continue */
 	int thought;    /* 1 = ask for an answer with reasoning; ignored if info.think_switch is 0 */
 	int no_thought; /* 1 = ask for an answer without reasoning; ignored if info.think_switch is 0 */
 	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
-	unsigned said; /* settings to send: bits 1 << enum sampling_setting */
+	unsigned said; /* which settings to send: bits 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
-	/* Called until the answer begins; may be NULL. done: prefilled tokens of the prompt. total: all tokens of the
-	 * prompt; 0 = unknown. why: the error after which the request will be sent again, or NULL. */
+	/* Called until the answer begins; may be NULL. done: number of prompt tokens that are prefilled. total: number
+	 * of all prompt tokens; 0 = unknown. why: the error after which the request will be sent again; NULL = none. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
 
-/* The server's figures of an answer, once it has ended; -1 = not reported. */
+/* The server's figures about an answer that has ended; -1 = not reported. */
 struct remote_usage {
 	/* numbers of tokens; cached: prompt tokens that the server did not recompute */
 	int32_t prompt, cached, answer;
@@ -99,38 +100,38 @@ struct remote_usage {
 };
 enum remote_stop { REMOTE_STOP, REMOTE_LENGTH };
 
-/* Send the request, and wait for the first text of the answer or its end. If the server is busy, still starting, or
- * closes the connection, retry at growing intervals for at most half a minute. Returns 0 or -1. ERR_FIT: the request
- * exceeds the context; info.ctx is then set if the server reports its size. */
+/* Send the request, and wait for the first text of the answer or for its end. If the server is busy, is still starting,
+ * or closes the connection, retry at growing intervals, for at most half a minute. Returns 0 or -1. ERR_FIT: the
+ * request exceeds the context; if the server reports the size of the context, info.ctx is set to it. */
 int remote_ask(struct remote *, const struct remote_request *, struct err *);
-/* Append the next text of the answer. Returns 1; 0 if the answer has ended (*stop says why); -1 on error. Reasoning
- * that the server sends separately comes first, between <think> and </think>. */
+/* Append the next text of the answer. Returns 1; 0 if the answer has ended, with *stop set to the reason; -1 on error.
+ * If the server sends reasoning separately, it comes first, between <think> and </think>. */
 int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct err *);
 /* Cancel an answer: close its connection. */
 void remote_end(struct remote *);
 const struct remote_usage *remote_usage(const struct remote *);
 
-/* Return the number of tokens of a text, or of a conversation with the beginning of its answer. *exact: 1 = the
- * server counted; 0 = estimated from the bytes and earlier prompts, because the server cannot count or the request
- * failed. */
+/* remote_count(): return the number of tokens of a text. remote_count_messages(): of a conversation with the beginning
+ * of its answer. *exact: 1 = the server counted; 0 = the number is estimated from the bytes and from earlier prompts,
+ * because the server cannot count or the request failed. */
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 
 /* ---- server-sent events (events.c) ----
  *
- * A stream of bytes may be cut anywhere between calls of sse_feed(): the events are the same. */
+ * The bytes of a stream may be divided between calls of sse_feed() in any way: the events are the same. */
 
 enum { SSE_LINE_MOST = 1 << 20, SSE_EVENT_MOST = 1 << 20 }; /* bytes */
 struct sse {
 	struct str line, data;
 	int has_data; /* 1 = the event has a data: line */
-	int cr;       /* 1 = the last byte was a carriage return: a following \n belongs to it */
-	int begun;    /* 1 = the first line has been read, which may begin with a byte order mark */
+	int cr;       /* 1 = the last byte was a carriage return; if \n follows, it belongs to the same line end */
+	int begun;    /* 1 = the first line was read; only this line may begin with a byte order mark */
 };
-/* Receives the data of an event. Returns 0, or another value to stop: sse_feed() then returns -1. */
+/* Receives the data of an event. Returns 0 to continue. Another value stops, and sse_feed() then returns -1. */
 typedef int sse_fn(const char *data, size_t n, void *ud, struct err *);
 int sse_feed(struct sse *, const char *bytes, size_t n, sse_fn *, void *ud, struct err *);
-/* End the stream. A last event is delivered even without the empty line that ends it. */
+/* End the stream. A last event is delivered even if the empty line after it is missing. */
 int sse_end(struct sse *, sse_fn *, void *ud, struct err *);
 void sse_free(struct sse *);
 
@@ -139,14 +140,15 @@ void sse_free(struct sse *);
 struct chunk {
 	struct str text, thought; /* text and reasoning; chunk_parse() appends to them */
 	enum { CHUNK_GOES_ON, CHUNK_STOP, CHUNK_LENGTH, CHUNK_REFUSED } finish;
-	struct str why;   /* CHUNK_REFUSED: the server's word for the reason */
+	struct str why;   /* if finish is CHUNK_REFUSED: the server's word for the reason */
 	int fault;        /* 1 = the event is an error; the next four members describe it */
 	struct str error; /* text of the error */
 	int status;       /* number of the error; 0 = none */
 	int overflow;     /* 1 = the prompt exceeds the context */
 	int32_t ctx;      /* if overflow: the context size in tokens; 0 = unknown */
 	struct remote_usage usage;
-	int32_t done, total; /* done of total prompt tokens are prefilled; total 0 = unknown */
+	/* number of prompt tokens that are prefilled, and of all prompt tokens; total 0 = unknown */
+	int32_t done, total;
 };
 void chunk_clear(struct chunk *);
 void chunk_free(struct chunk *);

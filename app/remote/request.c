@@ -1,7 +1,7 @@
 /* app/remote/request.c - writes a conversation as the JSON of a request (remote_private.h).
  *
- * Only settings that the user has set are sent. Hosted servers refuse unknown fields, so fields beyond OpenAI's are
- * sent only to programs that support them. */
+ * Only settings that the user has set are sent. Hosted servers refuse unknown fields, so fields that OpenAI's protocol
+ * does not have are sent only to programs that support them. */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
@@ -82,7 +82,7 @@ void request_json(const struct remote *r, const struct remote_request *q, struct
 		json_bool(out, "add_generation_prompt", 0);
 		json_bool(out, "continue_final_message", 1);
 	}
-	/* switch reasoning off: llama-server cannot continue an answer if the template opens reasoning */
+	/* off: also when an answer is continued, because llama-server cannot do that if the template opens reasoning */
 	off = q->no_thought || (q->extends && r->info.kind == REMOTE_LLAMA);
 	if (r->info.think_switch && (off || q->thought)) {
 		json_open(out, "chat_template_kwargs", '{');

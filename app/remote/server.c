@@ -1,13 +1,14 @@
-/* app/remote/server.c - sends requests and reports the server's errors; finds out its program and its models
- * (remote.h). */
+/* app/remote/server.c - sends requests and reports the server's errors; finds out which program and which models the
+ * server has (remote.h). */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* PROBE_SECONDS: most seconds to read an answer that is not a stream. ASIDE_MOST: most bytes of an answer about the
- * server itself. NAMED: most models named in an error. SHORT_PAGE: most bytes of a text that is shown in an error */
+/* PROBE_SECONDS: most seconds for reading an answer that is not a stream. ASIDE_MOST: most bytes of an answer about the
+ * server itself. NAMED: most models that an error names. SHORT_PAGE: a text is shown in an error if it has at most this
+ * number of bytes */
 enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };
 
 /* ---- requests ---- */
@@ -66,8 +67,8 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* Ask for a fact that only some server programs report. Returns the JSON value, which points into *out; if there is no
- * value, its p is NULL. */
+/* Ask for a fact that only some server programs report. *out: receives the answer. Returns the JSON value, which points
+ * into *out; if there is no value, its p is NULL. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
@@ -82,7 +83,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 
 /* ---- errors of the server ---- */
 
-/* Append a text of the server to an error message: on one line, without the key. */
+/* Append a text from the server to an error message: on one line, with the key removed. */
 static void quote_foreign(const struct remote *r, const struct str *text, struct str *out)
 {
 	const char *p = text->n ? text->p : "", *at;
@@ -115,7 +116,7 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 	return rc;
 }
 
-/* Append the title of an HTML page, or a text of at most SHORT_PAGE bytes. */
+/* Append the title of an HTML page. A text that is not HTML is appended if it has at most SHORT_PAGE bytes. */
 static void page_words(const struct remote *r, const struct str *page, struct str *out)
 {
 	const char *p = page->n ? page->p : "", *title = strcasestr(p, "<title>");
@@ -131,7 +132,7 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
-/* 1 if the answer may come from a proxy instead of the server. With TLS this is impossible. */
+/* 1 if the answer may come from a proxy instead of the server; 0 with TLS, which makes this impossible. */
 static int may_be_proxy(const struct remote *r)
 {
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
@@ -195,7 +196,8 @@ static int32_t whole(struct jv v)
 	return jv_number(v, &x) == 0 && x > 0 && x <= INT32_MAX ? (int32_t)x : 0;
 }
 
-/* Find the short name of a model: its name without folders and ".gguf". It begins at *from. Returns its length. */
+/* Find the short name of a model: its name without folders and without ".gguf". *from: offset in `name` at which it
+ * begins. Returns its length. */
 static size_t short_name(const char *name, size_t n, size_t *from)
 {
 	const char *slash = memrchr(name, '/', n);
@@ -205,8 +207,8 @@ static size_t short_name(const char *name, size_t n, size_t *from)
 	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
 }
 
-/* 1 if `wanted` names this model: by its whole name, by its name without folders, or by its name without folders and
- * ".gguf". */
+/* 1 if `wanted` is one of these names of the model: the whole name; the name without folders; the name without folders
+ * and without ".gguf". */
 static int is_model(const struct str *id, const char *wanted)
 {
 	size_t n = strlen(wanted), from, k;
@@ -239,8 +241,8 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Find the model `wanted` in the server's list. wanted NULL: the list must have only one model, which is taken. *n:
- * number of models in the list. Returns 1 if found, else 0. */
+/* Find the model `wanted` in the server's list. If wanted is NULL, take the only model of the list. *n: number of
+ * models in the list. Returns 1 if found, else 0 (also if wanted is NULL and there are several). */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
@@ -309,7 +311,7 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	return rc;
 }
 
-/* Ask llama-server for the context size of a conversation, and whether its template can do without reasoning. Both stay
+/* Ask llama-server for the context size of a conversation, and whether its template can switch reasoning off. Both stay
  * unknown if the server refuses the request. */
 static void ask_props(struct remote *r)
 {
@@ -328,7 +330,8 @@ static void ask_props(struct remote *r)
 	str_free(&template);
 }
 
-/* Return the number after "num_ctx" in a model's parameters, one per line; 0 if there is none. */
+/* Return the number after "num_ctx" in the parameters of a model, which has one parameter per line; 0 if there is
+ * none. */
 static int32_t context_of_parameters(const struct str *lines)
 {
 	for (const char *p = lines->p; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
@@ -340,8 +343,8 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ask Ollama for the context size, because it truncates longer prompts without an error. Ollama reports the size of a
- * loaded model; otherwise take num_ctx of the model's parameters, if it is set. */
+/* Ask Ollama for the context size, because it truncates longer prompts without an error. For a loaded model Ollama
+ * reports the size. For another model take num_ctx from its parameters, if it is set. */
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };
@@ -388,7 +391,7 @@ static int ask_models(struct remote *r, const char *wanted, struct err *e)
 	} else if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
 		rc = choose_model(r, wanted, list_in(jv_parse(out.p, out.n)), e);
 	} else if (!rc && status != 401 && status != 403 && status < 500 && (status < 300 || status >= 400) && wanted) {
-		str_adds(&r->model, wanted); /* some servers have no list: take the name as it is */
+		str_adds(&r->model, wanted); /* some servers have no list of models: accept the name unchecked */
 	} else if (!rc && status == 200) {
 		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?",
 		             r->at.server.p);
