@@ -41,8 +41,8 @@ struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
 /* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m) * v.
- * In some tables of leaf functions, every score is stored as score * log2(e) (see score_unit). So only functions of the
- * table that wrote m and attn_tile.score may read them. */
+ * Some tables of leaf functions store every score as score * log2(e) (see score_unit). So only functions of the table
+ * that wrote m and attn_tile.score may read them. */
 struct attn_state {
 	float m, l;
 	float *acc; /* [head_dim] */
@@ -110,7 +110,7 @@ struct delta_tile {
 	int32_t key_dim, cols;
 	const float *q, *k, *v; /* q, k: [key_dim], q already scaled; v: [cols] */
 	float decay, beta;      /* decay: factor of the state; beta: factor of the value that is added */
-	int corrects;           /* 1 (delta rule): add the difference of v and the state's value at k; 0: add v */
+	int corrects;           /* 1 (delta rule): add v minus the state's value at k; 0: add v */
 	float *out;             /* [cols] */
 };
 

@@ -570,8 +570,8 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
 }
 
-/* Sums of bytes, one sum for each of 32 keys, in 16-bit lanes. A lane of `all` is the sum of an even key + 256 times
- * the sum of the odd key after it; the same lane of `odd` is the sum of that odd key. */
+/* Sums of bytes for 32 keys, in 16-bit lanes. A lane is for two neighbouring keys: `all` has the first key's sum + 256
+ * * the second key's sum, `odd` has the second key's sum. */
 struct lookups {
 	__m256i all, odd;
 };

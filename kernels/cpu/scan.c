@@ -129,8 +129,8 @@ int scan_part(const struct scan_job *j, int32_t head, int32_t chunk, int worker)
 	struct scan_tile t = j->tile;
 
 	t.keys = j->keys + (size_t)head * j->head_bytes;
-	/* The scores of a whole head are in the rows of head number `worker`, so the thread's next whole head reuses
-	 * them. Head `worker` is a whole head, too: there are at least as many whole heads as threads. */
+	/* A whole head stores its scores in the rows of KV head number `worker`. The thread's next whole head reuses
+	 * these rows. KV head `worker` is a whole head, too: there are at least as many whole heads as threads. */
 	t.score = j->score + (size_t)(whole ? worker : head) * (size_t)j->group * t.ld;
 	t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
 	if (t.hi) {

@@ -198,7 +198,7 @@ struct scan_job {
 	 * are one task each; per_task: ranges in a task of any other head; chunks: tasks of any other head; tasks:
 	 * tasks of all KV heads */
 	int32_t group, n, ranges, whole, per_task, chunks, tasks;
-	/* Arrays in the scan buffer (struct cpu). score [n_head][tile.ld]: stored scores; those of a whole head are in
+	/* Arrays in the scan buffer (struct cpu). score [n_head][tile.ld]: stored scores; a whole head's scores are in
 	 * the rows of the KV head that has the thread's number. max, sum [n_kv_head][ranges][group]: maximum and sum of
 	 * exponentials of a range. mult [n_head]: factor from a stored score to scale * q . k. lse [n_head]: log of the
 	 * sum of all exponentials. */

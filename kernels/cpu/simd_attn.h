@@ -394,8 +394,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. off: byte offsets of the
- * rows of v. b: the block of keys. The rows that are 64 keys further on may be prefetched. */
+/* Arguments of a weighted sum of values, for some queries: acc = acc * fix + the sum over keys of p * v. off: byte
+ * offsets of the rows of v. b: the block of keys. The rows that are 64 keys further on may be prefetched. */
 struct value_run {
 	const struct block *b;
 	const uint8_t *v;
