@@ -129,7 +129,7 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 }
 
 /* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. The
- * causal mask hides no row before row `all`, so only a step that ends after this row needs the mask. */
+ * causal mask hides only rows from `all` on, so only a step that ends after row `all` needs the mask. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -236,8 +236,8 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* Rows of a part: the tile reads from .. i1 - 1; the lane's query sees low .. seen - 1; the rows from `all` on are
- * hidden from at least one query of the tile by the causal mask. */
+/* Rows of a part. The tile reads rows from .. i1 - 1. The lane's query sees rows low .. seen - 1. The causal mask hides
+ * only rows from `all` on from queries of the tile. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };

@@ -353,8 +353,8 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 	}
 }
 
-/* Rows of a part: the tile reads from .. i1 - 1; all its queries see high .. all - 1; query r of this lane sees
- * low[r] .. seen[r] - 1; no query of the warp sees rows from `end` on. */
+/* Rows of a part. The tile reads rows from .. i1 - 1. All queries of the tile see rows high .. all - 1. Query r of this
+ * lane sees rows low[r] .. seen[r] - 1. The queries of the warp see only rows before `end`. */
 struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };

@@ -234,7 +234,7 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* 1 if job `to` can take the place of job `at` of the queued launch, because it conflicts with no other job
+/* 1 if job `to` may replace job `at` of the queued launch: job `to` must not conflict with any other job
  * (jobs_apart()). at -1: `to` is an additional job. */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {

@@ -92,7 +92,7 @@ struct repack_args {
 	int64_t blocks; /* number of blocks of 32 weights in the rows of this launch */
 };
 
-/* Unpack the 32 levels (stored integers) of block i of the block or super-block at p. */
+/* Unpack levels (stored integers) 32 i .. 32 i + 31 of the file's block or super-block at p. */
 static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[32])
 {
 	const uint8_t *qs, *qh = NULL;
@@ -183,8 +183,8 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Copy the scales of block b of a row, which is block i of the block or super-block at p. If i is 0, also copy the
- * scales that all blocks of a super-block share. */
+/* Copy the scales of block b of a row. Its weights are weights 32 i .. 32 i + 31 of the file's block or super-block at
+ * p. If i is 0, also copy the scales that all blocks of a super-block share. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
