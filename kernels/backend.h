@@ -567,7 +567,7 @@ struct backend_ops {
 	 * many cols; 0 = unsupported shape. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim,
 	                             int32_t bits);
-	/* Update the key sketch after keys were written to slots slot0 .. slot0 + n - 1, which are the last used slots.
+	/* Update the key sketch after keys were written to slots slot0 .. slot0 + n - 1, the last slots that are used.
 	 * The sketch depends only on the keys, not on how many keys each call adds. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
 	                   int32_t cap, int32_t bits, int32_t slot0, int32_t n);
