@@ -25,7 +25,7 @@ void mass_window_release(struct mass_window *w)
 	*w = (struct mass_window){ 0 };
 }
 
-/* Return the index of the row for the new token: the first unused row, else that of the oldest token. */
+/* Return the index of the row for the new token: the first unused row or, if all rows are in use, the oldest one. */
 static int32_t entering_row(const struct mass_window *w)
 {
 	return (w->first + w->n) % WINDOW_TOKENS;

@@ -10,10 +10,11 @@ enum { WINDOW_TOKENS = 64 };
 
 struct serializer;
 struct mass_window {
-	float *row; /* [heads][WINDOW_TOKENS][cap] attention of each token of the window; NULL: no window */
+	/* [heads][WINDOW_TOKENS][cap] how each token of the window attends to each slot; NULL: there is no window */
+	float *row;
 	int32_t heads, cap;
-	int32_t slots[WINDOW_TOKENS]; /* number of slots that the token of each row attends to */
-	int32_t n, first;             /* number of rows in use; index of the oldest one */
+	int32_t slots[WINDOW_TOKENS]; /* [i] number of slots to which the token of row i attends */
+	int32_t n, first;             /* n: number of rows in use; first: index of the oldest row */
 };
 
 uint64_t mass_window_bytes(uint64_t heads, int32_t cap);
@@ -24,12 +25,12 @@ static inline void mass_window_clear(struct mass_window *w)
 	w->n = w->first = 0;
 }
 
-/* Add a new token, which attends to n_slots slots, to the window of one head. Subtract the attention of the token that
- * leaves the window from sum[cap]. Return a row of zeros, which the caller fills with the new token's attention. After
- * all heads, call mass_window_move(). */
+/* Add a new token, which attends to n_slots slots, to the window of one head. If another token leaves the window,
+ * subtract its attention from sum[cap]. Return a row of zeros, which the caller fills with the new token's attention.
+ * Call mass_window_move() after the last head. */
 float *mass_window_enter(struct mass_window *, int32_t head, float *sum, int32_t n_slots);
 void mass_window_move(struct mass_window *, int32_t n_slots);
-/* Save or load the rows of the heads from head0 on, for a cache of n_slots slots. */
+/* Save or load the rows of heads head0 and later, for a cache of n_slots slots. */
 void mass_window_archive(struct mass_window *, struct serializer *, int32_t head0, int32_t n_slots);
 
 #endif

@@ -35,7 +35,7 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(MIN(len, 40)), name, known);
 }
 
-/* Return the setting named `key`, also one that only older versions had; NULL if the policy never had it. */
+/* Return the setting named `key`, even one that only older versions had; NULL if the policy never had it. */
 static const struct param *param_find(const struct policy_def *d, const char *key, size_t len)
 {
 	for (const struct param *p = d->params; p->key; p++)
@@ -60,7 +60,7 @@ static int unknown_key(const struct policy_def *d, const char *key, size_t len, 
 	               (int)(MIN(len, 40)), key, removed ? " any more" : "", known);
 }
 
-/* Set one setting from "key=value", text[0..len). */
+/* Parse one setting, "key=value", from text[0 .. len), and set it. */
 static int parse_setting(struct policy *par, const char *text, size_t len, struct err *err)
 {
 	const struct policy_def *d = par->def;
@@ -80,7 +80,8 @@ static int parse_setting(struct policy *par, const char *text, size_t len, struc
 	               (int)(MIN(value, 40)), text + key + 1, range);
 }
 
-/* Set the settings of "key=value,..." in their order. The word `published` stands for those of the method's authors. */
+/* Parse "key=value,..." and apply the settings in this order. The word `published` in place of a setting applies the
+ * settings of the method's authors (policy_def.published). */
 static int parse_settings(struct policy *par, const char *text, struct err *err)
 {
 	static const char published[] = "published";
@@ -153,7 +154,7 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 	char shortest[256];
 	int rc;
 
-	/* Append the setting. If it appears twice, policy_parse() uses the later value. */
+	/* Append the setting. If the text then has it twice, policy_parse() uses the later value. */
 	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
 	rc = policy_parse(&par, s.p, err);
 	str_free(&s);

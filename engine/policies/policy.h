@@ -22,15 +22,15 @@ void policy_preset(struct policy *, const struct policy_def *);
 int param_set(struct policy *, const struct param *, const char *text, size_t len);
 /* Write which values a setting accepts, for messages and help. */
 void param_range(const struct param *, char *out, size_t cap);
-/* Copy the settings with these keys ("k|bits") from one policy to another policy that has settings of the same
+/* Copy the settings named in keys ("k|bits") from one policy to another one, which must have settings of the same
  * names. */
 void policy_inherit(struct policy *to, const struct policy *from, const char *keys);
 /* Write the policy's text: its name, and every setting that differs from its default. */
 void policy_text(const struct policy *, char *out, size_t cap);
 /* Append the name and all settings, even default ones. Sessions store this text, because defaults may change. */
 void policy_whole(const struct policy *, struct str *out);
-/* Append the name and all settings as numbers: equal texts mean equal settings. Saved snapshots are found by this
- * text, so a change of its format makes them unusable. */
+/* Append the name and all settings as numbers: equal texts mean equal settings. Saved snapshots are found by this text.
+ * If its format changes, older snapshots are no longer found. */
 void policy_identity(const struct policy *, struct str *out);
 
 #endif

@@ -95,7 +95,8 @@ const struct policy_def policy_cascade = {
 
 enum { PREFIX_SIFT, PREFIX_REFRESH, PREFIX_FULL };
 struct auto_params {
-	struct cascade_params stream; /* must be the first member, because retain_cascade.c reads it */
+	/* must be the first member, because retain_cascade.c reads the settings as a struct cascade_params */
+	struct cascade_params stream;
 	struct entry_count k;
 	double s;
 	int32_t bits, sample, qc, pool;

@@ -106,8 +106,8 @@ static void number_text(double x, char out[32])
 	}
 }
 
-/* Write a share as "1/N", for example "1/8". If N, written and parsed again, does not give exactly the same share,
- * write the share itself, as "0.9/1". */
+/* Write a share as "1/N", for example "1/8". If parsing "1/N" does not give exactly this share, write the share itself:
+ * "0.9/1". */
 static void share_text(double share, char *out, size_t cap)
 {
 	char part[32];

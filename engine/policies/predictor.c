@@ -28,7 +28,7 @@ float *attn_image_push(struct attn_image *m)
 
 /* ---- one row ---- */
 
-enum { STRIP = 32 }; /* columns computed at a time; few, so that buffers and weights fit the CPU's cache */
+enum { STRIP = 32 }; /* number of columns computed at a time; few, so that buffers and weights fit the CPU's cache */
 
 static void relu(float *x, int32_t n)
 {
@@ -36,13 +36,13 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Return row `at` of the image; NULL if there is no such row. */
+/* Return row `at` of the image; NULL if the image has no such row. */
 static const float *row_or_null(const struct attn_image *m, int32_t at)
 {
 	return at >= 0 && at < m->rows ? attn_image_row(m, at) : NULL;
 }
 
-/* Copy columns x - 2 .. x + n + 1 of the row to out[n + 4], with zeros outside of columns from .. to - 1. */
+/* Copy columns x - 2 .. x + n + 1 of the row to out[n + 4]. Columns outside of from .. to - 1 count as 0. */
 static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
@@ -78,7 +78,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 		                                   .n_out = PREDICTOR_INNER,
 		                                   .n = n + 2 });
 		relu(inner[i], (n + 2) * PREDICTOR_INNER);
-		/* outside of the image the output of the first layer counts as 0, as the image itself does */
+		/* outside of the image, outputs of the first layer count as 0, like pixels */
 		if (x == from)
 			memset(inner[i], 0, PREDICTOR_INNER * sizeof *inner[i]);
 		if (x + n == to)
@@ -113,8 +113,8 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
-/* 1 if rows added since the last run change m->r in row t: it is one of the two oldest rows, or at most two rows away
- * from a new one. */
+/* 1 if the rows added since the last run change m->r in row t. They change the two oldest rows, the new rows, and the
+ * two rows before the new ones. */
 static int row_changed(const struct attn_image *m, int32_t t)
 {
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);
@@ -123,8 +123,8 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* Keep m->r in the columns of the last run. If columns were added, the last two old columns have new neighbours
-	 * and are not kept. */
+	/* Keep m->r in the columns of the last run. If columns were added, drop the last two old columns, because they
+	 * have new neighbours. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

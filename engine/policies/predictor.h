@@ -25,23 +25,23 @@ struct predictor {
 };
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
-/* The image of one KV head: the attention that its last tokens gave to each block. Before the mean over the rows, the
- * network has one value for each row and column. These values are stored in r and used again, because a change of a
- * pixel reaches only two rows and two columns far (two 3 x 3 convolutions). So a new row changes r in the three newest
- * rows; the loss of the oldest row changes r in the two rows that are now the oldest. A new column changes the last
+/* The image of one KV head: the attention that its last tokens gave to each block. r has the network's value for each
+ * row and column, before the mean over the rows. These values are stored and used again, because a changed pixel
+ * changes only values at most two rows and two columns away (two 3 x 3 convolutions). So a new row changes r in the
+ * three newest rows; dropping the oldest row changes r in the next two rows; a new column changes r in the last
  * columns. The result has the same bits as a complete run. */
 struct attn_image {
-	int32_t rows, cap; /* rows: tokens of the history; cap: maximum number of columns */
+	int32_t rows, cap; /* rows: number of tokens in the image; cap: maximum number of columns */
 	/* [rows][cap] ring buffers of rows. a: the image; r: the network's values before the mean over the rows */
 	float *a, *r;
 	int32_t first;    /* ring index of the oldest row */
-	int32_t fresh;    /* number of rows added since r was computed; fresh = rows: nothing in r is valid */
-	int32_t from, to; /* r was computed for an image of columns from .. to - 1 */
+	int32_t fresh;    /* number of rows added since r was computed; if it equals `rows`, nothing in r is valid */
+	int32_t from, to; /* columns from .. to - 1 of the image for which r was computed */
 };
 
-/* Set up an empty image. a and r are zeroed memory [rows][cap] that the caller owns. */
+/* Set up an empty image. a, r: zeroed memory [rows][cols] of the image; the caller owns it. */
 void attn_image_init(struct attn_image *, float *a, float *r, int32_t rows, int32_t cap);
-/* Set the first n columns of the image to 0. Columns from n on must be unused. */
+/* Set the first n columns of the image to 0. Later columns must be unused. */
 void attn_image_clear(struct attn_image *, int32_t n);
 /* Replace the oldest row by a new one. Return the new row; the caller fills all `cap` columns. */
 float *attn_image_push(struct attn_image *);
@@ -57,15 +57,16 @@ static inline void attn_image_changed(struct attn_image *m)
 
 /* ---- files (predictor_file.c) ---- */
 
-/* What a network is trained for. */
+/* What a network is trained for; a file of another key is not used. */
 struct predictor_key {
 	uint64_t fingerprint; /* fingerprint of the model (hparams.h) */
 	int32_t block, rows;  /* KV entries per block; rows of an image */
 };
-/* Read the network from the user's file, else from the installed one. ERR_USAGE: there is no file, and the message
- * names the command that trains a network. ERR_FAIL: the file is damaged. */
+/* Read the network from the user's file or, if there is none, from the installed file. ERR_USAGE: there is no file at
+ * all; the message names the command that trains a network. ERR_FAIL: the file is damaged. */
 int predictor_find(struct predictor *, const struct predictor_key *, struct err *);
-/* Check the n bytes of a file and copy the network out of them. The path is for the error message. */
+/* Check bytes[0 .. n), the contents of a file, and copy the network out of them. path: name of the file for the error
+ * message. */
 int predictor_parse(struct predictor *, const struct predictor_key *, const void *bytes, size_t n, const char *path,
                     struct err *);
 /* Replace the user's file. Appends its path to *path. */
@@ -73,7 +74,7 @@ int predictor_save(const struct predictor *, const struct predictor_key *, struc
 
 /* ---- the forward pass ---- */
 
-/* Predict columns from .. to - 1 of the image, with from < to. out: [to - from], out[i] is for column from + i. */
+/* Predict columns from .. to - 1 of the image (from < to). out[i], i < to - from: prediction for column from + i. */
 void predictor_run(const struct predictor *, struct backend *, struct attn_image *, int32_t from, int32_t to,
                    float *out);
 

@@ -29,17 +29,18 @@ struct h2o_params {
 
 struct h2o {
 	struct step_mass mass; /* mass.slots: the heavy entries */
-	int selected;          /* 1: entries are selected; 0: decoded tokens read everything */
-	/* number of newest slots that are read besides the heavy entries; the token's own slot is read, too */
+	int selected;          /* 1: decoded tokens read only selected entries; 0: they read everything */
+	/* number of newest slots that are read besides the heavy entries, not counting the token's own slot, which is
+	 * also read */
 	int32_t recent;
-	int32_t *heavy; /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
+	int32_t *heavy; /* [n_layer][n_kv_head][mass.most]: host's copy of mass.slots */
 	int changed;    /* 1: heavy[] is newer than mass.slots */
 	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
 	float *sum;
-	struct mass_window window; /* h2o+: attention of the tokens that sum[] covers */
-	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of a prefill */
+	struct mass_window window; /* h2o+: the attention of each token that is summed in sum[] */
+	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of the running prefill */
 	struct tensor query;
-	struct tensor one_query; /* f32 [1][n_head * head_dim]: one of these queries */
+	struct tensor one_query; /* f32 [1][n_head * head_dim]: copy of one row of `query` */
 };
 
 static const struct h2o_params *par_of(const struct selector *s)
@@ -115,8 +116,8 @@ static size_t heavy_size(const struct selector *s)
 	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
 }
 
-/* Copy the heavy slots to the backend if the host has changed them. Call it just before the backend needs them: copying
- * them when they change would make the commit of a step wait. */
+/* Copy the heavy slots to the backend if the host has changed them. Called just before the backend needs them: a copy
+ * at the time of the change would make the commit of a step wait. */
 static void heavy_write(const struct selector *s)
 {
 	struct h2o *f = s->state;
@@ -127,7 +128,7 @@ static void heavy_write(const struct selector *s)
 	f->changed = 0;
 }
 
-/* Describe what a token reads: the heavy slots and the newest n_tail slots. */
+/* List in part[] what a token reads: the heavy slots and the newest n_tail slots. */
 static int h2o_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_tail, int32_t n_slots,
                      struct attn_part part[SELECT_PARTS])
 {
@@ -151,7 +152,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 
 /* ---- attention mass ---- */
 
-/* Return the number of last tokens of the step whose attention is counted. */
+/* Return how many of the step's tokens, counted from its end, have their attention summed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
@@ -179,7 +180,7 @@ static float *sums_of(const struct selector *s, int32_t layer, int32_t head)
 	return f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap;
 }
 
-/* Select the heavy entries of a layer from the sums. */
+/* Select the heavy entries of a layer by their sums. */
 static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -191,8 +192,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the least mass, unless it has even
- * less mass itself. */
+/* Admit a slot that has just dropped out of the newest half to the heavy slots: it replaces the heavy slot with the
+ * least mass, unless its own mass is even less. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -206,8 +207,8 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* After attention. In a prefill of h2o+: store the queries of the last tokens until the step is committed. For decoded
- * tokens, also of h2o: copy the sums to where the host can read them without waiting (step_mass_show()). */
+/* Called after the step's tokens have attended. h2o+ in a prefill: store the queries of the last tokens until the step
+ * is committed. Decoded tokens: copy the sums to where the host can read them without waiting (step_mass_show()). */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                      const struct tensor *raw, int32_t n_slots)
 {
@@ -220,8 +221,8 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
-/* h2o+: compute the attention of the token with stored query i to the first n slots of a layer, and add it to the
- * window. Of the query heads that share a KV head, the largest probability counts. */
+/* h2o+: compute the attention of one token to the first n slots of a layer, and add it to the window. i: row of the
+ * token's stored query. Of the query heads that share a KV head, the largest probability counts. */
 static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 {
 	struct h2o *f = s->state;
@@ -251,7 +252,7 @@ static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 	}
 }
 
-/* h2o+: fill the window with the last n tokens of a prefill. */
+/* h2o+: empty the window, then fill it with the last n tokens of a prefill. */
 static void window_restart(struct selector *s, int32_t n, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -326,7 +327,7 @@ static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
 	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
 	f->selected = 1;
-	f->changed = 0; /* heavy_select() writes new lists */
+	f->changed = 0; /* heavy_select() below replaces the lists on both sides */
 	f->mass.n = k / 2;
 	f->recent = k - f->mass.n;
 	for (int32_t i = from; f->mass.n > 0 && i < s->kv->n_layer; i++)
@@ -341,12 +342,12 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* h2o: the sums include the removed tokens and cannot be corrected, so everything must be prefilled again.
-	 * h2o+: the sums cover the last tokens only, so only these must be prefilled again. */
+	/* h2o: the sums include removed tokens and cannot be corrected, so everything is prefilled again. h2o+: the
+	 * sums cover only the last s->tail tokens, so only these are prefilled again. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 
-/* Drafted tokens are verified one at a time, because each token may change what the next one reads. */
+/* Return 1: drafted tokens are verified one at a time, because each token may change what the next one reads. */
 static int32_t h2o_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;

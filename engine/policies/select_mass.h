@@ -7,40 +7,40 @@
 #include "engine/cache/select.h"
 
 struct step_mass {
-	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: memory of `sums` */
-	/* [n_layer] f32 [n_kv_head][columns in use]: attention mass from this step's tokens */
+	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: memory for `sums` */
+	/* [n_layer] f32 [n_kv_head][columns in use]: attention that each slot got from this step's tokens */
 	struct tensor *sums;
-	/* Only with a GPU: [n_layer] copies of `sums` in host memory, made within the step, so that the host need not
-	 * wait when it reads them. cols = 0: there is no copy of this layer's sums. */
+	/* Used only with a GPU: [n_layer] copies of `sums` in host memory. They are made within the step, so that the
+	 * host need not wait when it reads them. cols = 0: this layer's sums were not copied. */
 	struct tensor *host;
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
-	int32_t n, most;      /* n: number of selected slots per layer and KV head; most: largest n */
+	int32_t n, most;      /* n: number of selected slots per layer and KV head, at most `most` */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] 1 for each token of the step if the token's attention is summed, else 0 */
+	float *weight; /* [weight_cap] for each token of the step: 1 if its attention is summed, else 0 */
 	int32_t weight_cap;
 	float *buf; /* [cap] mass of one head, on the host */
 };
 
 uint64_t step_mass_bytes(const struct hparams *, struct entry_count k, int32_t cap);
 int step_mass_init(struct step_mass *, const struct selector *, struct entry_count k, struct err *);
-/* Release everything, also after a failed step_mass_init(). */
+/* Release everything. Also allowed after step_mass_init() has failed. */
 void step_mass_release(struct step_mass *, const struct selector *);
-/* Return a probe (recorder of attention) that sums the attention of the step's last `counted` tokens on the first
- * `cols` slots that they read in a layer. The layer's sums start at 0. */
+/* Return a probe (recorder of attention) for one layer. It sums, from 0, the attention of the step's last `counted`
+ * tokens to the first `cols` slots that they read. */
 const struct attn_probe *step_mass_probe(struct step_mass *, const struct selector *, const struct step *,
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
-/* Return the sums of a layer, with at least `cols` columns. Their values are undefined. */
+/* Return the tensor for the sums of a layer, with at least `cols` columns. Its values are undefined. */
 struct tensor *step_mass_sums(struct step_mass *, int32_t layer, int32_t cols);
 /* Copy the sums of a layer to host memory, so that step_mass_head() need not wait for the GPU. Call it within the step,
- * after the sums were computed. Do nothing on the CPU. */
+ * after the sums were computed. On the CPU it does nothing. */
 void step_mass_show(struct step_mass *, const struct selector *, int32_t layer);
 /* Copy the first n sums of one KV head to the host. The result is valid until the next call. */
 const float *step_mass_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, int32_t n);
-/* Set the first n sums of one KV head to x. */
+/* Overwrite the first n sums of one KV head with x[n]. */
 void step_mass_set_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, const float *x,
                         int32_t n);
-/* Select m->n of the first `columns` slots of a layer: those with the largest sums of attention. Before, replace each
- * sum by the largest one in a window of `pool` slots around it (max pooling). */
+/* Select m->n of the first `columns` slots of a layer. First replace each sum by the largest sum among `pool` slots
+ * around it (max pooling); then select the slots with the largest sums. */
 void step_mass_select(struct step_mass *m, const struct selector *, int32_t layer, int32_t columns, int32_t pool);
 /* Save or load the selected slots of one layer, for a cache of n_slots slots. */
 void step_mass_archive(struct step_mass *, const struct selector *, struct serializer *, int32_t layer,

@@ -35,23 +35,23 @@ struct predict_params {
 struct predict {
 	struct predictor net;
 	struct step_mass mass; /* mass.slots: slots of the selected blocks */
-	/* f32 [n_layer * rows][n_head * head_dim]: queries of the last tokens of a prefill */
+	/* f32 [n_layer * rows][n_head * head_dim]: queries of the last tokens of the running prefill */
 	struct tensor query;
-	struct tensor one_query;  /* f32 [1][n_head * head_dim]: one of these queries */
+	struct tensor one_query;  /* f32 [1][n_head * head_dim]: copy of one row of `query` */
 	struct attn_image *image; /* [n_layer * n_kv_head] histories */
-	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: memory of the histories */
+	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: memory of the histories (struct attn_image) */
 	float *score;             /* [n_layer * n_kv_head][cols] predictions */
 	int32_t *list;            /* [n_layer * n_kv_head][mass.most] selected slots */
-	int32_t cols;             /* blocks of the whole context */
-	int32_t n;                /* rows in use of each history; 0: there is no history */
+	int32_t cols;             /* number of blocks in the whole context */
+	int32_t n;                /* number of rows in use in each history; 0: there is no history */
 	int32_t start;            /* length of the sequence at the end of the last prefill */
-	/* number of slots of the cache when mass.slots were selected; 0: not yet selected for the next token */
+	/* number of slots from which mass.slots were selected for the next token; 0: nothing is selected for it yet */
 	int32_t selected_for;
 };
 
 /* Which blocks a token reads. */
 struct plan {
-	int32_t from, to; /* blocks from .. to - 1 can be selected; all other blocks are always read */
+	int32_t from, to; /* the token selects among blocks from .. to - 1, and always reads all other blocks */
 	int32_t n;        /* number of blocks to select */
 };
 
@@ -65,7 +65,7 @@ static int32_t blocks_of(const struct predict_params *par, int32_t slots)
 	return slots / par->block + (slots % par->block != 0);
 }
 
-/* Decide what a token reads of n_slots slots. Return 0 if it reads everything. */
+/* Decide which of n_slots slots a token reads. Return 0 if it reads all of them. */
 static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
 {
 	int32_t k = entry_count_of(par->k, n_slots), last = MAX(par->last, own);
@@ -84,7 +84,8 @@ static int32_t entries_of(const struct predict_params *par, int own, int32_t n_s
 	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
 }
 
-/* Return the most entries that setting k allows, but at least one block. */
+/* Return the largest number of entries that setting k allows in a sequence of up to cap tokens, but at least one
+ * block. */
 static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
@@ -162,7 +163,7 @@ static struct attn_image *image_of(const struct selector *s, int32_t layer, int3
 
 /* ---- selection ---- */
 
-/* Map a score to an integer, so that larger scores get larger integers. NaN gets 0. */
+/* Map a score to an integer, in the same order: a larger score gets a larger integer. NaN gets 0. */
 static uint32_t rank_of(float score)
 {
 	uint32_t bits;
@@ -173,14 +174,15 @@ static uint32_t rank_of(float score)
 	return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* Write the slots of the n blocks with the highest scores, in ascending order. On a tie the later block wins. */
+/* Write the slots of the n blocks with the highest scores to slots[], in ascending order. score[i] is for block from +
+ * i. Of blocks with equal scores, the later ones are selected. */
 static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
 {
 	uint32_t rank = 0, mask = 0;
 	int32_t left = n, equal = 0, at = 0;
 
-	/* Find the lowest selected rank, byte by byte (radix select). `left`: how many blocks of exactly this rank
-	 * are selected. */
+	/* Find the lowest rank that is selected, byte by byte (radix select). left: number of blocks with exactly this
+	 * rank that are selected. */
 	for (int shift = 24; shift >= 0; shift -= 8) {
 		int32_t count[256] = { 0 };
 		int digit = 255;
@@ -204,7 +206,8 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* For by=mixed: set out[n] to a guess for blocks from .. from + n - 1, used instead of the network's predictions. */
+/* For by=mixed: set out[n] to a guess for blocks from .. from + n - 1, which replaces the network's predictions. rows:
+ * number of rows in the history. */
 static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
@@ -242,7 +245,8 @@ static void select_head(void *arg, int task)
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
 }
 
-/* Select in all layers at once. This is possible because no selection depends on the token's own queries. */
+/* Select in all layers at once. This is possible because the selections depend on earlier tokens only, not on the
+ * token's own queries. */
 static void select_all(struct selector *s, const struct plan *plan, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -282,7 +286,7 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 
 /* ---- the history ---- */
 
-/* 1 if this token scans all keys (setting calibrate), so that the token's row has the attention to all entries. */
+/* 1 if this token scans all keys (setting calibrate), so that its row shows its attention to all entries. */
 static int token_calibrates(const struct selector *s, const struct step *st)
 {
 	const struct predict *f = s->state;
@@ -300,8 +304,8 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	               : NULL;
 }
 
-/* Set mass.sums to the logarithms of the query's probabilities on all slots; of query heads that share a KV head,
- * the largest counts. */
+/* Set mass.sums to the logarithms of a query's probabilities on the first n_slots slots. Of query heads that share a KV
+ * head, the largest probability counts. */
 static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -322,7 +326,7 @@ static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q,
 					    });
 }
 
-/* Return the number of last tokens of a prefill step that are observed. */
+/* Return how many tokens at the end of a prefill step are observed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	return !st->last ? 0 : MIN(st->n, s->tail);
@@ -351,8 +355,8 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add a row to the history of each KV head of a layer. logarithms = 1: mass.sums has the logarithms of the
- * probabilities of all n_slots slots; 0: it has the probabilities of the slots that were read. */
+/* Add the last token's row to the history of each KV head of a layer. logarithms = 1: mass.sums has the logarithms of
+ * the probabilities on all n_slots slots; 0: it has the probabilities on the slots that the token read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {
 	struct predict *f = s->state;
@@ -421,8 +425,8 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* Forget the history. Return how many of the first n tokens need no new prefill: the tokens after them must be
- * prefilled again to start a new history. */
+/* Forget the history. Return the number of tokens, at most n, after which the caller must prefill again, to start a new
+ * history. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;
@@ -431,7 +435,7 @@ static int32_t predict_rewind(struct selector *s, int32_t n)
 	return n < s->tail ? 0 : n - s->tail;
 }
 
-/* Drafted tokens are verified one at a time, because each token may change what the next one reads. */
+/* Return 1: drafted tokens are verified one at a time, because each token may change what the next one reads. */
 static int32_t predict_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;
@@ -446,7 +450,8 @@ static int32_t predict_entries(const struct selector *s, int32_t n_slots)
 
 static uint64_t predict_read_bytes(const struct selector *s, int32_t n_slots)
 {
-	/* A calibration scans the keys, which are half of the entries' bytes. */
+	/* k: entries that a token reads. A token that calibrates also scans all keys, which are half of the entries'
+	 * bytes. */
 	double k = entries_of(par_of(s), s->own, n_slots) + n_slots / 2.0 / par_of(s)->calibrate;
 
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));

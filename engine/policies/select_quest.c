@@ -17,8 +17,9 @@
 
 #include "engine/cache/cache.h"
 
-/* MIN_PAGES: fewest pages that a token reads with bound=raw. SOFT_RECENT: see above. DENSE_PUBLISHED: dense=-1, which
- * means RAW_DENSE layers with bound=raw, else none. */
+/* MIN_PAGES: fewest pages that a token reads with bound=raw. SOFT_RECENT: newest slots that are always read with
+ * bound=soft. DENSE_PUBLISHED: value of setting `dense` that stands for RAW_DENSE layers with bound=raw, for none with
+ * bound=soft. */
 enum { MIN_PAGES = 3, SOFT_RECENT = 49, RAW_DENSE = 2, DENSE_PUBLISHED = -1 };
 
 enum { BOUND_SOFT, BOUND_RAW };
@@ -29,10 +30,10 @@ struct quest_params {
 };
 
 struct quest {
-	/* [n_layer] f32 [n_kv_head * pages][2 * head_dim]: smallest and largest key values; no data for
+	/* [n_layer] f32 [n_kv_head * pages][2 * head_dim]: smallest and largest key values of each page; no data for
 	 * sliding-window layers */
 	struct tensor *bounds;
-	struct tensor score; /* f32 [n_kv_head][pages]: bounds of the pages' scores */
+	struct tensor score; /* f32 [n_kv_head][pages]: upper bound of the scores in each page */
 	struct tensor page;  /* i32 [n_kv_head][pages]: selected pages */
 	struct tensor slots; /* i32 [n_kv_head][pages * page]: slots of the selected pages */
 	int32_t pages;
@@ -53,15 +54,15 @@ static int32_t pages_of(const struct quest_params *par, int32_t slots)
 	return slots / par->page + (slots % par->page != 0);
 }
 
-/* bound=soft: return how many of the last pages are always read. They contain the newest SOFT_RECENT slots even if the
+/* bound=soft: return how many pages at the end are always read. They contain the newest SOFT_RECENT slots, even if the
  * last page has only one slot. */
 static int32_t soft_last(const struct quest_params *par)
 {
 	return 1 + pages_of(par, SOFT_RECENT - 1);
 }
 
-/* Return the number of pages that a token reads if it does not read everything. bound=soft: at least the pages that
- * are always read, and one more. */
+/* Return the number of pages that a token reads if it does not read everything. With bound=soft it is at least one more
+ * than the number of pages that are always read. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
 	int32_t n = entry_count_of(par->k, n_slots) / par->page,
@@ -152,15 +153,15 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 				  .first = soft,
 				  .last = soft ? soft_last(par_of(s)) : 1,
 			  });
-	/* Selected pages are in ascending order, so the last one is the newest page. Only that page may be partly
-	 * filled. */
+	/* n: number of slots in the selected pages. The last selected page is the newest page, because pages are in
+	 * ascending order, and the newest is always selected. Only this page may be partly filled. */
 	n = (k - 1) * page + n_slots - (pages - 1) * page;
 	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
 	part[0] = (struct attn_part){ .q = q, .slots = &f->slots, .n_slots = n };
 	return 1;
 }
 
-/* After a rollback, recompute the bounds of the last page from the keys that it still has. */
+/* Roll back to the first n tokens. If the last page has lost keys, recompute its bounds from the keys that remain. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	int32_t rest = n % par_of(s)->page;

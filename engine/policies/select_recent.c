@@ -13,7 +13,7 @@ struct recent_params {
 _Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
 
 struct recent {
-	int32_t start; /* length of the sequence after the last prefill; strides are counted from there */
+	int32_t start; /* length of the sequence after the last prefill, from which strides are counted */
 };
 
 static const struct recent_params *par_of(const struct selector *s)
@@ -53,8 +53,8 @@ static void recent_end(struct selector *s, const struct step *st, int32_t n_slot
 		f->start = st->pos + st->n;
 }
 
-/* After a rollback to before the end of the last prefill, the last token must be prefilled again, so that strides
- * count from a known end of prefill. */
+/* Roll back to the first n tokens. If the end of the last prefill is removed, the last remaining token must be
+ * prefilled again: strides are counted from the end of a prefill. */
 static int32_t recent_rewind(struct selector *s, int32_t n)
 {
 	struct recent *f = s->state;

@@ -35,25 +35,27 @@ _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not 
 struct refresh {
 	struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
-	struct tensor first; /* f32 [1][n_kv_head * head_dim]: for each KV head the query of its first query head */
+	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of the first query head of each KV head */
 	struct picks picks;
-	/* f32 [n_layer][head_dim]. Row l of mean[i]: the query, averaged over the heads, that selected the set
-	 * picks.slot[l][i]. */
+	/* f32 [n_layer][head_dim] each. Row l of mean[i] belongs to the set picks.slot[l][i]: it is the query, averaged
+	 * over the heads, of the token that selected this set. */
 	struct tensor mean[2];
-	struct tensor turned; /* i32 [1][n_layer]: flag of each layer: 1 = it selects anew */
-	struct tensor cosine; /* f32 [1][n_layer]: cosine of the last comparison */
+	/* i32 [1][n_layer]: 1 = the last comparison of queries says that the layer selects anew */
+	struct tensor turned;
+	struct tensor cosine; /* f32 [1][n_layer]: cosine found by the last comparison of queries */
 	int32_t *flag;        /* [n_layer]: the host's copy of `turned` */
 	float *same;          /* [n_layer]: the host's copy of `cosine` */
-	uint8_t *compared;    /* [n_layer]: 1: in the running step the backend decides whether to select */
-	uint8_t *due;         /* [n_layer]: 1: the running step may replace a set */
-	uint8_t *knows;       /* [n_layer]: 1: same[] was set in the last step */
+	/* [n_layer]: 1: in the running step, the backend compares queries to decide whether the layer selects */
+	uint8_t *compared;
+	uint8_t *due;   /* [n_layer]: 1: the running step may replace the layer's set */
+	uint8_t *knows; /* [n_layer]: 1: same[] has the cosine of the last step */
 	/* length of the sequence after the last prefill; settings qc and stride count tokens from there */
 	int32_t start;
-	/* asked: number of pairs (token, layer) for which a set was needed; chose: number of those for which a new set
-	 * was selected */
+	/* asked: number of pairs (token, layer) that needed a set; chose: number of pairs among these that selected a
+	 * new set */
 	int64_t asked, chose;
-	/* counts since init(). tokens: generated tokens for which sets were needed; selections: [n_layer] new sets of
-	 * each layer */
+	/* Counts since init(). tokens: generated tokens that needed sets. selections: [n_layer] new sets that each
+	 * layer has selected */
 	int64_t tokens, *selections;
 };
 
@@ -116,9 +118,9 @@ static void refresh_release(struct selector *s)
 
 /* ---- comparing queries ---- */
 
-/* Average the step's unrotated query i over the heads, and store the mean as the query of the set being selected.
- * compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is at most
- * setting s. */
+/* Store the query of the set that is being selected: row i of the step's unrotated queries (raw), averaged over the
+ * heads. compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is at
+ * most setting s. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -140,12 +142,13 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 					       });
 }
 
-/* Copy the queries of the first head of each group (query heads that share a KV head) to r->first. */
+/* Copy the queries of token i of the step to r->first, but only those of the first head in each group (query heads that
+ * share a KV head). */
 static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
-	struct tensor from = *q, to = r->first; /* the same data as tensors with one row per head */
+	struct tensor from = *q, to = r->first; /* views of the same data with one row per head */
 
 	from.rows *= hp->n_head;
 	to.rows = hp->n_kv_head;
@@ -157,7 +160,7 @@ static const struct tensor *first_heads(struct selector *s, const struct tensor 
 
 /* ---- selection ---- */
 
-/* Return a scan of all keys with the queries of all heads. */
+/* Return the arguments of a scan that compares all keys with the queries q of all heads. */
 static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct refresh *r = s->state;
@@ -178,8 +181,8 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	};
 }
 
-/* Select the set `new` from the first new->at slots by the probabilities of query i (of n_q queries). The backend
- * selects only if the predicate `when` is true. */
+/* Select the slots of the set `new` among the first new->at slots, by the probabilities of query i (of n_q queries).
+ * when: the backend selects only if this predicate is true. */
 static void set_pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i,
                      int32_t n_q, struct predicate when)
 {
@@ -214,7 +217,7 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 			  });
 }
 
-/* Select a new set for this layer now, and return it. */
+/* Select a new set for this layer in any case, and return it. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw,
                              int32_t i, int32_t n_q, int32_t n_slots)
 {
@@ -227,7 +230,8 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* Describe what a token reads: the set without its dropped entries, and the tokens since the selection. */
+/* List in part[] what a token reads: the set without its dropped entries, and the tokens since the selection, but only
+ * the newest set->k + 1 of them. */
 static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
@@ -241,10 +245,10 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* List what a token reads (ranges or lists of slots) in both cases: the layer selects a new set, or it keeps the old
- * one. The backend compares the queries and sets a flag, so that the host need not wait for the result. The parts of
- * each case depend on this flag (struct predicate), so the backend computes only one case. With update=no and scan=k
- * there is only one case, the old set. */
+/* List what a token reads if the layer selects a new set, and what it reads if the layer keeps the old set (ranges or
+ * lists of slots). The host does not wait to learn which case applies: the backend compares the queries and sets a
+ * flag. The parts of each case have this flag as a predicate, so the backend reads only the parts of one case. With
+ * update=no and scan=k both cases read the old set. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
@@ -319,7 +323,7 @@ static int32_t choosing_layers(const struct selector *s)
 	return n;
 }
 
-/* Read from the backend which layers selected a new set in this step, and mark these sets as fresh. */
+/* Read from the backend which layers have selected a new set in this step, and mark these sets as fresh. */
 static void learn_turns(struct selector *s)
 {
 	struct refresh *r = s->state;
@@ -370,8 +374,8 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Forget all sets. Return n - 1 if the last token must be prefilled again, because the last token of a prefill selects
- * a set. Otherwise return n: the next decoded token selects. */
+/* Forget all sets. Return n - 1 if the last token must be prefilled again: as the last token of a prefill it selects a
+ * set. Otherwise return n: the next decoded token selects. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
@@ -384,8 +388,8 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* A token that selects or may select must be the last drafted token of its VERIFY step, because later tokens would read
- * its set. */
+/* Return how many drafted tokens a VERIFY step may have. A token that selects or may select must be the last of them,
+ * because later tokens would read its set. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;
@@ -428,7 +432,7 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 		often = 1.0 / par_of(s)->stride;
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
-	/* A selecting token scans the keys (half of the entries' bytes), and attends to the new set or to
+	/* A token that selects scans all keys (half of the entries' bytes), and attends to the new set or to
 	 * everything. */
 	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));

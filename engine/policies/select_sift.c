@@ -30,30 +30,30 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *sketch; /* [n_layer] u8; no data for sliding-window layers, and none if bits = 16 */
-	/* Scores and selected slots of one token. A step that verifies drafted tokens has one choice per token; all
-	 * but the first are allocated on first use. */
+	struct tensor *sketch; /* [n_layer] u8 key sketches; no data for sliding-window layers, nor with bits = 16 */
+	/* Scores and selected slots of one token. A step that verifies drafted tokens has one choice for each of them.
+	 * The first choice is always allocated, the others on first use. */
 	struct choice {
 		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 		struct tensor slots; /* i32 [n_kv_head][most + sample] */
-		/* f32 [n_kv_head][most + sample]: log weights of sampled entries; only if there is a sample */
+		/* f32 [n_kv_head][most + sample]: log weights of sampled entries; no data if there is no sample */
 		struct tensor bias;
 		struct scan_args scan;
 		struct topk_args topk;
 		struct attn_selection selection;
 	} choice[VERIFY_MOST];
 	int32_t start;            /* length of the sequence at the end of the last prefill */
-	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over observed tokens and heads */
+	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over observed tokens and query heads */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] 1 for tokens of the step whose attention is observed, else 0 */
+	float *weight; /* [weight_cap] for each token of the step: 1 if its attention is observed, else 0 */
 	int32_t weight_cap;
-	double *spread; /* [n_layer] how many entries together get SPREAD_SHARE (95 %) of the probability */
+	double *spread; /* [n_layer] number of entries that together get SPREAD_SHARE (95 %) of the probability */
 	int has_spread;
 	/* [n_layer] scratch: the layers that select, and the number of entries of each */
 	int32_t *split_layer, *split_k;
 	double *split_spread; /* [n_layer] scratch: spread of each layer that selects */
-	/* k: [n_layer] entries that a token reads if there are k_slots slots; INT32_MAX: all. k_slots = 0: not
-	 * computed. */
+	/* k: [n_layer] number of entries that a token reads if there are k_slots slots; INT32_MAX: all entries. k_slots
+	 * = 0: k is not computed yet. */
 	int32_t *k, k_slots;
 };
 
@@ -67,7 +67,7 @@ static int32_t sift_bits(const struct sift_params *par)
 	return par->bits ? par->bits : 2;
 }
 
-/* Return the most entries that one layer may get. */
+/* Return the largest number of entries that a layer may read if there are cap slots. */
 static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
 	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
@@ -98,7 +98,7 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	       (par->sample ? 8 : 4) * heads * (most + (uint64_t)par->sample);
 }
 
-/* Allocate the tensors of a choice on first use. A failure is also reported by the backend's next sync(). */
+/* Allocate the tensors of a choice if this is its first use. The backend's next sync() reports a failure, too. */
 static int choice_ready(struct selector *s, struct choice *c, struct err *err)
 {
 	const struct sift_params *par = s->par;
@@ -178,8 +178,9 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* select_split() limits a layer to 3 * mean entries and to n_slots. If n_slots exceeds 3 * mean now, and did so
-	 * at the last call, the result depends on the mean alone. Then an unchanged mean gives an unchanged result. */
+	/* select_split() limits a layer to 3 * mean entries and to n_slots. While n_slots is larger than 3 * mean, the
+	 * result depends only on the mean. So if that is so now and was so at the last call, an unchanged mean gives an
+	 * unchanged result. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -218,8 +219,8 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return a list of the k entries with the highest scores among n_slots entries. The list is not filled yet: during
- * attention the backend scores the entries by the query q, and writes the selected ones to c->slots. */
+/* Return a part that lists the k of n_slots entries with the highest scores. The list is filled during attention: the
+ * backend then scores the entries by the query q, and writes the selected slots to c->slots. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {
@@ -319,9 +320,9 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* Return how many of the first n tokens need no new prefill. If the first n tokens contain the whole last prefill,
- * return n: the spread of attention was measured at its end. Otherwise return n without the last s->tail tokens, which
- * are prefilled again to measure the spread. */
+/* Roll back to the first n tokens. If they include the whole last prefill, return n: the spread of attention was
+ * measured at its end. Otherwise return n - s->tail: the last s->tail tokens are prefilled again, to measure the
+ * spread. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
@@ -333,9 +334,9 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 	return n >= s->tail ? n - s->tail : 0;
 }
 
-/* Return how many tokens can attend together: as many as fit the current block of the sketch. All their keys are added
- * to the sketch before the first token scans it, and a key that fills a block changes the sketch of the block's older
- * keys. */
+/* Return how many tokens can attend together: as many as fit the current block of the key sketch. The keys of all these
+ * tokens are added to the sketch before the first token scans it. A key that fills a block changes the sketch of the
+ * block's older keys, so it must be the last one. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;

@@ -18,8 +18,8 @@ struct snapkv_params {
 
 struct snapkv {
 	struct step_mass mass;
-	int selected; /* 1: entries are selected; 0: decoded tokens read everything */
-	int32_t from; /* first of the slots that are all read, besides the selected ones */
+	int selected; /* 1: decoded tokens read only selected entries; 0: they read everything */
+	int32_t from; /* all slots from this one on are read, in addition to the selected slots */
 };
 
 static const struct snapkv_params *par_of(const struct selector *s)
@@ -45,7 +45,7 @@ static void snapkv_release(struct selector *s)
 	step_mass_release(&((struct snapkv *)s->state)->mass, s);
 }
 
-/* Describe what a token reads: the selected slots, and all slots from f->from on. */
+/* List in part[] what a token reads: the selected slots, and all slots from f->from on. */
 static int snapkv_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
                         struct attn_part part[SELECT_PARTS])
 {
@@ -71,7 +71,7 @@ static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots
 	return snapkv_parts(s, layer, NULL, n_slots, part);
 }
 
-/* Return the number of last tokens of the step whose attention is counted. */
+/* Return how many of the step's tokens, counted from its end, have their attention summed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)
