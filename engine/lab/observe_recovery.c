@@ -1,13 +1,13 @@
-/* engine/lab/observe_recovery.c - measures which share of full attention is on the KV entries that selection policies
- * would read ("recovery").
+/* engine/lab/observe_recovery.c - measures which share of full attention falls on the KV entries that selection
+ * policies would read ("recovery").
  *
- * The sequence is computed with full attention. For each decoded token every watched selector also selects, and the
+ * The sequence is computed with full attention. For each decoded token every watched selector also selects. The
  * probability that full attention gives to the selected entries is summed, as a mean over query heads and layers. For
- * comparison the same is measured for equally many entries chosen in other ways: the most probable ones per KV head; the
- * first and the newest; two guesses from earlier tokens (struct recovered).
+ * comparison the same is measured for other sets of equally many entries (struct recovered): the most probable entries
+ * per KV head; the first and the newest entries; two guesses from earlier tokens.
  *
- * Some selectors (h2o) need the attention of tokens that read only the selected entries. For such a selector, the
- * tokens attend once more, to its selected entries only, and the result is discarded. */
+ * Some selectors (h2o) need the attention of tokens that read only the selected entries. For such a selector the tokens
+ * attend once more, to its selected entries only, and the result is discarded. */
 #include "engine/base/memory_budget.h"
 #include "engine/cache/cache.h"
 #include "engine/lab/lab.h"
@@ -19,46 +19,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFERENCE_SINKS = 4 }; /* first entries that `recent` selects */
+enum { REFERENCE_SINKS = 4 }; /* number of first entries in the set whose share is `recent` */
 
 /* A policy that is watched. */
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call; /* sum: over all committed steps; call: values of the running step */
-	struct recovered_ages ages; /* for policies that reuse one selection for several tokens */
+	struct recovered sum, call; /* sum: over all committed steps; call: the running step alone */
+	struct recovered_ages ages; /* only for policies that use a selection for several tokens */
 	struct watched_layer {
 		struct recovered_layer sum;
 		int32_t age; /* tokens since the last selection */
-		int whole;   /* 1: in the running step the policy reads everything */
-		double mass; /* probability on the selection in the running step */
+		int whole;   /* 1: in the running step the policy reads everything in this layer */
+		double mass; /* probability that falls on the selection in the running step */
 	} * layer;           /* [n_layer] */
 };
 
 struct observe_recovery {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	/* f32 [chunk][n_head * head_dim]: result of attention that is computed only for a probe; discarded */
+	/* f32 [chunk][n_head * head_dim]: discarded results of attention that is computed only for its probe */
 	struct tensor out;
-	/* f32 [n_kv_head][ctx]: log of the probability, mean over the query heads that share a KV head */
+	/* f32 [n_kv_head][ctx]: logarithm of each entry's probability, which is a mean over the query heads of a KV
+	 * head */
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities, computed from `score`, on the host */
-	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, for guesses about the next token. now:
-	 * in this step; last: in the previous step; sum: summed over the steps since the last prefill. */
+	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, by which the next token's attention is
+	 * guessed. now: of the running step; last: of the step before; sum: over the steps since the last prefill. */
 	float *now, *last, *sum;
-	int64_t before;      /* number of decoded tokens in `sum` */
-	struct tensor guess; /* f32 [n_kv_head][ctx]: scores of a guess */
-	/* Probability, in the running layer, on n entries: those that w->last (for the member `mean`: w->sum) ranks
-	 * highest. n = 0: not computed yet. */
+	int64_t before;      /* number of decoded tokens that `sum` covers */
+	struct tensor guess; /* f32 [n_kv_head][ctx]: values by which a guess ranks the entries */
+	/* How much of the running layer's probability falls on n guessed entries: on those ranked highest by w->last
+	 * (member `last`) or by w->sum (member `mean`). n = 0: not computed yet. */
 	struct {
 		int32_t n;
 		double last, mean;
 	} guessed;
-	int32_t *slots;              /* [ctx] list of slots of one head, on the host */
-	float *bias;                 /* [ctx] bias of a list's entries */
-	float *query, *query_before; /* [n_layer][n_head * head_dim] unrotated queries of this and the previous token */
-	/* [n_layer][n_head] sums over `pairs` pairs of consecutive tokens: cosine between their queries */
+	int32_t *slots; /* [ctx] list of slots of one head, on the host */
+	float *bias;    /* [ctx] biases of the slots in such a list (attn_part.bias) */
+	/* [n_layer][n_head * head_dim] unrotated queries of the running token (query) and of the token before
+	 * (query_before) */
+	float *query, *query_before;
+	/* [n_layer][n_head] sum of the cosines between the queries of consecutive tokens, over `pairs` pairs of
+	 * tokens */
 	double *cosine;
 	int64_t pairs;
 	struct watched *one; /* [n] watched policies */
@@ -67,8 +71,8 @@ struct observe_recovery {
 
 /* ---- one generated token ---- */
 
-/* Set w->p to the probabilities of all entries, mean over the query heads that share a KV head. Probabilities from a
- * scan may sum to 1 +- 1e-4, so they are scaled to sum to 1. */
+/* Set w->p to the probability of each entry, mean over the query heads that share a KV head. A scan is not exact: its
+ * probabilities sum to 1 +- 1e-4. So scale them to sum to 1. */
 static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;
@@ -98,7 +102,7 @@ static void exact_probabilities(struct observe_recovery *w, const struct tensor 
 	}
 }
 
-/* Return the probability on slots from .. to - 1. */
+/* Return the probability that falls on slots from .. to - 1. */
 static double mass_between(const float *p, int32_t from, int32_t to)
 {
 	double sum = 0;
@@ -108,8 +112,8 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-/* Return the probability on the first n slots of a KV head's list. bias: biases of the listed entries, or NULL. Entries
- * with the bias SAMPLE_NONE are padding of a sample, and are skipped. */
+/* Return the probability that falls on the first n slots of a KV head's list. bias: biases of the listed slots, or
+ * NULL. Skip slots with the bias SAMPLE_NONE: they only fill up a sample. */
 static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias,
                           int32_t head, int32_t n)
 {
@@ -125,8 +129,8 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* In each KV head, take the n entries with the largest values in `from`; the token's own entry is always one of them.
- * Return the probability on these entries, summed over all KV heads. */
+/* Return the probability that falls on the n entries with the largest values in `from`, summed over all KV heads. In
+ * each KV head one of these entries is always the token's own. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -148,9 +152,9 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Guess in two ways which n entries get most attention, and add the probability on them to *to. One guess ranks entries
- * by the previous token's probabilities, the other by the mean over all tokens since the prefill. Keep both results in
- * w->guessed, for policies that read equally many entries. */
+/* Add the probability that falls on two guesses of the n most attended entries to to->last_row and to->mean_row. The
+ * first guess ranks entries by the previous token's probabilities, the second by the mean over all tokens since the
+ * prefill. Keep both results in w->guessed, for policies that read equally many entries. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
@@ -172,8 +176,8 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-/* Add the results of one layer to one->call: the probability on the entries of these parts, which the policy selects,
- * and on equally many entries chosen in the other ways of struct recovered. */
+/* Add the results of one layer to one->call (struct recovered): the probability that falls on these parts (ranges or
+ * lists of slots), which the policy selects, and on other sets of equally many entries. */
 static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
                           int n_part, int32_t n_slots)
 {
@@ -230,8 +234,8 @@ static void probed_attend(struct observe_recovery *w, const struct attention *a,
 	          a->st->n);
 }
 
-/* In a prefill, let the tokens attend to everything once more for each selector that records their attention by a
- * probe. */
+/* In a prefill, let the tokens attend to everything once more for each selector that has a probe (recorder of
+ * attention). */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part all[SELECT_PARTS];
@@ -268,7 +272,7 @@ static void keep_query(struct observe_recovery *w, const struct attention *a)
 	w->c->be->ops->read(w->c->be, a->x->q, 0, w->query + (size_t)a->layer * width, width * sizeof *w->query);
 }
 
-/* Measure what each policy would read for this decoded token in one layer. */
+/* Measure in one layer how much of this decoded token's attention falls on what each policy would read. */
 static void observe_generated(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -309,8 +313,8 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
 }
 
-/* After a decode step, w->now becomes w->last, the probabilities of the previous token, and is added to w->sum. A
- * prefill begins new sums. */
+/* After a decode step: make w->now the probabilities of the previous token (w->last), and add them to w->sum. After a
+ * prefill: begin new sums. */
 static void remember_probabilities(struct observe_recovery *w, int generated)
 {
 	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
@@ -327,7 +331,7 @@ static void remember_probabilities(struct observe_recovery *w, int generated)
 	w->before++;
 }
 
-/* For each query head, add the cosine between its queries of this token and of the previous token to w->cosine. */
+/* Add to w->cosine, for each query head, the cosine between the queries of this token and of the token before. */
 static void compare_queries(struct observe_recovery *w, int generated)
 {
 	const struct hparams *hp = w->c->hp;
@@ -354,8 +358,8 @@ static void compare_queries(struct observe_recovery *w, int generated)
 	}
 }
 
-/* After the commit of a step: add each layer's probability to the sum for the age of the selection that the step
- * used. */
+/* After the commit of a step: find the age of the selection that each layer has used, and add the probability on this
+ * selection to the sum for this age. */
 static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
 {
 	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
@@ -404,13 +408,13 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	struct observe_recovery *w = (struct observe_recovery *)o;
 	int32_t least = n;
 
-	w->before = 0; /* the sums may include tokens that are removed */
+	w->before = 0; /* w->sum may include tokens that are removed: begin new sums */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
 		least = MIN(m, least);
 	}
-	/* If one selector has to roll back to fewer than n tokens, roll all of them back to that number. */
+	/* If a selector has rolled back to fewer than n tokens, roll all selectors back to that number. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;
@@ -510,8 +514,8 @@ static struct observer *recovery_open(struct cache *c, const struct policy *watc
 	w->query = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query);
 	w->query_before = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query_before);
 	w->cosine = xcalloc(queries, sizeof *w->cosine);
-	/* Allocate c->q if it is missing: the cache then rotates queries in this buffer, and the observer still finds
-	 * the unrotated queries. */
+	/* If the cache has no buffer c->q, allocate it. The cache then rotates queries in this buffer, and leaves the
+	 * unrotated queries for the observer. */
 	failed = (!c->q.data && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
 	         cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
 	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||
@@ -552,7 +556,7 @@ int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err
 	timeline_lab_close(tl);
 	tl->lab = fit_check(&tl->cache, watch, n, err) ? NULL : recovery_open(&tl->cache, watch, n, err);
 	tl->lab_close = recovery_close;
-	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure, which err has already */
+	tl->e->be->ops->sync(tl->e->be); /* the failure is in *err: clear it in the backend */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

@@ -17,19 +17,22 @@
 struct observe_rows {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	/* entries per block; number of last prefill tokens to record; maximum number of rows */
+	/* block: entries per block; last: number of last prefill tokens to record; most: maximum number of rows */
 	int32_t block, last, most;
-	int32_t cols, heads; /* blocks; KV heads of all recorded layers together */
-	/* score: f32 [n_kv_head][ctx] log probabilities of a token; query: f32 [1][n_head * head_dim] its queries */
+	int32_t cols, heads; /* cols: number of blocks; heads: KV heads of all recorded layers, added up */
+	/* score: f32 [n_kv_head][ctx] logarithms of a token's probabilities; query: f32 [1][n_head * head_dim] its
+	 * queries */
 	struct tensor score, query;
 	float *p;          /* [ctx] scores of one head, on the host */
 	float *top, *mass; /* [most][heads][cols] rows */
-	int32_t n, read;   /* recorded rows; number of first rows that are from a prefill */
-	int32_t first;     /* number of slots that row 0 attends to; row i attends to i more */
-	int32_t step;      /* rows that the running step adds */
+	/* n: number of recorded rows; read: how many of them, at the beginning, are from a prefill */
+	int32_t n, read;
+	int32_t first; /* number of slots that row 0 attends to; row i attends to i more */
+	int32_t step;  /* number of rows that the running step adds */
 };
 
-/* Return the index of a layer among the recorded ones; -1: it has a sliding window and is not recorded. */
+/* Return the index of a layer among the recorded layers; -1: the layer is not recorded, because it has a sliding
+ * window. */
 static int32_t place_of(const struct observe_rows *o, int32_t layer)
 {
 	int32_t place = 0;
@@ -41,14 +44,14 @@ static int32_t place_of(const struct observe_rows *o, int32_t layer)
 	return place;
 }
 
-/* Return row i of a KV head in `rows` (top or mass). KV heads are numbered over all recorded layers. */
+/* Return row i of a KV head in `rows`, which is o->top or o->mass. head counts the KV heads of all recorded layers. */
 static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32_t head)
 {
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
 }
 
-/* Fill row i of the KV heads of one layer with the attention of token q_row of the step to the first n_slots slots:
- * `top` for REDUCE_MAX, `mass` for REDUCE_MEAN. */
+/* Fill row i of one layer's KV heads with the attention of a token to the first n_slots slots. q_row: row of the
+ * token's queries in the step. reduce: REDUCE_MAX fills o->top, REDUCE_MEAN fills o->mass. */
 static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
                      enum reduce reduce)
 {
@@ -176,7 +179,7 @@ int timeline_rows_begin(struct timeline *tl, int32_t block, int32_t last, int32_
 	timeline_lab_close(tl);
 	tl->lab = rows_open(&tl->cache, block, last, most, err);
 	tl->lab_close = rows_close;
-	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure, which err has already */
+	tl->e->be->ops->sync(tl->e->be); /* the failure is in *err: clear it in the backend */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

@@ -41,8 +41,8 @@ void predictor_scratch_weights(struct predictor_scratch *s, const struct predict
 					p->w2[(t * PREDICTOR_INNER + i) * PREDICTOR_OUTER + o];
 }
 
-/* Return row t of an image that has a border of one pixel and `depth` channels. t = -1 and the row's first pixel are
- * the border. */
+/* Return row t of an image with `depth` channels and a border of one pixel. The first pixel of a row is border; row -1
+ * is the border above the image. */
 static float *bordered(float *image, int32_t t, int32_t cols, int32_t depth)
 {
 	return image + (size_t)(t + 1) * (size_t)(cols + 2) * (size_t)depth;
@@ -54,7 +54,7 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Run the forward pass of the image x [rows][cols]; set s->a, inner, outer and out. */
+/* Run the forward pass on the image x [rows][cols]. Set s->a, s->inner, s->outer and s->out. */
 static void network_forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
                             int32_t rows, int32_t cols)
 {
@@ -104,9 +104,9 @@ static void network_forward(const struct predictor *p, struct backend *be, struc
 		s->out[i] = p->b3[0] + s->out[i] / (float)rows;
 }
 
-/* Overwrite s->outer with the gradient with respect to the second convolution's outputs before the ReLU, and add the
- * gradients with respect to w3 and b2 to *grad. g[i]: gradient with respect to the prediction of column i, divided by
- * the number of rows. */
+/* Add the gradients with respect to w3 and b2 to *grad. Overwrite s->outer with the gradient with respect to the second
+ * convolution's outputs before the ReLU. g[i]: gradient with respect to the prediction of column i, divided by the
+ * number of rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {

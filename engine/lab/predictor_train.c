@@ -19,16 +19,16 @@ enum {
 	COLS = 64,       /* columns of an example to train on */
 	COLS_HELD = 256, /* columns of a held-out example */
 	BATCH = 16,
-	/* The gradient of a batch is summed in this many parts, in a fixed order, so that results do not depend on
+	/* The gradient of a batch is the sum of this many parts, added in a fixed order. So results do not depend on
 	 * the number of threads. */
 	PARTS = 8,
-	/* Examples leave out this many first and this many last entries of a sequence, because `predict` always reads
+	/* Examples leave out the first and the last FORCED entries of a sequence, because `predict` always reads
 	 * them. */
 	FORCED = 64,
 };
 
-/* Examples. x [most][rows * cols]: inputs. target [most][cols]: rows of `top` (observe_rows.c). mass [most][cols]: rows
- * of `mass`. weight [most][cols]: factors of the columns' squared errors. */
+/* Examples. x: [most][rows * cols] inputs. target: [most][cols] rows of `top` (observe_rows.c). mass: [most][cols] rows
+ * of `mass` (observe_rows.c). weight: [most][cols] factor of each column's squared error. */
 struct examples {
 	int32_t n, most, cols;
 	float *x, *target, *mass, *weight;
@@ -46,10 +46,11 @@ struct predictor_trainer {
 	struct predictor_settings s;
 	struct predictor_key key;
 	struct examples train, held;
-	/* net: the network in training; best: the best network at the end of an epoch */
+	/* net: the network in training; best: the network that had the best test results after an epoch */
 	struct predictor net, best;
 	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
-	double unit;                                      /* root mean square of the targets; 0: not computed yet */
+	/* root mean square of the targets, by which they are divided; 0: not computed yet */
+	double unit;
 	int32_t epoch, steps;
 	double best_found; /* predictor_found.net of `best` */
 	int32_t *order;    /* [train.n] examples in random order */
@@ -63,7 +64,7 @@ static int32_t random_below(struct predictor_trainer *t, int32_t n)
 	return (int32_t)(random_next(&t->rng) % (uint64_t)n);
 }
 
-/* Return a random number, nearly normally distributed, of variance s^2. */
+/* Return a random number from nearly the normal distribution of variance s^2. */
 static float random_weight(struct predictor_trainer *t, double s)
 {
 	double sum = 0;
@@ -96,10 +97,9 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* Set the initial weights, which predict well without training: the output is 0.3 times the newest row plus 0.7 times
- * the mean of the rows. Output channel 0 of the second convolution passes all rows on. Channel 1 passes only the
- * newest row on: in other rows a large constant is subtracted before the ReLU. All other channels are random with
- * small weights. */
+/* Set the initial weights. Without training the output is 0.3 times the newest row plus 0.7 times the mean of the rows,
+ * which predicts well. Channel 0 of the second convolution passes all rows on. Channel 1 passes only the newest row on:
+ * in other rows a large constant is subtracted before the ReLU. The other channels have small random weights. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };
@@ -161,8 +161,8 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* Copy one example from the recorded attention of a KV head. Its columns begin at a random column of the recorded rows.
- * Its target is row `row`, its input the rows before that row. */
+/* Copy one example from the recorded attention of a KV head. Row `row` is its target, the rows before it are its input.
+ * The columns begin at a random column of the recorded rows. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {
@@ -191,7 +191,7 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	if (!kept)
 		return 0;
 	observe_rows_shape(kept, &sh);
-	/* least: the first generated row that has at least 4 columns besides those that are always read */
+	/* least: the first generated row with at least 4 columns that are not always read */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
@@ -210,9 +210,9 @@ static void scale(float *x, size_t n, double by)
 		x[i] = (float)((double)x[i] * by);
 }
 
-/* Divide the examples to train on by the root mean square of their targets: biases as small as attention probabilities
- * would train slowly. Weight each example by about the inverse of its input's mean square: otherwise training would
- * serve only heads with sharp attention, whose blocks are found anyway. */
+/* Divide inputs and targets of the training examples by the root mean square of the targets: attention probabilities
+ * are small, and biases of that size would train slowly. Weight each example by about the inverse of its input's mean
+ * square. Without weights, training would serve only heads with sharp attention, whose blocks are easy to find. */
 static void unit_set(struct predictor_trainer *t)
 {
 	size_t n = (size_t)t->train.n * COLS;
@@ -233,8 +233,9 @@ static void unit_set(struct predictor_trainer *t)
 	}
 }
 
-/* Convert a network trained on scaled probabilities to unscaled ones by scaling its biases. This is exact, because the
- * network has only ReLUs: if inputs and biases are multiplied by c, so is the output. */
+/* Scale the biases of a network that was trained on scaled probabilities, so that it works on unscaled ones. This is
+ * exact, because the network's only nonlinearity is the ReLU: if inputs and biases are multiplied by c, so is the
+ * output. */
 static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 {
 	scale(p->b1, PREDICTOR_INNER, t->unit);
@@ -242,7 +243,7 @@ static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 	scale(p->b3, 1, t->unit);
 }
 
-/* Compute the gradient of one part of the batch. */
+/* Compute gradient and loss of one part of the batch. */
 static void part_run(void *arg, int task)
 {
 	struct predictor_trainer *t = arg;
@@ -260,7 +261,7 @@ static void part_run(void *arg, int task)
 	}
 }
 
-/* Update the network by the gradient of the batch. */
+/* Update the network by the gradient of the batch (Adam). */
 static void adam(struct predictor_trainer *t, double rate)
 {
 	float *w = (float *)&t->net;
@@ -295,7 +296,7 @@ static int by_score(const void *a, const void *b)
 	                            : (x->col < y->col) - (x->col > y->col);
 }
 
-/* Return the attention mass of the k columns with the largest scores. */
+/* Return the attention mass that falls on the k columns with the largest scores. */
 static double found(const float *score, const float *mass, int32_t n, int32_t k)
 {
 	struct ranked r[COLS_HELD];
@@ -330,7 +331,7 @@ static void test_one(void *arg, int task)
 	int32_t n = COLS_HELD, k;
 
 	while (n > 1 && ex->weight[at + (size_t)n - 1] == 0 && mass[n - 1] == 0 && ex->weight[at + (size_t)n - 2] == 0)
-		n--; /* skip unused columns at the end: the example may be narrower than COLS_HELD */
+		n--; /* skip unused columns at the end: the example may have fewer than COLS_HELD columns */
 	k = n / 10 > 1 ? n / 10 : 1;
 	attn_image_init(&m, ex->x + at * (size_t)t->s.rows, w->r + (size_t)task * size, t->s.rows, COLS_HELD);
 	predictor_run(w->net, t->e->be, &m, 0, n, out);
@@ -346,7 +347,7 @@ static void test_one(void *arg, int task)
 		                                 .best = found(mass, mass, n, k) };
 }
 
-/* Test the network on all held-out examples. *out: see struct predictor_found. */
+/* Test the network on all held-out examples, and set *out to the results. */
 static int test_all(struct predictor_trainer *t, const struct predictor *net, struct predictor_found *out,
                     struct err *err)
 {

@@ -16,7 +16,7 @@ enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
 
 /* ---- the mask's text ---- */
 
-/* Parse a number from 1 to CONTEXT_MOST, and move *at behind it. Return -1 if there is no such number. */
+/* Parse a number from 1 to CONTEXT_MOST at *at, and move *at behind it. Return -1 if there is no such number. */
 static int32_t number_of(const char **at)
 {
 	char *end;
@@ -129,7 +129,7 @@ int32_t trainer_at(const struct trainer *t)
 
 /* ---- windows ---- */
 
-/* Allocate t->sets for this mask. The mask of a test may differ from that of training. */
+/* Allocate t->sets for this mask. It may be larger than for training, because a test may use another mask. */
 static int sets_reserve(struct trainer *t, const struct train_mask *m, struct err *err)
 {
 	size_t n = (size_t)train_mask_sets(m, t->s.context) * (size_t)t->n_kv_head * (size_t)m->k;
@@ -139,7 +139,7 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 	return n && !(t->sets = try_alloc(n, sizeof *t->sets, "training", err)) ? -1 : 0;
 }
 
-/* Return the beginning of window i of this step, a random place in the text id[0 .. n). */
+/* Return where window i of this step begins: at a random place in the text id[0 .. n). */
 static const int32_t *window_at(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
 	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed,
@@ -165,9 +165,9 @@ struct update {
 	struct trainer *t;
 	struct train_param *p;
 	double rate;
-	double cut;        /* factor that clips the gradient; 1 = not clipped */
+	double cut;        /* factor by which the gradient is multiplied to clip it; 1 = not clipped */
 	double fix1, fix2; /* bias corrections of the moments */
-	double *part;      /* [tasks] each task's sum of squares */
+	double *part;      /* [tasks] sum of the squared gradients of each task's values */
 };
 
 static size_t task_end(const struct update *u, int task)
@@ -182,7 +182,7 @@ static int tasks_of(const struct train_param *p)
 	return (int)((p->n + TASK_FLOATS - 1) / TASK_FLOATS);
 }
 
-/* Sum the squares of one task's part of the gradient. */
+/* Compute the sum of the squared gradients of one task's values. */
 static void square_part(void *arg, int task)
 {
 	struct update *u = arg;
@@ -193,7 +193,7 @@ static void square_part(void *arg, int task)
 	u->part[task] = sum;
 }
 
-/* Update one task's part of a parameter. */
+/* Update one task's values of a parameter. */
 static void adam_part(void *arg, int task)
 {
 	struct update *u = arg;
@@ -227,7 +227,7 @@ static double gradient_norm(struct trainer *t)
 	return sqrt(sum);
 }
 
-/* Return the learning rate of a step (train_settings.warmup). */
+/* Return the learning rate of a step (struct train_settings: warmup). */
 static double rate_at(const struct train_settings *s, int32_t step)
 {
 	double done;
@@ -238,7 +238,7 @@ static double rate_at(const struct train_settings *s, int32_t step)
 	return s->rate * (0.1 + 0.9 * (0.5 + 0.5 * cos(3.14159265358979 * done)));
 }
 
-/* Update all parameters. norm: the gradient's norm before clipping. */
+/* Update all parameters. norm: norm of the gradient before clipping. */
 static void update(struct trainer *t, double rate, double norm)
 {
 	struct update u = { .t = t,

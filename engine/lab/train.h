@@ -14,15 +14,16 @@
 #include "engine/engine_private.h"
 #include "engine/lab/lab.h"
 
-/* A parameter w with its gradient g and AdamW's moments m and v, n values each. g NULL = it is not trained. */
+/* A parameter w with its gradient g and AdamW's moments m and v, n values each. g = NULL: the parameter is not
+ * trained. */
 struct train_param {
 	float *w, *g, *m, *v;
 	size_t n;
 };
 
-/* A matrix with a LoRA adapter: y = x W^T + scale * (x A^T) B^T. a.w NULL = no adapter. */
+/* A matrix with a LoRA adapter: y = x W^T + scale * (x A^T) B^T. a.w = NULL: it has no adapter. */
 struct train_matrix {
-	struct train_param w, a, b; /* [rows][cols], [rank][cols], [rows][rank] */
+	struct train_param w, a, b; /* shapes: w [rows][cols], a [rank][cols], b [rows][rank] */
 	int32_t rows, cols, rank;
 	float scale;
 };
@@ -30,13 +31,14 @@ enum train_place { TRAIN_Q, TRAIN_K, TRAIN_V, TRAIN_OUT, TRAIN_GATE, TRAIN_UP, T
 
 /* Activations of n tokens in one layer, stored for the backward pass. */
 struct train_acts {
-	float *x, *x_mid;          /* [n][n_embd] residual stream before attention; before the feed-forward part */
+	/* [n][n_embd] residual stream: x before attention, x_mid before the feed-forward part */
+	float *x, *x_mid;
 	float *attn_in, *ffn_in;   /* [n][n_embd] x and x_mid after their norms */
-	float *attn_inv, *ffn_inv; /* [n] 1 / root mean square of x and x_mid */
-	float *q, *k, *v, *attn;   /* [n][heads * head_dim]; q and k rotated */
-	float *prob;               /* [n_head][n][n] */
+	float *attn_inv, *ffn_inv; /* [n] 1 / root mean square of each row of x and x_mid */
+	float *q, *k, *v, *attn;   /* [n][heads * head_dim]; q and k after RoPE */
+	float *prob;               /* [n_head][n][n] attention probabilities */
 	float *gate, *up, *h;      /* [n][n_ff]; h = silu(gate) * up */
-	float *low[TRAIN_PLACES];  /* [n][rank]: x A^T */
+	float *low[TRAIN_PLACES];  /* [n][rank] each: x A^T of the adapters */
 };
 struct train_layer {
 	struct train_matrix m[TRAIN_PLACES];
@@ -51,17 +53,18 @@ struct trainer {
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab;
 	float eps, attn_scale;
 	const struct rope_freqs *rope;
-	float *angles;                     /* [context][dims]: cos and sin per pair */
-	struct train_param embd, out_norm; /* [n_vocab][n_embd], [n_embd] */
-	struct train_matrix out;           /* output matrix; w.w NULL = use the embedding matrix */
+	float *angles;                     /* [context][dims]: cosine and sine for each pair of values */
+	struct train_param embd, out_norm; /* embd: [n_vocab][n_embd] embedding matrix; out_norm: [n_embd] */
+	struct train_matrix out;           /* output matrix; out.w.w = NULL: the embedding matrix is used instead */
 	struct train_layer *layer;
-	/* x, x_normed: [context][n_embd] output of the last layer, before and after the norm; x_inv: [context] 1 /
-	 * root mean square of x; logits: [LOGIT_ROWS][n_vocab] */
+	/* x, x_normed: [context][n_embd] output of the last layer before and after the norm. x_inv: [context] 1 / root
+	 * mean square of each row of x. logits: [LOGIT_ROWS][n_vocab]. */
 	float *x, *x_normed, *x_inv, *logits;
-	/* gradients, for the rows after the constant prefix, with respect to the activations x, q, k and so on; dnorm:
-	 * with respect to the output of a norm; dlow: with respect to train_acts.low */
+	/* Gradients with respect to activations, for the rows after the constant prefix. dx, dq, dk and so on: with
+	 * respect to x, q, k and so on. dnorm: with respect to the output of a norm. dlow: with respect to
+	 * train_acts.low. */
 	float *dx, *dnorm, *dq, *dk, *dv, *dattn, *dprob, *dgate, *dup, *dlow, *dh;
-	/* selections of the mask (struct train_mask): [train_mask_sets()][n_kv_head][k], best entry first */
+	/* [train_mask_sets()][n_kv_head][k] entries that the mask selects (struct train_mask), best entry first */
 	int32_t *sets;
 	struct train_param **param; /* [n_param] trained parameters, in the order of checkpoints */
 	size_t n_param;
@@ -69,7 +72,7 @@ struct trainer {
 	size_t n_owned;
 	int32_t step; /* steps made */
 };
-enum { LOGIT_ROWS = 128 }; /* rows of logits computed at a time */
+enum { LOGIT_ROWS = 128 }; /* number of rows whose logits are computed at a time */
 
 /* ---- train_model.c ---- */
 
@@ -85,50 +88,56 @@ int trainer_logits(struct trainer *, const int32_t *id, const struct train_mask 
 
 /* ---- train_pass.c ---- */
 
-/* Run the forward pass of id[0 .. n) under the mask. x_normed gets the hidden states after the last norm. */
+/* Run the forward pass of id[0 .. n) under the mask. The hidden states after the last norm are written to x_normed. */
 void train_forward(struct trainer *, const int32_t *id, int32_t n, const struct train_mask *);
-/* Return the loss: the sum of -ln p(next[i]) over rows from .. n - 1 of the last train_forward(). weight > 0: also add
- * `weight` times the gradient of the loss to the g of all trained parameters. Rows before `from` are constants, without
+/* Return the loss of the last train_forward(): the sum of -ln p(next[i]) over rows from .. n - 1. weight > 0: also add
+ * the gradient of weight * loss to the g of all trained parameters. Rows before `from` are constant: they get no
  * gradient. */
 double train_loss(struct trainer *, const int32_t *id, const int32_t *next, int32_t from, int32_t n, float weight);
-/* Compute y = x W^T plus the adapter's product, for n rows; low [n][rank] gets x A^T. train_linear_back(): dy is the
- * gradient with respect to y. Add the gradients with respect to the parameters to the parameters' g. Write the gradient
- * with respect to x to dx or, with adds = 1, add it to dx. dlow: scratch, [n][rank]. */
+/* Compute y = x W^T plus the adapter's product, for n rows. x A^T is written to low [n][rank].
+ *
+ * train_linear_back(): dy is the gradient with respect to y. Add the gradients with respect to the parameters to the
+ * parameters' g. Write the gradient with respect to x to dx; adds = 1: add it to dx instead. dlow: scratch,
+ * [n][rank]. */
 void train_linear(struct backend *, const struct train_matrix *, const float *x, float *low, float *y, int32_t n);
 void train_linear_back(struct backend *, struct train_matrix *, const float *x, const float *low, const float *dy,
                        float *dlow, float *dx, int adds, int32_t n);
 
 /* ---- train_attention.c ---- */
 
-/* Return how many times a window of n tokens selects entries under the mask. */
+/* Return how many times tokens of a window of n tokens select entries under the mask. */
 int32_t train_mask_sets(const struct train_mask *, int32_t n);
-/* Compute prob and attn of n rows from q, k and v. */
+/* Compute the activations `prob` and `attn` of n rows from q, k and v. */
 void train_attention(struct trainer *, struct train_acts *, const struct train_mask *, int32_t n);
-/* Compute dq, dk and dv from dattn, for rows from .. n - 1. Row 0 of all these gradients belongs to row `from`. */
+/* Compute dq, dk and dv from dattn, for rows from .. n - 1. In all these gradients, row 0 belongs to row `from`. */
 void train_attention_back(struct trainer *, const struct train_acts *, int32_t from, int32_t n);
 
 /* ---- train_ops.c: each call processes rows from .. to - 1, one thread's part ---- */
 
-/* Compute y = w * x / rms(x), where rms is the root mean square. inv [rows] gets 1 / rms(x). */
+/* Compute y = w * x / rms(x), where rms is the root mean square of a row. Write 1 / rms(x) to inv [rows]. */
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
-/* Add to dx the gradient with respect to x, computed from dy, the gradient with respect to y.
- * train_norm_back_weights(): for columns from .. to - 1, add to dw the gradient with respect to w, summed over n
- * rows. */
+/* Compute the gradient with respect to x from dy, the gradient with respect to y, and add it to dx.
+ *
+ * train_norm_back_weights(): compute the gradient with respect to w in columns from .. to - 1, summed over n rows, and
+ * add it to dw. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,
                              int32_t from, int32_t to);
-/* Apply RoPE to the heads in place, by angles[row][dims]. back = 1: the inverse rotation, for gradients. */
+/* Apply RoPE to the heads in place, by angles[row][dims]. back = 1: rotate in the opposite direction, for gradients. */
 void train_rope(float *x, const float *angles, int32_t heads, int32_t head_dim, int32_t dims, int neox, int back,
                 int32_t from, int32_t to);
 /* Compute h = silu(gate) * up for n values. train_glu_back(): compute the gradients with respect to gate and up. */
 void train_glu(float *h, const float *gate, const float *up, size_t n);
 void train_glu_back(float *dgate, float *dup, const float *dh, const float *gate, const float *up, size_t n);
-/* Return -ln p(id) of a row of n logits, and overwrite the row with the gradient: weight * (softmax - onehot(id)). */
+/* Return -ln p(id), where logits[0 .. n) is a row of logits. Overwrite the row with the gradient: weight * (softmax -
+ * onehot(id)). */
 double train_cross_entropy(float *logits, int32_t n, int32_t id, float weight);
-/* Overwrite p[0 .. n) with its softmax. train_softmax_back(): on entry d is the gradient with respect to p; overwrite
- * it with the gradient with respect to the softmax's input, scale * p * (d - sum(p * d)). */
+/* Overwrite p[0 .. n) with its softmax.
+ *
+ * train_softmax_back(): d is the gradient with respect to p, the softmax's output. Overwrite it with the gradient with
+ * respect to the softmax's input: scale * p * (d - sum(p * d)). */
 void train_softmax(float *p, int32_t n);
 void train_softmax_back(float *d, const float *p, int32_t n, float scale);
 

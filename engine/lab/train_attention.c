@@ -1,13 +1,13 @@
 /* engine/lab/train_attention.c - attention of a training window under a mask, and its gradient.
  *
- * The mask imitates generated tokens under the cache policy `recycled` (select_refresh.c), as published for continued
- * pretraining: Recycled Attention (arXiv 2411.05787v1, section 5), later RefreshKV (section 6).
+ * The mask imitates generated tokens under the cache policy `recycled` (select_refresh.c). This was published as
+ * continued pretraining: Recycled Attention (arXiv 2411.05787v1, section 5), later RefreshKV (section 6).
  * - The first `prefill` tokens attend to all tokens before them.
  * - The last of these tokens selects a set: per KV head the k entries with the largest probabilities (maximum over the
  *   query heads, max-pooled over `pool` neighbours).
- * - Later tokens attend to the set and to all tokens since the selection. From the second of them on, each drops the
- *   entry with the lowest score from the set, so that the number of entries read stays the same.
- * - Every `stride` tokens a token attends to all tokens and selects a new set.
+ * - Later tokens attend to the set and to all tokens since the selection. From the second later token on, each token
+ *   drops the entry with the lowest score from the set, so that the number of entries read stays the same.
+ * - Every `stride` tokens, a token attends to all tokens before it and selects a new set.
  *
  * No gradient flows through the selection. Probabilities outside the mask are stored as 0, so the backward pass does
  * not need the mask. */
@@ -16,7 +16,7 @@
 
 #include "engine/lab/train.h"
 
-/* Arguments of the tasks below. Rows are tokens of the window; the backward pass computes rows from .. n - 1. */
+/* Arguments of the tasks below. A row is a token of the window. The backward pass computes only rows from .. n - 1. */
 struct pass {
 	struct trainer *t;
 	struct train_acts *a;
@@ -25,7 +25,7 @@ struct pass {
 };
 enum { TASK_ROWS = 16 };
 
-/* 1 if the token in this row selects a set; it then attends to all tokens before it. */
+/* 1 if the token in this row selects a set. Such a token attends to all tokens before it. */
 static int selects(const struct train_mask *m, int32_t row)
 {
 	return m->k && (row == m->prefill - 1 || (row >= m->prefill && (row + 1 - m->prefill) % m->stride == 0));
@@ -42,13 +42,13 @@ static int32_t selector_of(const struct train_mask *m, int32_t i)
 	return m->prefill - 1 + i * m->stride;
 }
 
-/* Return the probabilities [n] with which the token in this row attends in a query head. */
+/* Return the attention probabilities [n] of the token in this row, in one query head. */
 static float *prob_row(const struct pass *p, int32_t head, int32_t row)
 {
 	return p->a->prob + ((size_t)head * (size_t)p->n + (size_t)row) * (size_t)p->n;
 }
 
-/* An entry, its index `at`, and its probability after max-pooling (pooled) and before (raw). */
+/* An entry with its index `at`. pooled, raw: its probability after and before max-pooling. */
 struct ranked {
 	float pooled, raw;
 	int32_t at;
@@ -63,8 +63,8 @@ static int best_first(const void *x, const void *y)
 	return a->raw != b->raw ? (a->raw < b->raw ? 1 : -1) : b->at - a->at;
 }
 
-/* Turn the scores of a selecting token into probabilities, and select its set for one KV head: k entries, best first.
- * As in the cache, the selecting token is always in the set. */
+/* Convert the scores of a selecting token to probabilities, and select the token's set for one KV head: k entries, best
+ * first. As in the cache, the set always includes the selecting token itself. */
 static void set_make(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -96,8 +96,8 @@ static void set_make(void *arg, int task)
 	free(r);
 }
 
-/* Turn the scores x of a token into probabilities. The token reads the entries left in the last set, and all tokens
- * since the set was selected. */
+/* Convert a token's scores x to probabilities. The token reads what is left of the last set, and all tokens since this
+ * set was selected. Other entries get 0. */
 static void partial_row(const struct pass *p, int32_t head, int32_t row, float *x)
 {
 	const struct trainer *t = p->t;
@@ -120,7 +120,7 @@ static void partial_row(const struct pass *p, int32_t head, int32_t row, float *
 	free(read);
 }
 
-/* Turn the scores of TASK_ROWS tokens in one query head into probabilities. */
+/* Convert the scores of TASK_ROWS tokens in one query head to probabilities. */
 static void prob_rows(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -139,8 +139,8 @@ static void prob_rows(void *arg, int task)
 	}
 }
 
-/* Compute a matrix product for each of `heads` heads. a_step, b_step, c_step: distance in floats between the operands
- * of one head and the next. b_shared: number of heads that share one operand b. */
+/* Compute the matrix product g for each of `heads` heads. a_step, b_step, c_step: distance in floats from the operand
+ * of one head to that of the next. b_shared: number of consecutive heads that use the same operand b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {
@@ -195,7 +195,7 @@ void train_attention(struct trainer *t, struct train_acts *a, const struct train
 	           t->n_head, rows * rows, dim, group, dim);
 }
 
-/* Turn dprob of TASK_ROWS tokens in one query head into the gradient with respect to q . k. */
+/* Convert dprob of TASK_ROWS tokens in one query head to the gradient with respect to the products q . k. */
 static void back_rows(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -229,7 +229,7 @@ void train_attention_back(struct trainer *t, const struct train_acts *a, int32_t
 	                          .c_row = all,
 	                          .alpha = 1 },
 	           t->n_head, dim, dim, group, rows * all);
-	/* The query heads of a KV head add to the same dv, so compute them one after the other. */
+	/* All query heads of a KV head add to the same dv, so compute these heads one after the other. */
 	for (int32_t g = 0; g < group; g++)
 		heads_gemm(t,
 		           (struct gemm){ .c = t->dv,

@@ -95,8 +95,8 @@ int trainer_can_write(const char *path, struct err *err)
 enum { HEAD_BYTES = 64 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'T', 'R', 'N', '1' };
 
-/* Hash the model and the settings: a checkpoint is continued only if both are equal. 0.0 stands for the weight decay
- * that older versions had, so that their checkpoints stay usable. */
+/* Hash the model and the settings: a checkpoint can be continued only if its hash is the same. The 0.0 stands for a
+ * setting of older versions, the weight decay, so that their checkpoints stay usable. */
 static uint64_t training_hash(const struct trainer *t)
 {
 	const struct train_settings *s = &t->s;
@@ -187,8 +187,8 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 
 /* ---- GGUF ---- */
 
-/* The parts of a GGUF file before the tensors' data: keys, and the directory of tensors in the order of their
- * data. at: offset of the next tensor in the data. */
+/* What a GGUF file has before the tensors' data: keys, and the directory of tensors in the order of their data. at:
+ * offset of the next tensor within the data. */
 struct gguf_out {
 	struct str keys, dir;
 	uint64_t n_keys, n_tensors, at;
@@ -208,7 +208,7 @@ static void put_text(struct str *s, const char *p, size_t len)
 	str_add(s, p, len);
 }
 
-/* Append a key without its value, which the caller appends. */
+/* Append the name and type of a key. The caller appends its value. */
 static void key(struct gguf_out *o, const char *name, enum gguf_type type)
 {
 	put_text(&o->keys, name, strlen(name));
@@ -222,13 +222,13 @@ static void key_text(struct gguf_out *o, const char *name, const char *text, siz
 	put_text(&o->keys, text, n);
 }
 
-/* Return how many bytes pad n bytes to a multiple of the alignment. */
+/* Return how many bytes of padding must follow n bytes to reach a multiple of the alignment. */
 static uint64_t padding(uint64_t n, uint32_t alignment)
 {
 	return (alignment - n % alignment) % alignment;
 }
 
-/* Add a tensor to the directory. name: n bytes. */
+/* Add a tensor to the directory. name[0 .. n): its name. */
 static void tensor(struct gguf_out *o, const char *name, size_t n, enum dtype type, int n_dims, int64_t cols,
                    int64_t rows)
 {
@@ -334,7 +334,7 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	return rc;
 }
 
-/* Return the parameter that was loaded from this tensor of the model file; NULL = none was. */
+/* Return the parameter that was loaded from this tensor of the model file; NULL = no parameter was. */
 static const struct train_param *param_of(const struct trainer *t, struct view name)
 {
 	char full[80];
@@ -360,7 +360,7 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 	return NULL;
 }
 
-/* Copy the model file's keys, except those that would be wrong in the new file. */
+/* Copy the model file's keys, except keys that would be wrong for the new file. */
 static void model_keys(const struct gguf *g, struct gguf_out *o, int half)
 {
 	const uint8_t *head = g->head ? g->head : g->base;

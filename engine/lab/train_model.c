@@ -35,7 +35,7 @@ static float *train_floats(struct trainer *t, size_t n, struct err *err)
 
 /* ---- what can be trained ---- */
 
-/* Return the name of a layer's first property that training does not support; NULL = it supports the layer. */
+/* Return the name of the first property of a layer that training does not support; NULL = it supports all of them. */
 static const char *odd_layer(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -55,7 +55,7 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 	return NULL;
 }
 
-/* Return the first tensor of a layer that training does not support; NULL = there is none. */
+/* Return the first tensor in a layer that training does not support; NULL = it supports all of them. */
 static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 {
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -77,7 +77,7 @@ static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 	return NULL;
 }
 
-/* Check that the model can be trained. */
+/* Check that training supports the model: its layers, their tensors, and the operations around the layers. */
 static int plain_check(const struct engine *e, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
@@ -114,7 +114,7 @@ static int param_load(struct loader *l, struct train_param *p, const char *name,
 	if (!g || (uint64_t)count < n)
 		return gguf_err(t->e->gguf, l->err, "tensor '%s' is missing", name);
 	*p = (struct train_param){ .n = n };
-	/* A tensor may have more than n values: a padded embedding has more rows than the vocabulary. */
+	/* Load only the first n values: a padded embedding has more rows than the vocabulary. */
 	if (!(p->w = train_floats(t, n, l->err)))
 		return -1;
 	dtype_to_f32(g->type, p->w, g->data, (int64_t)n);
@@ -132,7 +132,8 @@ static float random_value(uint64_t *state)
 	return (float)((double)(random_next(state) >> 11) * 0x1p-52 - 1);
 }
 
-/* Allocate a trained parameter of n values. The values are random, uniform within +-width, or 0 if state is NULL. */
+/* Allocate a trained parameter of n values. The values are random, uniform from -width to width; state = NULL: they are
+ * 0. */
 static int param_fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)
 {
 	struct trainer *t = l->t;
@@ -146,8 +147,8 @@ static int param_fresh(struct loader *l, struct train_param *p, size_t n, double
 	return 0;
 }
 
-/* Load a matrix and, if an adapter is trained, initialise the matrix's adapter: A is uniform within +-1 / sqrt(cols), B
- * is 0. So the adapter has no effect at first (Hu et al. 2021). */
+/* Load a matrix. If an adapter is trained, also initialise the matrix's adapter (Hu et al. 2021): A is uniform from -1
+ * / sqrt(cols) to 1 / sqrt(cols), B is 0. So the adapter has no effect at first. */
 static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols,
                        uint64_t *state)
 {
@@ -221,7 +222,7 @@ static int acts_alloc(struct trainer *t, struct train_acts *a, struct err *err)
 	return 0;
 }
 
-/* Allocate the memory of a pass, and compute the angles of RoPE. */
+/* Allocate the memory of the forward and backward passes, and compute the angles of RoPE. */
 static int buffers_alloc(struct trainer *t, struct err *err)
 {
 	size_t n = (size_t)t->s.context, m = n - (size_t)t->s.fixed, wide = m * (size_t)t->n_embd,

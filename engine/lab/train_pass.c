@@ -10,7 +10,7 @@
 /* ---- row by row, on all threads ---- */
 
 enum { TASK_ROWS = 16, TASK_COLS = 64 };
-/* Arguments of an operation on n rows (train_ops.c). Each operation uses some of them. */
+/* Arguments of an operation on n rows (train_ops.c). An operation uses only the members that it needs. */
 struct rows {
 	struct trainer *t;
 	float *out, *inv, *out2;
@@ -21,7 +21,7 @@ struct rows {
 	float weight;
 };
 
-/* Run an operation on all rows, TASK_ROWS of them in a task. */
+/* Run an operation on all rows, TASK_ROWS rows in each task. */
 static void each_rows(const struct rows *r, void (*fn)(void *, int))
 {
 	struct rows job = *r;
@@ -29,7 +29,7 @@ static void each_rows(const struct rows *r, void (*fn)(void *, int))
 	backend_each(r->t->be, fn, &job, (r->n + TASK_ROWS - 1) / TASK_ROWS);
 }
 
-/* Return the row after a task's last row. */
+/* Return the index after a task's last row. */
 static int32_t last_of(const struct rows *r, int task)
 {
 	return (task + 1) * TASK_ROWS < r->n ? (task + 1) * TASK_ROWS : r->n;
@@ -93,8 +93,8 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* Add to dx the gradient with respect to the norm's input x, computed from dy, the gradient with respect to its output.
- * If the weights are trained, also add the gradient with respect to them to w->g. */
+/* Compute the gradient with respect to the norm's input x from dy, the gradient with respect to its output, and add it
+ * to dx. If the norm's weights are trained, also add their gradient to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
@@ -204,7 +204,7 @@ void train_linear_back(struct backend *be, struct train_matrix *m, const float *
 
 /* ---- forward ---- */
 
-/* Multiply x with matrix p of a layer. */
+/* Multiply x by matrix p of a layer. */
 static void linear(struct trainer *t, struct train_layer *l, enum train_place p, const float *x, float *y, int32_t n)
 {
 	train_linear(t->be, &l->m[p], x, l->acts.low[p], y, n);
@@ -216,7 +216,7 @@ static void add(float *y, const float *x, size_t n)
 		y[i] += x[i];
 }
 
-/* Compute a layer from its input, l->acts.x. Write its output, the next layer's input, to out. */
+/* Compute a layer. Its input is l->acts.x; its output, the next layer's input, is written to `out`. */
 static void layer_forward(struct trainer *t, struct train_layer *l, const struct train_mask *mask, float *out,
                           int32_t n)
 {
@@ -254,7 +254,7 @@ void train_forward(struct trainer *t, const int32_t *id, int32_t n, const struct
 
 /* ---- backward ---- */
 
-/* Return pointers to the activations from row `from` on, except that q, k, v and prob still begin at row 0. */
+/* Return pointers to the activations of row `from` and later rows. Only q, k, v and prob still begin at row 0. */
 static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m,
                                    int32_t from)
 {
@@ -278,8 +278,8 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* Convert t->dx from the gradient with respect to the layer's output to the gradient with respect to its input, and add
- * the gradients with respect to the layer's parameters to the parameters' g. */
+/* Convert t->dx from the gradient with respect to the layer's output to the gradient with respect to its input. Add the
+ * gradients with respect to the layer's parameters to the parameters' g. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -312,7 +312,7 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 }
 
 /* Return the loss of rows from .. from + n - 1. weight > 0: also write the gradient with respect to these rows of
- * x_normed to dx, and add the gradient with respect to the output matrix to the g of its parameters. */
+ * x_normed to dx, and add the gradient with respect to the output matrix to its g. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
