@@ -1,15 +1,14 @@
-/* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them. A disk serves many requests in
- * little more time than one request, but attention would request one page after the other and wait for each.
+/* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them. A disk serves many requests at
+ * once in little more time than one request. Without this file, attention would request one page after the other, and
+ * wait for each.
  *
  * While a layer computes, these slots are requested:
  * - contiguous slots that the next layer will read;
- * - slots that this layer has just selected; if selected entries are cached in memory (kv_rows.h), only slots that this
- *   cache lacks;
- * - without a cache in memory, slots that the next layer selected for the previous token, because the layer selects
- *   most of them again.
+ * - slots that this layer has just selected; if memory caches selected entries (kv_rows.h), only slots that it lacks;
+ * - if memory does not cache selected entries: slots that the next layer selected for the previous token, because it
+ *   selects most of them again.
  *
- * A request for selected slots costs a system call per page, so selected slots are not requested while the process
- * reads nothing from disk. */
+ * Requests for selected slots cost a system call per page. So they are made only while the process reads from disk. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* engine/policies/predictor_file.c - files of networks for the policy `predict`. The user's are in
- * $XDG_DATA_HOME/weir/predict; those for the default model are installed in share/weir/predict. A name is the model's
- * fingerprint in hexadecimal, the block size and the number of rows: "291be31757f20c57-block16-rows64".
+/* engine/policies/predictor_file.c - files of networks for the policy `predict`. The user's files are in
+ * $XDG_DATA_HOME/weir/predict; files for the default model are installed in share/weir/predict. A file is named after
+ * the model's fingerprint in hexadecimal, the block size and the number of rows: "291be31757f20c57-block16-rows64".
  *
- * A file is a header of 64 bytes, then the weights as f32, little-endian. Header: "WEIRPRED", u32 version, u32 block,
- * u32 rows, u32 number of weights, u64 fingerprint of the model, u64 hash of the weights, zeros. In files of older
- * versions, the u32 after the hash is the kind of network: 1 = a perceptron, 2 = an LSTM. Files with these kinds are
- * refused. */
+ * A file is a header of 64 bytes, then the weights as f32, little-endian. The header: "WEIRPRED", u32 version, u32
+ * block, u32 rows, u32 number of weights, u64 fingerprint of the model, u64 hash of the weights, zeros. In files of
+ * older versions, the u32 after the hash is the kind of network: 1 = a perceptron, 2 = an LSTM. Files of these kinds
+ * are refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,16 +1,15 @@
-/* engine/policies/select_h2o.c - the policies `h2o` and `h2o+`: decoded tokens read k entries, half with the largest
- * attention mass ("heavy"), half the newest.
+/* engine/policies/select_h2o.c - the policies `h2o` and `h2o+`: decoded tokens read k entries. Half of them are the
+ * entries with the largest attention mass ("heavy"), half are the newest ones.
  *
- * `h2o`: attention mass is the sum of attention from all tokens so far. With each decoded token the newest half moves
- * on by one. The entry that drops out of this half replaces the heavy entry with the least mass, unless the dropped
- * entry has even less mass. `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers
- * read everything.
+ * `h2o`: attention mass is the sum of attention from all tokens so far. With each decoded token, one entry drops out of
+ * the newest half. It replaces the heavy entry with the least mass, unless its own mass is even less.
+ * `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers read everything.
  *
- * The published method (H2O) evicts the other entries. Here the other entries stay, but decoded tokens do not read
- * them, which allows comparison with other policies. The next prefill attends to everything and selects anew.
+ * The published method (H2O) evicts all other entries. Here they stay, but decoded tokens do not read them. This allows
+ * comparison with other policies. The next prefill attends to everything, and then selects anew.
  *
- * Mass is summed on the host, k numbers per token and KV head. For the last tokens of a prefill, h2o+ scans the keys
- * once more with their queries. */
+ * The host sums the mass: about k numbers per token and KV head. After a prefill, h2o+ scans the keys once more with
+ * the queries of the last tokens. */
 #include "engine/policies/select_mass.h"
 
 #include <math.h>

@@ -1,16 +1,16 @@
-/* engine/policies/select_predict.c - the policy `predict`: each decoded token reads the blocks of KV entries that a
- * small network expects it to attend to (AttentionPredictor, arXiv 2502.04077). The first and the newest entries are
+/* engine/policies/select_predict.c - the policy `predict`: each decoded token reads the blocks of KV entries to which a
+ * small network expects it to attend (AttentionPredictor, arXiv 2502.04077). The first and the newest entries are
  * always read.
  *
- * The network (predictor.h) sees the history of a KV head. The history is a table with a row for each of the last
- * tokens and a column for each block: the largest probability that the token gave to an entry of the block. The table
- * starts with the last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did
- * not read count as 0. To correct that, each `calibrate`-th token scans all keys for its row, but reads no more entries
+ * The network (predictor.h) sees the history of a KV head: a table with a row for each of the last tokens and a column
+ * for each block. An element is the largest probability that the token gave to an entry of the block. The table starts
+ * with the last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did not
+ * read count as 0. To correct that, each `calibrate`-th token scans all keys for its row, but reads no more entries
  * than other tokens.
  *
- * Differences from the published method: query heads that share a KV head have one history, of their largest
- * probabilities. The newest entries that are always read begin at a block's border, so there can be up to one block
- * more of them. Rows of prefill tokens do not include later tokens.
+ * Differences from the published method: query heads that share a KV head have one history, with their largest
+ * probabilities. The newest entries, which are always read, begin at a block's border, so they may be up to one block
+ * more. In the rows of prefill tokens, a token attends only to the tokens before it and to itself.
  *
  * The setting by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times
  * the mean of the rows. */

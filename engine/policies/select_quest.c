@@ -1,16 +1,16 @@
 /* engine/policies/select_quest.c - the policy `quest`: each decoded token reads the pages of KV entries whose keys
  * could have the highest scores.
  *
- * A page is `page` consecutive slots. For each page the smallest and the largest key value per KV head and channel
- * are stored. From these follows an upper bound of the scores of the page's keys with a query. The k / page pages
- * with the largest bounds are read whole. The last page is always among them.
+ * A page is `page` consecutive slots. The smallest and the largest key value of each page are stored, per KV head and
+ * channel. With a query they give an upper bound of the scores of the page's keys. The k / page pages with the largest
+ * bounds are read whole. The last page is always one of them.
  *
- * Setting bound=raw is the published method: of the query heads that share a KV head, the largest bound counts; by
- * default the first two layers read everything. With bound=soft, the softmax of each query head's bounds is compared
- * instead, because otherwise heads with large scores would dominate the selection; the first page and the newest
- * SOFT_RECENT slots are always read.
+ * bound=raw is the published method: of the query heads that share a KV head, the largest bound counts; by default the
+ * first two layers read everything. bound=soft compares the softmax of each query head's bounds, because otherwise
+ * heads with large scores would dominate the selection; the first page and the newest SOFT_RECENT slots are always
+ * read.
  *
- * The backend turns pages into slots (page_slots), so that the host does not wait during a step. */
+ * The backend converts pages to slots (page_slots), so that the host does not wait during a step. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>

@@ -1,17 +1,18 @@
-/* engine/policies/select_refresh.c - the policies `refresh` and `recycled`: a set of k entries per KV head serves
- * many decoded tokens, until a new set is selected from the whole cache.
+/* engine/policies/select_refresh.c - the policies `refresh` and `recycled`: a set of k entries per KV head serves many
+ * decoded tokens, until a new set is selected from the whole cache.
  *
- * One token selects the entries with the largest attention probabilities, max-pooled over neighbours. Of the query
- * heads that share the KV head, the maximum, the mean or the first head counts (setting group). Later tokens read the
- * set and all tokens since the selection. For each later token the set's entry with the lowest score is dropped. A
- * set is stored best entry first, so that dropping shortens the list.
+ * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. Of the
+ * query heads that share the KV head, the maximum, the mean or the first head counts (setting group). Later tokens read
+ * the set and the tokens since the selection, at most the newest k + 1 of them. From the second later token on, each
+ * token drops the entry with the lowest score from the set, so that k + 1 entries are read in all. A set is stored best
+ * entry first, so that dropping shortens the list.
  *
- * `recycled` selects anew every `stride` tokens. `refresh` decides in each layer separately: every few tokens
- * (setting qc) it compares the query, averaged over the heads, with the query of the layer's last selection. If their
- * cosine is at most setting s, the layer selects anew.
+ * `recycled` selects anew every `stride` tokens. `refresh` decides in each layer separately: every few tokens (setting
+ * qc) it compares the query, averaged over the heads, with the query of the layer's last selection. If their cosine is
+ * at most setting s, the layer selects anew.
  *
- * With scan=kv the selecting token attends to everything, as published. With scan=k it scans only the keys, and
- * attends to the new set. */
+ * With scan=kv a token that selects attends to everything, as published. With scan=k it scans all keys, but attends
+ * only to the new set. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 

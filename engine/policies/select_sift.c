@@ -2,13 +2,13 @@
  * keys.
  *
  * The "key sketch" stores each key value in 2, 4 or 8 bits. Each decoded token scores all entries with its own query
- * and the sketch. It attends to the k entries per KV head with the highest scores, in full precision. In small models
- * attention changes from token to token, so a new selection for each token recovers more attention than rarer but
- * more precise ones.
+ * and the key sketch. Then it attends to the k entries per KV head with the highest scores, in full precision. In small
+ * models attention changes from token to token. So an imprecise selection for each token recovers more attention than a
+ * precise one every few tokens.
  *
  * With split=need, layers get different numbers of entries, because attention is spread over more entries in some
- * layers than in others. The last tokens of a prefill show how many entries have 95 % of the probability in each
- * layer. The n_layer * k entries are shared in this proportion. */
+ * layers than in others. The last tokens of a prefill show how many entries have 95 % of the probability in each layer.
+ * The n_layer * k entries are divided among the layers in this proportion. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
