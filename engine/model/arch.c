@@ -1,7 +1,7 @@
 /* engine/model/arch.c - the table of model families.
  *
- * To add a family, add a row to archs[]. If some layers are not plain, also add a function that changes their
- * specs. */
+ * To add a family, add a row to archs[]. If some of its layers are not plain (arch.h), also add a function that changes
+ * their specs. */
 #include "engine/model/arch.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* SmolLM3: every fourth layer has no RoPE. The period is not in the file. */
+/* SmolLM3: every fourth layer has no RoPE. The file does not say so; the number 4 is fixed here. */
 static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
@@ -19,7 +19,7 @@ static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite: factors on embeddings, scores, residual stream and logits. The file stores the inverse of the logits'
+/* Granite: factors on embeddings, scores, residual stream and logits. For the logits the file stores the inverse of the
  * factor. */
 static int granite_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -65,8 +65,8 @@ static int phi3_specs(struct hparams *hp, struct key_reader *r)
 	return arch_windows(hp, r, 1, 0);
 }
 
-/* OLMo 2 has norms after attention and feed-forward, and norms of queries and keys that span all heads. In OLMo 3
- * three of four layers also have a window and unscaled RoPE. */
+/* OLMo 2 has norms after attention and feed-forward, and its norms of queries and keys span all heads. In OLMo 3 three
+ * of four layers also have a window, and their RoPE is unscaled. */
 static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t unscaled = 0;
@@ -83,7 +83,8 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Mistral 3: if the file has a temperature, queries are scaled up with their position, for long contexts. */
+/* Mistral 3: if the file has a temperature, queries are multiplied by a factor that grows with their position, for long
+ * contexts. */
 static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t original;
@@ -127,8 +128,8 @@ static int experts_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* If the model has a shared expert (computed for every token), add it. scored = 1: its output is multiplied by the
- * sigmoid of a score that TENSOR_SHARED_ROUTER gives. */
+/* If the model has a shared expert (computed for every token), add it. scored: 1 = its output is multiplied by the
+ * sigmoid of a score, which the matrix TENSOR_SHARED_ROUTER gives. */
 static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 {
 	int32_t width;
@@ -142,13 +143,14 @@ static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 	return 0;
 }
 
-/* Llama, and Mixtral, whose files also say "llama" but have experts. */
+/* Llama and Mixtral. Mixtral's files also say "llama", but have experts. */
 static int llama_specs(struct hparams *hp, struct key_reader *r)
 {
 	return hp->n_expert ? experts_specs(hp, r) : 0;
 }
 
-/* Give all layers experts whose weights are a softmax over the scores of all experts, not only of the chosen ones. */
+/* Give all layers experts whose weights are a softmax over the scores of all experts, and not of the chosen ones
+ * alone. */
 static int whole_softmax(struct hparams *hp, struct key_reader *r)
 {
 	if (experts_specs(hp, r))
@@ -175,7 +177,7 @@ static int granitemoe_specs(struct hparams *hp, struct key_reader *r)
 	return granite_specs(hp, r) || experts_specs(hp, r) || shared_expert(hp, r, 0) ? -1 : 0;
 }
 
-/* GLM-4. Multimodal models with sections of RoPE are refused. */
+/* GLM-4. Refuse multimodal models, whose RoPE is divided into sections. */
 static int glm4_specs(struct hparams *hp, struct key_reader *r)
 {
 	return key_has(r, "rope.dimension_sections")
@@ -183,7 +185,7 @@ static int glm4_specs(struct hparams *hp, struct key_reader *r)
 	               : 0;
 }
 
-/* EXAONE 4: norms after attention and feed-forward. In larger models three of four layers have a window, and the
+/* EXAONE 4: norms after attention and feed-forward. In the larger models three of four layers have a window, and the
  * fourth has no RoPE. */
 static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -198,7 +200,7 @@ static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* gpt-oss: experts with biases, attention sinks, windows in every other layer. */
+/* gpt-oss: experts with biases, attention sinks, and a window in every other layer. */
 static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 {
 	if (experts_specs(hp, r) || arch_windows(hp, r, 2, 128))
@@ -210,8 +212,8 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2: a layer without KV heads is a gated short convolution. A window in the file applies to the other layers
- * only. */
+/* LFM2: a layer without KV heads is a gated short convolution. If the file has a window, it applies to the other
+ * layers. */
 static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t taps, causal;
@@ -231,8 +233,8 @@ static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2-MoE: the first leading_dense_block_count layers are dense. The other layers have experts, chosen by sigmoid +
- * bias. */
+/* LFM2-MoE: the first leading_dense_block_count layers are dense. The other layers have experts, which are chosen by
+ * sigmoid(score) + bias. */
 static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t dense, gating;
@@ -254,7 +256,7 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: one in full_attention_interval layers has gated attention; the other layers have the gated delta rule. */
+/* Qwen3.5: of full_attention_interval layers one has gated attention; the others have the gated delta rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };
@@ -311,7 +313,8 @@ static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3-Next: as Qwen3.5-MoE, but the value heads have another order, and beta and alpha are in one matrix. */
+/* Qwen3-Next: like Qwen3.5-MoE, except that the value heads have another order, and beta and alpha come from one
+ * matrix. */
 static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 {
 	if (qwen35moe_specs(hp, r))
@@ -325,8 +328,8 @@ static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite 4: a layer without KV heads is a state space (Mamba-2). If rope.scaling.finetuned is false, attention has
- * no RoPE. */
+/* Granite 4: a layer without KV heads is a state space (Mamba-2). If the key rope.scaling.finetuned is false, attention
+ * has no RoPE. */
 static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_SPACE };
@@ -374,7 +377,7 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	}
 	if (hp->n_expert)
 		return arch_experts_check(hp, r);
-	hp->n_expert_used = 0; /* ignore a number of experts per token in the file of a dense model */
+	hp->n_expert_used = 0; /* the file of a dense model may give a number of experts per token; it has no meaning */
 	return 0;
 }
 
@@ -384,8 +387,8 @@ const struct arch archs[] = {
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS, .specs = llama_specs },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
-	/* Qwen2-VL and Qwen3-VL: their RoPE has three positions per token, which are equal for text, so it is plain
-	 * RoPE. */
+	/* Qwen2-VL and Qwen3-VL. Their RoPE has three positions per token. For text these are equal, so plain RoPE
+	 * gives the same. */
 	{ .name = "qwen2vl", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) },
 	{ .name = "qwen2moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QKV_BIASES | EXPERTS, .specs = qwen2moe_specs },
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },

@@ -1,7 +1,8 @@
 /* engine/model/arch.h (private to engine/) - model families as rows of a table, and the specs of layers.
  *
- * A family, named by general.architecture in the file, is one row of archs[]: how RoPE pairs values, the tensors that
- * layers must or may have, and a function for everything in which its layers differ from plain ones.
+ * The file's general.architecture names the family, which is one row of archs[]. The row says how RoPE pairs values,
+ * and which tensors layers must or may have. It also has a function for everything in which the family's layers differ
+ * from plain ones.
  *
  * hparams_read() fills one struct layer_spec per layer. Forward pass, weights and cache read only these specs, never
  * the family. layer_spec_check() refuses a model whose specs the kernels cannot compute. */
@@ -34,7 +35,7 @@ enum layer_tensor {
 	TENSOR_DOWN,
 	TENSOR_FFN_POST_NORM,
 	TENSOR_SINKS, /* attention sinks */
-	/* norm before the feed-forward; its name in the file is that of TENSOR_ATTN_POST_NORM */
+	/* norm before the feed-forward, stored under the name of TENSOR_ATTN_POST_NORM */
 	TENSOR_POST_ATTN_FFN_NORM,
 	TENSOR_ROUTER,
 	TENSOR_ROUTER_BIAS,
@@ -44,7 +45,7 @@ enum layer_tensor {
 	TENSOR_GATE_EXPS_BIAS,
 	TENSOR_UP_EXPS_BIAS,
 	TENSOR_DOWN_EXPS_BIAS,
-	TENSOR_PROBS_BIAS, /* added to the router's scores for choosing experts, but not for weighting them */
+	TENSOR_PROBS_BIAS, /* added to the router's scores to choose experts; it does not change the experts' weights */
 	/* short convolution */
 	TENSOR_CONV_IN,
 	TENSOR_CONV,
@@ -65,10 +66,10 @@ enum layer_tensor {
 	TENSOR_SPACE_DECAY,
 	TENSOR_SPACE_SKIP,
 	TENSOR_SPACE_NORM,
-	/* used instead of TENSOR_DELTA_BETA and TENSOR_DELTA_ALPHA. Its rows, for each key head: the betas of the key
-	 * head's value heads, then their alphas. */
+	/* replaces TENSOR_DELTA_BETA and TENSOR_DELTA_ALPHA. Each key head has two groups of rows: first the betas of
+	 * its value heads, then their alphas. */
 	TENSOR_DELTA_BETA_ALPHA,
-	/* shared expert: computed for every token */
+	/* shared expert, which is computed for every token */
 	TENSOR_SHARED_GATE,
 	TENSOR_SHARED_UP,
 	TENSOR_SHARED_DOWN,
@@ -77,13 +78,13 @@ enum layer_tensor {
 	TENSOR_GATE_UP,       /* TENSOR_GATE and _UP in one matrix */
 	TENSOR_GATE_UP_EXPS,  /* TENSOR_GATE_EXPS and _UP_EXPS in one matrix per expert */
 	TENSOR_ROUTER_SCALE,  /* factors on the router's input */
-	TENSOR_EXPERT_SCALES, /* a factor on the output of each expert */
+	TENSOR_EXPERT_SCALES, /* one factor per expert, on its output */
 	/* norms of a layer with both a dense feed-forward and experts */
 	TENSOR_DENSE_POST_NORM,
 	TENSOR_EXPERTS_NORM,
 	TENSOR_EXPERTS_POST_NORM,
 	TENSOR_OUT_SCALE, /* factor on the output of the layer */
-	/* per-layer input: a vector for each token and layer, added to the residual stream */
+	/* per-layer input: a vector per token and layer, which is added to the residual stream in this layer */
 	TENSOR_INPUT_GATE,
 	TENSOR_INPUT_OUT,
 	TENSOR_INPUT_NORM,
@@ -91,7 +92,7 @@ enum layer_tensor {
 };
 #define TENSOR_BIT(t) (UINT64_C(1) << (t))
 
-/* How a layer mixes tokens.
+/* How a layer mixes the vectors of different tokens.
  * ATTN_SOFTMAX  attention
  * ATTN_NONE     not supported
  * ATTN_CONV     a gated short convolution
@@ -105,36 +106,39 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	/* 0 = the layer has its own keys and values; n = it reads the keys and values of the layer n layers before
-	 * it */
+	/* 0 = the layer has its own keys and values; n = it reads those of the layer n layers before it */
 	int32_t borrows;
 	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
-	int32_t window;    /* tokens that a query attends to, its own included; 0 = all */
+	int32_t window;    /* number of tokens that a query attends to, its own included; 0 = all tokens */
 	float scale;       /* factor on the scores, usually 1/sqrt(head_dim) */
 	float softcap;     /* scores become softcap * tanh(score / softcap); 0 = no cap */
-	int sinks;         /* 1 = the softmax includes a learned sink per query head */
-	int qk_norm_whole; /* 1 = a norm of Q or K spans all heads; 0 = each head has its own */
-	int v_norm;        /* 1 = values are normed, each head by itself, without weights */
-	int v_from_k;      /* 1 = if TENSOR_V is absent, values are the keys before norm and RoPE */
-	int gated;         /* 1 = TENSOR_Q has a gate after each head's query; sigmoid(gate) scales the output */
-	int32_t taps;      /* tokens that the short convolution spans */
-	/* ATTN_DELTA: number and size of the heads of keys and values. ATTN_SPACE, in this order: groups, heads, rows
-	 * and columns of a head's state. */
+	int sinks;         /* 1 = the softmax includes an attention sink, a learned score per query head */
+	int qk_norm_whole; /* norm of queries and of keys: 1 = over all heads together; 0 = over each head by itself */
+	int v_norm;        /* 1 = each head's values are normed, without weights */
+	int v_from_k;      /* 1 = if the layer has no TENSOR_V, its values are its keys before norm and RoPE */
+	/* 1 = TENSOR_Q also gives a gate after each head's query; attention's output is multiplied by sigmoid(gate) */
+	int gated;
+	int32_t taps; /* number of tokens that the short convolution spans */
+	/* ATTN_DELTA: numbers of key and value heads, and their sizes. ATTN_SPACE: number of groups, number of heads,
+	 * and rows and columns of a head's state, in this order. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* ATTN_DELTA: which value heads share key head k: 1 = consecutive ones; 0 = heads k, k + n_key_head, ... */
+	/* ATTN_DELTA, the value heads that share key head k: 1 = consecutive ones; 0 = heads k, k + n_key_head, ... */
 	int grouped;
 };
 
 struct ffn_spec {
 	enum ffn_kind kind;
 	enum activation act;
-	int32_t width;  /* columns of the hidden vector, or if the layer has experts, of each expert's hidden vector */
-	int32_t shared; /* width of the shared expert; 0 = none */
-	int32_t dense;  /* width of a dense feed-forward that is added to the experts; 0 = none */
-	/* Experts: each token uses the n_used of n_expert with the highest scores. Their weights are a softmax over
-	 * these n_used scores, unless `whole` or `sigmoid` is set. */
+	int32_t width;  /* columns of the hidden vector; in a layer with experts, of each expert's hidden vector */
+	int32_t shared; /* columns of the shared expert's hidden vector; 0 = no shared expert */
+	/* columns of the hidden vector of a dense feed-forward, which is added to the experts' output; 0 = none */
+	int32_t dense;
+	/* Each token uses the n_used experts, of n_expert, with the highest scores. Unless `whole` or `sigmoid` is set,
+	 * the experts' weights are a softmax over these n_used scores. */
 	int32_t n_expert, n_used;
-	int whole; /* 1 = the weights are a softmax over the scores of all experts, so their sum is below 1 */
+	/* 1 = the weights are a softmax over the scores of all experts, so the weights of the used ones add up to less
+	 * than 1 */
+	int whole;
 	/* 1 = experts are chosen by sigmoid(score) + bias (TENSOR_PROBS_BIAS). Their weights are sigmoid(score) /
 	 * (sum of the chosen sigmoids + 1e-6). */
 	int sigmoid;
@@ -143,26 +147,29 @@ struct ffn_spec {
 struct layer_spec {
 	struct attn_spec attn;
 	struct ffn_spec ffn;
-	float residual_scale; /* factor on the outputs of attention and feed-forward when they are added to x */
-	/* Tensors that the layer must have (required) or may have (optional): bits of enum layer_tensor. A file with
-	 * any other tensor in the layer is refused. A bias or a norm is computed if its tensor exists. There may be
-	 * norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or
-	 * both. */
+	float residual_scale; /* x += residual_scale * output of attention, or of the feed-forward */
+	/* Sets of tensors, as bits of enum layer_tensor: those that the layer must have (required) and may have
+	 * (optional). A file with any other tensor in the layer is refused. A bias or a norm is computed if its tensor
+	 * exists. There may be norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them
+	 * (_POST_NORM), or both. */
 	uint64_t required, optional;
 };
 
 struct arch {
-	const char *name;            /* general.architecture */
-	int neox;                    /* 1 = RoPE rotates pairs (j, j + dims/2); 0 = pairs (2j, 2j + 1) */
-	double yarn_log_multiplier;  /* the value of rope.scaling.yarn_log_multiplier if the file lacks it */
-	int yarn_exact;              /* 1 = YaRN's ramp may begin and end between two pairs */
+	const char *name;           /* value of general.architecture */
+	int neox;                   /* 1 = RoPE rotates pairs (j, j + dims/2); 0 = pairs (2j, 2j + 1) */
+	double yarn_log_multiplier; /* the value of rope.scaling.yarn_log_multiplier if the file lacks it */
+	/* 1 = YaRN's ramp may begin and end between two pairs; 0 = its ends are rounded to whole pairs */
+	int yarn_exact;
 	uint64_t required, optional; /* tensors of a plain layer, as in struct layer_spec */
-	const char *out_norm;        /* name of the last norm's tensor; NULL = output_norm.weight */
-	int states;                  /* 1 = layers with 0 KV heads (attention.head_count_kv) have a recurrent state */
-	int differ;                  /* 1 = layers may differ in their number of KV heads and feed-forward width */
-	/* A function that changes the plain specs hp->spec[0..n_layer) and the model's factors to the family's. It may
-	 * read keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all layers
-	 * are plain. */
+	const char *out_norm;        /* name of the tensor of the norm before the logits; NULL = output_norm.weight */
+	/* 1 = a layer has a recurrent state if attention.head_count_kv gives it 0 KV heads */
+	int states;
+	/* 1 = the number of KV heads and the width of the feed-forward may differ between layers */
+	int differ;
+	/* Function that turns the plain specs hp->spec[0..n_layer) and the model's factors into those of the family. It
+	 * may read keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all
+	 * layers are plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
 };
 extern const struct arch archs[]; /* the last row has name = NULL */
@@ -172,36 +179,36 @@ extern const struct arch archs[]; /* the last row has name = NULL */
 void layer_specs_plain(struct hparams *);
 /* Return 0 if the kernels can compute the layer. Otherwise return -1 with an error (ERR_MODEL) that names the layer. */
 int layer_spec_check(const struct hparams *, int32_t layer, struct err *);
-/* Return the name of a feature that some layer needs and the backend lacks; NULL if there is none. lacks:
- * backend_ops.lacks. */
+/* Return the name of a feature that some layer needs and that the backend lacks; NULL if the backend has all. lacks:
+ * the field backend_ops.lacks. */
 const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
-/* Append lines of text that say how the model differs from one with plain layers: scales of embeddings and logits (if
- * one of them is not 1); n_input, temperature and logit_softcap (each if it is not 0); and each layer that is not
- * plain. A snapshot fits the model only if these lines are equal. */
+/* Append lines of text that say in what the model differs from one with plain layers. They give the scales of
+ * embeddings and logits (if one of them is not 1), and n_input, temperature and logit_softcap (each if it is not 0).
+ * They also describe each layer that is not plain. A snapshot fits the model only if these lines are equal. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
 /* 1 if the layer computes attention, 0 if it has a recurrent state instead. */
 int layer_attends(const struct hparams *, int32_t layer);
-/* Return the columns of the layer's short convolution; 0 if it has none. */
+/* Return the number of columns of the layer's short convolution; 0 if it has none. */
 int32_t layer_conv(const struct hparams *, int32_t layer);
-/* Return the columns of the vector that the layer's output matrix is applied to: the result of attention, or of the
- * layer's recurrent operation. */
+/* Return the number of columns of the vector that the layer's output matrix multiplies. That vector is the result of
+ * attention, or of the layer's recurrent operation. */
 int32_t layer_mixed(const struct hparams *, int32_t layer);
-/* Return the model without its recurrent layers. The KV cache is set up for this model. */
+/* Return the model without its recurrent layers. The KV cache has only the layers of this model. */
 const struct hparams *model_kv(const struct hparams *);
-/* Return the layer whose KV entries this layer attends to: itself, or the earlier layer that it borrows from. */
+/* Return the layer whose KV entries this layer attends to: itself, or an earlier layer (attn_spec.borrows). */
 int32_t layer_entries(const struct hparams *, int32_t layer);
-/* Return the number of layers with their own KV entries. Layers that borrow another layer's entries come after all of
- * them. */
+/* Return the number of layers with their own KV entries. These layers come first; all layers that read another layer's
+ * entries come after them. */
 int32_t layers_with_entries(const struct hparams *);
-/* Return the number of layers with their own KV entries and without a window. Only these evict entries by a
- * policy. */
+/* Return the number of layers that have KV entries of their own and no window. Retention policies evict entries only
+ * from these layers. */
 int32_t layers_retained(const struct hparams *);
-/* Return the largest number of columns that the queries, or the keys, of a layer have. */
+/* Return the largest number of columns of any layer's queries, or of any layer's keys. */
 int32_t widest_queries(const struct hparams *);
 int32_t widest_keys(const struct hparams *);
-/* Return the largest number of KV heads of a layer. */
+/* Return the largest number of KV heads of any layer. */
 int32_t most_kv_heads(const struct hparams *);
 /* Return how many tokens a query of the layer attends to; 0 = all. A layer with a window always reads its whole
  * window: cache policies do not apply to it. */

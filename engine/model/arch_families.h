@@ -1,20 +1,20 @@
-/* engine/model/arch_families.h (private to engine/model/arch*.c) - what families of models need beside their table
- * entries.
+/* engine/model/arch_families.h (private to engine/model/arch*.c) - the functions of model families.
  *
- * A family may have a function that changes the specs of plain layers to its own (arch.specs in arch.h). Here are the
- * helpers of these functions, and the functions that are not in arch.c. */
+ * A row of archs[] may name a function that changes the specs of plain layers to those of the family (arch.specs in
+ * arch.h). This header declares helpers of these functions, and the functions themselves that are outside of arch.c. */
 #ifndef WEIR_ARCH_FAMILIES_H
 #define WEIR_ARCH_FAMILIES_H
 
 #include "engine/model/hparams.h"
 
-/* 1 if a layer has a window. The file may list the layers with windows. If it does not, every period-th layer has no
- * window; if period is 1, all layers have windows. */
+/* 1 if a layer has a window. If the file lists the layers with windows, the list decides. Otherwise all layers have
+ * windows, except every period-th one if period > 1. */
 int arch_windowed(struct key_reader *, int32_t layer, int32_t period);
-/* Set the windows of the layers for which arch_windowed() is 1: to the file's size, or to `usual` if the file has none.
- * A size of 0, or of at least the context length in training, means no window. */
+/* Set the windows of the layers for which arch_windowed() is 1. The size comes from the file, or is `usual` if the file
+ * gives none. A size of 0, or of at least the context length in training, means no window. */
 int arch_windows(struct hparams *, struct key_reader *, int32_t period, int32_t usual);
-/* Check the number of experts, and of experts per token. */
+/* Check that the numbers of experts in a layer and of experts per token are usable. Return 0, or -1 with the reader's
+ * error set. */
 int arch_experts_check(const struct hparams *, struct key_reader *);
 
 int arch_gemma(struct hparams *, struct key_reader *);

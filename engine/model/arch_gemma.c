@@ -7,8 +7,8 @@
 #include "engine/model/tensor_sets.h"
 
 /* Set what Gemma 1 to 3 have in common: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by
- * sqrt(head_dim), but in the 27B models by sqrt(n_embd / n_head). A 27B model is recognised by its number of layers,
- * because the file does not say which divisor is right. */
+ * sqrt(head_dim), but in the 27B models by sqrt(n_embd / n_head). The file does not give the divisor, so a 27B model is
+ * recognised by its number of layers. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap,
                        double score_cap)
 {
@@ -37,7 +37,7 @@ int arch_gemma2(struct hparams *hp, struct key_reader *r)
 	return gemma_specs(hp, r, 46, 30, 50) || arch_windows(hp, r, 2, 4096) ? -1 : 0;
 }
 
-/* Gemma 3: RoPE of layers with a window has another base, and is not scaled. */
+/* Gemma 3: in layers with a window, RoPE has another base and is not scaled. */
 int arch_gemma3(struct hparams *hp, struct key_reader *r)
 {
 	int32_t table;
@@ -53,7 +53,7 @@ int arch_gemma3(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Set the tensors and the experts of a layer of Gemma 4. The experts' gate and up may be one tensor. */
+/* Set the tensors and the experts of a layer of Gemma 4. The experts' matrices gate and up may be one tensor. */
 static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t layer, int32_t width)
 {
 	struct layer_spec *s = &hp->spec[layer];
@@ -61,8 +61,8 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 
 	s->ffn.act = ACT_GELU;
 	if (s->attn.borrows) {
-		/* the layer needs no keys and values of its own; if the file has them all the same, is_redundant()
-		 * (weights.c) skips them */
+		/* The layer reads another layer's keys and values, so it needs none of its own. If the file has them
+		 * anyway, is_redundant() (weights.c) skips them. */
 		s->required &= ~(T(K) | T(K_NORM));
 		s->optional &= ~T(V);
 	}
@@ -82,10 +82,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 	s->optional |= T(EXPERT_SCALES);
 }
 
-/* Gemma 4: layers with a window have another head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own; each reads those of an earlier layer. A layer with a window reads from the last
- * of the earlier layers that have a window and own keys and values. A layer without a window reads from the last of
- * those without a window. Layers may have per-layer inputs, and experts beside the dense feed-forward. */
+/* Gemma 4. Layers with a window have their own head size, number of KV heads and RoPE. The last shared_kv_layers layers
+ * have no keys and values of their own. Such a layer reads those of the last earlier layer of its kind (with or without
+ * a window) that has keys and values. Layers may have per-layer inputs, and experts beside the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

@@ -8,8 +8,8 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Read a number of heads. The key has one number, or an array with one number per layer, which must all be equal. none:
- * 1 = skip layers with 0 heads. differ: 1 = the numbers may differ, and the first is read. */
+/* Read a number of heads. The key has one number, or an array with one number per layer. differ: 1 = these numbers may
+ * differ, and the first is read; 0 = they must be equal. none: 1 = layers with 0 heads are skipped. */
 static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
                       int32_t *out)
 {
@@ -39,8 +39,8 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 	return *out ? 0 : key_bad(r, suffix, "gives no layer any heads, which is not supported");
 }
 
-/* In a family with recurrent layers, a layer without KV heads is recurrent. Mark such layers as short convolutions;
- * the family's own function may later change them to another recurrent kind. */
+/* In a family with recurrent layers, a layer without KV heads is recurrent. Mark each such layer as a short
+ * convolution. The family's own function may later change its kind. */
 static void mark_states(struct key_reader *r, struct hparams *hp)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.head_count_kv"));
@@ -174,7 +174,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 	double eps;
 
 	*hp = (struct hparams){ .arch = arch };
-	/* Exclude the last nextn_predict_layers layers. They predict further tokens and are not used. */
+	/* Exclude the last nextn_predict_layers layers: they predict further tokens, which is not supported. */
 	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) ||
 	    key_int(&r, "nextn_predict_layers", 0, hp->n_layer - 1, 0, &hp->n_unused))
 		return -1;
@@ -192,7 +192,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 		return key_bad(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d",
 		               hp->n_kv_head, hp->n_head);
 	hp->eps = (float)eps;
-	/* Limit the context length that the file claims. */
+	/* The file may claim any context length, so limit it. */
 	if (hp->ctx_train > CTX_MAX)
 		hp->ctx_train = CTX_MAX;
 	if (read_head_dim(&r, hp) || rope_freqs_read(&r, hp) || read_specs(&r, hp)) {

@@ -1,5 +1,5 @@
-/* engine/model/layer_spec.c - specs of layers: the plain layer, the check that kernels can compute a layer, the text
- * by which snapshots recognise the model, and questions about layers. */
+/* engine/model/layer_spec.c - specs of layers: the plain layer, the check that the kernels can compute a layer, the
+ * text by which snapshots recognise the model, and functions that answer questions about layers. */
 #include <math.h>
 
 #include "engine/model/hparams.h"
@@ -41,7 +41,7 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 	return id == ROPE_NONE ? NULL : &hp->rope[id];
 }
 
-/* Return the tensors that a layer must have. A fused matrix also counts as its parts: QKV as Q, K and V. */
+/* Return the set of tensors that a layer must have. A fused matrix counts as its parts, too: QKV as Q, K and V. */
 static uint64_t matrices_of(const struct layer_spec *s)
 {
 	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) |
@@ -50,8 +50,9 @@ static uint64_t matrices_of(const struct layer_spec *s)
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
 
-/* 1 if the layer can read the KV entries of the earlier layer that s->attn.borrows refers to. That layer must have
- * entries of its own, and the same heads, window and RoPE. All layers after s must borrow entries, too. */
+/* 1 if layer s can read the KV entries of the earlier layer that s->attn.borrows names. The earlier layer must have
+ * entries of its own, and the same heads, window and RoPE as s. All layers after s must read another layer's entries,
+ * too. */
 static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn, *b;
@@ -64,8 +65,8 @@ static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 	       a->window == b->window && a->rope == b->rope;
 }
 
-/* Return what a layer needs that the kernels cannot compute, for the message "asks for ..."; NULL if there is
- * nothing. */
+/* Return the feature of a layer that the kernels cannot compute, as text to follow "asks for "; NULL if they can
+ * compute all. */
 static const char *unsupported(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -224,8 +225,8 @@ static void add_real(struct str *out, const char *name, float v, float plain)
 		str_addf(out, " %s %a", name, (double)v);
 }
 
-/* Append every member that differs from the plain layer's. So a member that is added to the struct later does not
- * change the text of models that do not use it. */
+/* Append every member that differs from the plain layer's. Equal members are omitted, so that a new member of the
+ * struct does not change the text of models without that feature. */
 static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
 {
 	const struct attn_spec *a = &s->attn, *b = &plain->attn;

@@ -1,9 +1,9 @@
 /* engine/model/lora.c - reads LoRA adapters (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models").
  *
- * For a weight matrix W [rows][cols] an adapter has two matrices, A [rank][cols] and B [rows][rank]. The model
- * computes with W + (scale * alpha / rank) B A. The product B A is not added to W, because W may be quantized: the
- * forward pass applies A and then B, which is cheap because rank is small. The factor is multiplied into B when the
- * adapter is loaded. */
+ * For a weight matrix W [rows][cols] an adapter has two matrices, A [rank][cols] and B [rows][rank]. The model computes
+ * with W + (scale * alpha / rank) B A. The product B A is not added to W, because W may be quantized. Instead, the
+ * forward pass applies A and then B, which is cheap because rank is small. The factor (scale * alpha / rank) is
+ * multiplied into B when the adapter is loaded. */
 #include "engine/model/lora.h"
 #include "engine/base/utf8.h"
 
@@ -19,12 +19,12 @@ enum { RANK_MOST = 1024 };
 struct adapter {
 	struct model *m;
 	struct gguf *g;
-	double factor; /* alpha * scale, or `scale` if the file has no alpha */
-	int by_rank;   /* 1 = divide factor by the rank of each matrix */
+	double factor; /* scale * alpha, or `scale` alone if the file has no alpha */
+	int by_rank;   /* 1 = the factor is still to be divided by the rank of each matrix */
 	struct err *err;
 };
 
-/* The matrices that an adapter can change: offset in struct layer, index in layer.lora[]. */
+/* The matrices that an adapter can change: offset of each in struct layer, and its index in layer.lora[]. */
 static const struct {
 	size_t at;
 	enum lora_place place;
@@ -43,7 +43,7 @@ static int place_of(size_t at)
 	return -1;
 }
 
-/* Pass the f32 values v of tensor `out` to the backend. Free v, unless the backend reads them in place. */
+/* Pass the f32 values v of the tensor `out` to the backend. Free v, unless the backend reads v in place. */
 static int load_values(struct adapter *a, struct tensor *out, float *v)
 {
 	struct model *m = a->m;
@@ -63,7 +63,7 @@ static int load_values(struct adapter *a, struct tensor *out, float *v)
 	return 0;
 }
 
-/* Load `rows` rows of t, from row0 on and multiplied by `factor`, into out, as f32. */
+/* Load rows row0 .. row0 + rows - 1 of t into `out` as f32, multiplied by `factor`. */
 static int load_rows(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                      double factor)
 {
@@ -91,7 +91,7 @@ static int tensor_err(const struct adapter *a, const struct gguf_tensor *t, cons
 	                (int)(MIN(t->name.n, 80)), t->name.p, why);
 }
 
-/* Return LAYER of a name "blk.LAYER.NAME.lora_a" and set *rest to NAME. Return -1 if the name has another form. */
+/* If `name` has the form "blk.LAYER.NAME.lora_a", return LAYER and set *rest to NAME. Otherwise return -1. */
 static int layer_of(struct view name, struct view *rest)
 {
 	static const char prefix[] = "blk.", suffix[] = ".lora_a";
@@ -108,7 +108,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
-/* Return the matrix B that belongs, by its name, to matrix A (tensor t); NULL if B is missing. */
+/* Return the matrix B whose name belongs to that of matrix A (the tensor t); NULL if the file lacks it. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];
@@ -119,8 +119,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* Load matrix A (tensor t) and the matrix B that belongs to it. If the changed matrix was divided among several tensors
- * of struct layer (QKV), each gets all of A and its own rows of B. */
+/* Load matrix A (the tensor t) and its matrix B. The rows of the changed matrix may be divided among several tensors of
+ * struct layer (QKV). Each of them then gets all of A and its own rows of B. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;
@@ -162,7 +162,7 @@ static int ends_with(struct view v, const char *end)
 	return v.n >= n && !memcmp(v.p + v.n - n, end, n);
 }
 
-/* Check that the file is an adapter for the model's family, and compute the factor on its changes. */
+/* Check that the file is an adapter for the model's family, and set the factor on what it adds. */
 static int read_keys(struct adapter *a, double scale)
 {
 	struct view type = { "", 0 }, kind = { "", 0 }, arch = { "", 0 };

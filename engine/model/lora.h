@@ -4,11 +4,11 @@
 
 #include "engine/model/weights.h"
 
-/* Load an adapter from a GGUF file, as llama.cpp's convert_lora_to_gguf.py writes it, into a model whose weights are
- * loaded. scale: factor on its changes. If m->be is NULL, only check the file. After a failure, model_release()
- * releases what was loaded. */
+/* Load an adapter from a GGUF file, in the format of llama.cpp's convert_lora_to_gguf.py, into a model whose weights
+ * are loaded. scale: factor on what the adapter adds. If m->be is NULL, only check the file. After a failure,
+ * model_release() frees what was loaded. */
 int lora_load(struct model *m, const char *path, double scale, struct err *);
-/* Drop the adapter of a layer. */
+/* Free the adapter's matrices in one layer. */
 void lora_release(struct model *m, struct layer *);
 
 #endif

@@ -52,7 +52,8 @@ void rope_release(struct rope *r)
 	memset(r, 0, sizeof *r);
 }
 
-/* 1 if LongRoPE's long frequencies are used. This depends on the positions that can occur, not on those of a step. */
+/* 1 if LongRoPE's frequencies for long contexts are used. The number of positions that can occur decides, and not the
+ * positions of a step. */
 static int is_long(const struct rope *r, const struct rope_freqs *f)
 {
 	return f->freq_long && r->positions > f->short_most;
@@ -67,7 +68,7 @@ int rope_is_long(const struct rope *r)
 	return any;
 }
 
-/* Fill row `row` of host table i with cos and sin for position pos, both multiplied by scale. */
+/* Fill row `row` of host table i with the cos and sin of position pos, multiplied by `scale`. */
 static void angles_fill(struct rope *r, int32_t i, int32_t row, double pos, double scale)
 {
 	const struct rope_freqs *f = &r->hp->rope[i];

@@ -6,18 +6,19 @@
 
 #include "engine/model/hparams.h"
 
-/* Limits of a scaling factor; a file with a factor outside of them is refused. */
+/* A file with a scaling factor outside of these limits is refused. */
 #define FACTOR_MIN   1e-3
 #define FACTOR_MAX   1e6
-/* A pair whose frequency is divided by at least this is not rotated at all. Gemma 4's files have 1e30. */
+/* A factor of at least this value means that a pair is not rotated at all. Gemma 4's files have 1e30. */
 #define FACTOR_STILL 9e29
 
 /* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate at least yarn_beta_fast times within the
  * original context keep their frequency. The frequency of pairs that rotate at most yarn_beta_slow times is divided by
- * `factor`. Between these two, from pair number lo to hi, the multiplier falls linearly from 1 to 1 / `factor`.
+ * `factor`. For the pairs between these, from number lo to number hi, the multiplier falls linearly from 1 to 1 /
+ * `factor`.
  *
- * cos and sin are multiplied by attn_factor and, if factor > 1, by (0.1 ln(factor) + 1) / (0.1 log_multiplier
- * ln(factor) + 1). */
+ * cos and sin are multiplied by attn_factor. If factor > 1, they are also multiplied by (0.1 ln(factor) + 1) / (0.1
+ * log_multiplier ln(factor) + 1). */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;
@@ -46,8 +47,8 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	return 0;
 }
 
-/* Divide freq[dims / 2] by the values of the tensor `name` and return 1. Return 0 if the file has no such tensor, -1
- * on error. */
+/* Divide freq[dims / 2] by the values of the tensor `name`, and return 1. Return 0 if the file has no such tensor, and
+ * -1 on error. */
 static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq, const char *name, const char *scaling)
 {
 	const struct gguf_tensor *t = gguf_tensor_find(r->g, name);
@@ -71,8 +72,8 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 	return 1;
 }
 
-/* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753). There are two sets of factors: one for sequences that fit
- * the original context, one for longer sequences. Return 1; 0 if the file has no such factors; -1 on error. */
+/* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753). The file has two sets of factors: for sequences that fit the
+ * original context, and for longer ones. Return 1; 0 if the file has no such factors; -1 on error. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];
@@ -119,7 +120,8 @@ int32_t rope_freqs_add(struct hparams *hp, int32_t dims, double base)
 
 int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 {
-	/* Older files call the factor scale_linear. A factor without a type means linear scaling. */
+	/* Older files call the factor scale_linear. If the file has a factor but no scaling type, the scaling is
+	 * linear. */
 	const char *factor_key = key_has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
 	struct rope_freqs *f = &hp->rope[0];
 	struct view type = { "linear", 6 };

@@ -1,7 +1,7 @@
 /* engine/model/weights.c - binds the weights of a model: checks names and shapes, and passes the data to the backend.
  *
  * A tensor that the forward pass would not use is an error. Otherwise a model of an unknown variant would load, and
- * compute something else than intended. */
+ * would be computed wrongly. */
 #include "engine/model/weights.h"
 #include "engine/model/lora.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- tensors of a layer ---- */
 
-/* Numbers of rows or columns that depend on the model. size_of() computes them. */
+/* Sizes, in rows or columns, that depend on the model. size_of() computes them. */
 enum size {
 	SIZE_NONE,
 	SIZE_ONE,
@@ -39,16 +39,17 @@ enum size {
 enum { PARTS = 3 };
 
 static const struct weight_def {
-	const char *name; /* name after "blk.LAYER." */
+	const char *name; /* the tensor's name after "blk.LAYER." */
 	enum size cols;
-	/* the members of struct layer among which the tensor's rows are divided, in this order */
+	/* the members of struct layer that the tensor's rows are divided among, in this order */
 	struct {
 		size_t at;      /* offset in struct layer */
-		enum size rows; /* SIZE_ONE: a norm or a bias */
+		enum size rows; /* number of rows; SIZE_ONE: a norm or a bias */
 	} part[PARTS];
-	int stacked; /* 1 = a matrix or a bias of all experts; part[].at is then an offset in struct expert */
-	int values;  /* 1 = copied as f32, whatever the type in the file */
-	int number;  /* 1 = one number; part[0].at is the offset of a float */
+	/* 1 = the tensor has a matrix or a bias for each expert; part[].at is then an offset in struct expert */
+	int stacked;
+	int values; /* 1 = the values become f32, whatever their type in the file */
+	int number; /* 1 = the tensor is one number; part[0].at is then the offset of a float */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM] = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
@@ -175,9 +176,9 @@ struct binder {
 	int failed;
 };
 
-/* Return the tensor 'name', or 'blk.LAYER.name' if layer >= 0, and check its shape: [rows][cols]. If n_expert > 0,
- * the shape is [n_expert][rows][cols], and for rows = 1 [n_expert][cols]. If the tensor is missing, return NULL, and
- * set `failed` unless it is optional. */
+/* Return the tensor 'name', or 'blk.LAYER.name' if layer >= 0, and check that its shape is [rows][cols]. If n_expert >
+ * 0, the shape must be [n_expert][rows][cols], or [n_expert][cols] if rows = 1. If the tensor is missing, return NULL.
+ * If it is missing but not optional, or has a wrong shape, return NULL and set `failed`. */
 static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert,
                                            int32_t rows, int32_t cols, int optional)
 {
@@ -202,8 +203,8 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	}
 	b->used[t - b->g->tensor] = 1;
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
-	    /* A matrix outside of the layers may have more rows: the embedding may have more rows than the vocabulary
-	     * has tokens. All other tensors must have exactly this shape. */
+	    /* A matrix outside of the layers may have more rows than asked for, because the embedding may have more
+	     * rows than the vocabulary has tokens. All other tensors must have exactly this shape. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
 		b->failed = gguf_err(
 			b->g, b->err,
@@ -215,13 +216,14 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	return t;
 }
 
-/* Return the bytes that a tensor has after loading, when ternary types have become Q2_K. */
+/* Return the bytes of a tensor after loading. Loading turns ternary types into Q2_K. */
 static uint64_t bytes_loaded(const struct gguf_tensor *t)
 {
 	return dtype_ternary(t->type) ? dtype_bytes(DT_Q2_K, (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2])) : t->bytes;
 }
 
-/* Count the bytes and weights of a tensor. times_read: how often one decoded token reads the whole tensor. */
+/* Add a tensor to the model's counts of bytes and weights. times_read: how often the computation of one token reads the
+ * whole tensor. */
 static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t times_read)
 {
 	b->m->weight_bytes += bytes_loaded(t);
@@ -229,7 +231,7 @@ static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t t
 	b->m->bytes_per_token += bytes_loaded(t) * times_read;
 }
 
-/* Count a tensor of all experts. One token reads n_used / n_expert of its bytes. */
+/* Count a tensor that has the matrices of all experts. One token reads n_used / n_expert of its bytes. */
 static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, const struct ffn_spec *f)
 {
 	bind_count(b, t, 0);
@@ -243,7 +245,8 @@ static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 	                (int)t->name.n, t->name.p, b->m->be->err);
 }
 
-/* Convert n ternary weights to Q2_K. If memory is exhausted, set `failed` and return NULL. */
+/* Convert n ternary weights to Q2_K, and return them in new memory. If memory is exhausted, set `failed` and return
+ * NULL. */
 static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const char *data, int64_t n)
 {
 	void *to = try_alloc((size_t)dtype_bytes(DT_Q2_K, (uint64_t)n), 1, "ternary weights", b->err);
@@ -255,8 +258,8 @@ static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const c
 	return to;
 }
 
-/* Pass `rows` rows of t, from row0 on, to the backend as the tensor out. as_table: 1 = single rows of it will be
- * read. */
+/* Pass rows row0 .. row0 + rows - 1 of t to the backend, as the tensor `out`. as_table: 1 = the forward pass will read
+ * single rows of it. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
@@ -293,7 +296,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
-/* Copy values to the backend as f32. Only for norms, biases and convolutions, which are small. */
+/* Copy values to the backend as f32. This is for norms, biases and convolutions, which are small. */
 static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data,
                         int32_t rows, int32_t cols)
 {
@@ -317,7 +320,7 @@ static void bind_values(struct binder *b, struct tensor *out, const struct gguf_
 	free(v);
 }
 
-/* Make a vector of n ones: weights for a norm without weights. */
+/* Make a vector of n ones: the weights of a norm that has none in the file. */
 static void bind_ones(struct binder *b, struct tensor *out, int32_t n)
 {
 	struct backend *be = b->m->be;
@@ -358,7 +361,7 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	bind_values(b, out, t, t->data, 1, n);
 }
 
-/* Bind tensor d of layer i: one matrix, or several whose rows follow one another in the file. */
+/* Bind tensor d of layer i, which is one matrix, or several whose rows follow one another in the file. */
 static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -379,7 +382,7 @@ static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *
 		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
 }
 
-/* Bind tensor d of layer i: a matrix, or a bias, of each expert. */
+/* Bind tensor d of layer i, which has a matrix or a bias for each expert. */
 static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -436,8 +439,8 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* 1 if the tensor needs no binding: RoPE factors (rope_freqs.c reads them), layers that are not used, keys and values
- * of layers that read the KV entries of another layer, and tables of angles in old files. */
+/* 1 if the tensor needs no binding. Such are RoPE factors (rope_freqs.c reads them), unused layers, tables of angles in
+ * old files, and keys and values of layers that read another layer's KV entries. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];
@@ -468,7 +471,7 @@ static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 	return 0;
 }
 
-/* Bind the tensors from which the per-layer inputs of a token are computed. */
+/* Bind the tensors from which per-layer inputs are computed. */
 static void bind_inputs(struct binder *b)
 {
 	struct model *m = b->m;

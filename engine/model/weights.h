@@ -15,28 +15,31 @@ struct expert {
 	struct tensor gate_bias, up_bias, down_bias; /* [1][rows of the matrix] */
 };
 
-/* What a LoRA adapter adds to a weight matrix W [rows][cols]: W becomes W + b a (lora.h). data = NULL: nothing. */
+/* What a LoRA adapter adds to a weight matrix W [rows][cols]: W becomes W + b a (lora.h). a.data = NULL: nothing is
+ * added. */
 struct lora {
 	struct tensor a, b; /* f32 [rank][cols], f32 [rows][rank] */
 };
 enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
 
-/* The tensors of one layer, with shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32. In
- * shapes, "conv columns" means layer_conv(), and "mixed columns" layer_mixed(). Value heads (n_value_head), value_dim
- * and taps are members of struct attn_spec; width and shared are members of struct ffn_spec. */
+/* The tensors of one layer, with their shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32.
+ * In the shapes, "conv columns" is layer_conv(), and "mixed columns" is layer_mixed(). Value heads (n_value_head),
+ * value_dim and taps are members of struct attn_spec; width and shared are members of struct ffn_spec. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
-	/* wq: [n_head * head_dim][n_embd]; for gated attention twice the rows. wk, wv: [n_kv_head *
+	/* wq: [n_head * head_dim][n_embd], with twice the rows for gated attention. wk, wv: [n_kv_head *
 	 * head_dim][n_embd]. */
 	struct tensor wq, wk, wv;
-	struct tensor bq, bk, bv;                  /* [1][rows of the matrix] */
-	struct tensor q_norm, k_norm;              /* [1][head_dim], or [1][heads * head_dim] if qk_norm_whole */
-	struct tensor wo, bo;                      /* [n_embd][n_head * head_dim], [1][n_embd] */
-	struct tensor attn_post_norm;              /* [1][n_embd] */
-	struct tensor ffn_norm;                    /* [1][n_embd] */
-	struct tensor gate, up, down;              /* dense feed-forward: [width][n_embd] twice, [n_embd][width] */
+	struct tensor bq, bk, bv; /* [1][rows of the matrix] */
+	/* [1][head_dim]; with attn_spec.qk_norm_whole, [1][heads * head_dim] */
+	struct tensor q_norm, k_norm;
+	struct tensor wo, bo;         /* [n_embd][n_head * head_dim], [1][n_embd] */
+	struct tensor attn_post_norm; /* [1][n_embd] */
+	struct tensor ffn_norm;       /* [1][n_embd] */
+	/* of a dense feed-forward. gate, up: [width][n_embd]; down: [n_embd][width] */
+	struct tensor gate, up, down;
 	struct tensor ffn_post_norm;               /* [1][n_embd] */
-	struct tensor v_norm;                      /* [1][head_dim] ones, if values are normed */
+	struct tensor v_norm;                      /* [1][head_dim] ones, if the layer norms its values */
 	struct tensor router_scale, expert_scales; /* [1][n_embd], [1][n_expert] */
 	struct tensor dense_post_norm, experts_norm, experts_post_norm; /* [1][n_embd] */
 	struct tensor input_gate, input_out, input_norm; /* [n_input][n_embd], [n_embd][n_input], [1][n_embd] */
@@ -47,53 +50,55 @@ struct layer {
 	struct tensor router, router_bias;     /* [n_expert][n_embd], [1][n_expert] */
 	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
 	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
-	/* State space only. Such a layer also has delta_gate (its gate), delta_alpha (its time steps), delta_norm
+	/* Only for a state space. Such a layer also has delta_gate (its gate), delta_alpha (its time steps), delta_norm
 	 * [1][mixed columns] and delta_decay [value heads][1]. */
 	struct tensor conv_bias, space_skip; /* [1][conv columns], [value heads][1] */
-	struct tensor delta_beta_alpha;      /* [2 * value heads][n_embd], instead of delta_beta and delta_alpha */
-	struct tensor delta_dt, delta_decay; /* [1][value heads] */
-	struct tensor delta_norm, delta_out; /* [1][value_dim], [n_embd][value heads * value_dim] */
+	/* [2 * value heads][n_embd]; replaces delta_beta and delta_alpha in some models */
+	struct tensor delta_beta_alpha;
+	struct tensor delta_dt, delta_decay;               /* [1][value heads] */
+	struct tensor delta_norm, delta_out;               /* [1][value_dim], [n_embd][value heads * value_dim] */
 	struct tensor shared_gate, shared_up, shared_down; /* [shared][n_embd], [shared][n_embd], [n_embd][shared] */
 	struct tensor shared_router;                       /* [1][n_embd] */
 	struct tensor probs_bias;                          /* [1][n_expert] */
 	struct expert *expert;                             /* [n_expert]; NULL = no experts */
-	struct lora lora[LORA_PLACES];                     /* changes of wq, wk, wv, wo, gate, up, down */
+	/* what a LoRA adapter adds to wq, wk, wv, wo, gate, up, down */
+	struct lora lora[LORA_PLACES];
 };
 
 struct model {
 	struct hparams hp;
 	struct backend *be;                 /* not owned */
 	struct layer *layer;                /* [n_layer] */
-	struct tensor embd;                 /* [n_vocab][n_embd], readable by row */
+	struct tensor embd;                 /* [n_vocab][n_embd], of which single rows can be read */
 	struct tensor out_norm;             /* f32 [1][n_embd] */
-	struct tensor input_embd;           /* [n_vocab][n_layer * n_input], readable by row */
+	struct tensor input_embd;           /* [n_vocab][n_layer * n_input], of which single rows can be read */
 	struct tensor input_in, input_norm; /* [n_layer * n_input][n_embd], f32 [1][n_input] */
 	struct tensor output;               /* [n_vocab][n_embd] */
-	int tied;                           /* 1 = output is the embedding matrix */
+	int tied;                           /* 1 = `output` is the embedding matrix */
 	uint64_t weight_bytes;              /* bytes of all weights, as loaded */
 	uint64_t n_params;                  /* number of weights */
-	uint64_t bytes_per_token;           /* bytes of weights that one decoded token reads */
-	/* [n_converted]: memory of weights that were converted (ternary to Q2_K, adapters to f32) and that the backend
-	 * reads in place */
+	uint64_t bytes_per_token;           /* bytes of weights that are read to compute one token */
+	/* [n_converted] memory of converted weights that the backend reads in place: ternary weights as Q2_K, adapters
+	 * as f32 */
 	void **converted;
 	size_t n_converted;
 	uint64_t lora_hash; /* hash of the adapter and its scale; 0 = no adapter */
 };
 
-/* Reports progress: fn is called after each tensor with the bytes loaded so far and `total`. */
+/* A callback for progress. After each tensor, fn is called with the bytes loaded so far, `total` and ud. */
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;
-	uint64_t total; /* passed to fn */
+	uint64_t total; /* second argument of fn: the bytes of all weights */
 };
-/* Bind every tensor: find it by name, check its shape, pass it to the backend. If be is NULL, only check; the model
- * may be bound again. m->hp must be complete, and g must outlive the model. watch may be NULL. On failure release
- * everything. */
+/* Bind every tensor: find it by name, check its shape, pass it to the backend. m->hp must be complete, and g must
+ * outlive the model. If be is NULL, only check; the model can then be bound again. watch may be NULL. On failure, free
+ * everything that was bound. */
 int model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
-/* Find the matrix 'blk.LAYER.NAME' and return 1. The rows of some matrices are divided among several tensors of struct
- * layer, called parts; p is the number of a part, from 0. Set *at to the offset of the part's tensor in struct layer,
- * and *rows and *cols to its shape. Return 0 if there is no such matrix or part. */
+/* Find part p of the matrix 'blk.LAYER.NAME', and return 1. (The rows of some matrices are divided among several
+ * tensors of struct layer; these are the parts, counted from 0.) Set *at to the offset of the part's tensor in struct
+ * layer, and *rows and *cols to its shape. Return 0 if the matrix or the part does not exist. */
 int model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
                  int32_t *cols);
 
