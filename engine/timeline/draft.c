@@ -7,29 +7,30 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* longest match that is looked for, in tokens; a match of n tokens has weight 4^n */
-	PLACES_MOST = 64, /* maximum number of earlier places that vote on a guess */
+	SAME_MOST = 14,   /* maximum length of a match, in tokens; a match of n tokens has weight 4^n */
+	PLACES_MOST = 64, /* maximum number of earlier places that vote for the next token */
 	NEWEST_LEAST = 1 << 10,
-	/* after this many steps without a draft, the measured times of steps are discarded as too old */
+	/* after this many steps without a draft, the measured times of steps with drafts are discarded as too old */
 	IDLE_MOST = 128,
 };
-/* Initial values, used until something is measured. COST_EACH: time of each further token in a step, relative to a
- * step of one token. RIGHT: share of right guesses in each class (draft.h), counted in 80 answers of the default
- * model, half of them at temperature 0 (tests/measure/speculate.py). */
+/* Initial values, used until something is measured. COST_EACH: time that each further token adds to a step, in units of
+ * a one-token step. RIGHT: share of right guesses in each class (draft.h). RIGHT was counted in 80 answers of the
+ * default model, half of them at temperature 0 (tests/measure/speculate.py). */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
-static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* weight of a new measurement in the running means */
-/* no more tokens are guessed once the probability that all guesses are right is below this */
+/* weights of a new measurement in the running means of times (COST_RATE) and of right guesses (RIGHT_RATE) */
+static const double COST_RATE = 0.1, RIGHT_RATE = 0.05;
+/* guessing stops once the probability that all guesses are right is below this */
 static const double CHANCE_LEAST = 0.05;
-/* A longer draft is preferred only if its expected speed is higher by this factor, because measured times are
+/* A longer draft is chosen only if its expected speed is higher by at least this factor, because measured times are
  * inexact. */
 static const double PACE_LEAST = 1.02;
 
 /* ---- the index ---- */
 
-/* Hash the tokens that end at *last: one token if order = 1, two if order = 2. */
+/* Hash the tokens that end at *last: order = 1 hashes that token alone, order = 2 also the token before it. */
 static size_t key_of(const struct draft_index *x, const int32_t *last, int order)
 {
 	uint64_t tokens = (uint64_t)(uint32_t)last[0] | (order > 1 ? (uint64_t)(uint32_t)last[-1] << 32 : 0);
@@ -109,8 +110,8 @@ struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
 };
-/* The votes for the next token. For each token voted for: the token, the number of places that vote for it, their
- * longest match in tokens, and the sum of their weights. */
+/* The votes for the next token. of[n] has one entry for each token with votes: its id, the number of places that vote
+ * for it, the longest match of these places in tokens, and the sum of their weights. */
 struct votes {
 	struct vote {
 		int32_t id, places, longest;
@@ -128,8 +129,8 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* Collect votes for the next token. Each earlier place with the same last `order` tokens votes for the token that
- * followed there. */
+/* Collect votes for the next token. A place votes if the last `order` tokens of the sequence occur there, too. It votes
+ * for the token that came next at that place. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {
@@ -140,7 +141,7 @@ static void collect_votes(const struct draft_index *x, const struct ending *e, i
 	for (int32_t tries = 0; at >= 0 && tries < PLACES_MOST; at = c->before[at], tries++) {
 		int32_t same = same_tokens(e, id, (size_t)at), i = 0;
 
-		/* Skip hash collisions, and the end of the sequence, which has no next token. */
+		/* Skip hash collisions. Also skip the end of the sequence, because no token follows it. */
 		if (same < order || (size_t)at + 1 >= n)
 			continue;
 		while (i < v->n && v->of[i].id != id[at + 1])
@@ -182,7 +183,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* among guesses with equal weight the first wins: it comes from the newest place */
+		/* if weights are equal, the first guess wins: the newest place voted for it */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
 		out->class[out->n] = (uint8_t)class_of(best, v.places);
@@ -199,8 +200,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* Return the time of a step of n tokens, in units of a one-token step. If it was not measured, extrapolate linearly
- * from the nearest number of tokens that was. */
+/* Return the time of a step of n tokens, in units of a one-token step. If no such step was measured, extrapolate
+ * linearly from the measured number of tokens that is nearest to n. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];
@@ -235,7 +236,7 @@ int32_t draft_pace_length(struct draft_pace *p, const struct draft *d)
 		}
 	}
 	p->idle = length ? 0 : p->idle + 1;
-	/* Discard the times of steps with drafts, so that they are measured again: the machine's load may have
+	/* Discard the times of steps with drafts. They are then measured again, because the machine's load may have
 	 * changed. */
 	if (p->idle >= IDLE_MOST) {
 		memset(p->seconds + 2, 0, sizeof p->seconds - 2 * sizeof *p->seconds);
@@ -250,7 +251,7 @@ void draft_pace_took(struct draft_pace *p, int32_t n, double seconds)
 
 	if (n < 1 || n > DRAFT_MOST + 1)
 		return;
-	/* Limit outliers, which happen when another program uses the processor. */
+	/* Limit outliers: a step takes much longer when another program uses the processor. */
 	if (*mean > 0 && seconds > 3 * *mean)
 		seconds = 3 * *mean;
 	*mean = *mean > 0 ? *mean + COST_RATE * (seconds - *mean) : seconds;

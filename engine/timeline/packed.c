@@ -1,12 +1,15 @@
-/* engine/timeline/packed.c - packs fixed entries (KV entries that have not moved) into 4 bits a value, and unpacks them
- * (engine_snapshot.h). Unpacked entries are not bit-equal to what they were, but answers rarely differ.
+/* engine/timeline/packed.c - packs fixed entries (KV entries that are still in the slots in which they were computed)
+ * into 4 bits a value, and unpacks them (engine_snapshot.h). Unpacked entries are not bit-equal to the original ones,
+ * but answers rarely differ.
  *
- * The keys, or the values, of n tokens in one KV head are an array [n][dim]. It is packed by itself. First come the
- * rows that stay exact, then the means of the columns of all other rows (f16 [dim]), then a struct block for each GROUP
- * columns of each row. What is coded are the rows minus the means, transformed by hadamard(), which makes values nearly
- * normally distributed. A code from 0 to 15 stands for level_of() times the scale of its block.
+ * Keys and values are packed separately, in arrays [n][dim] for n tokens of one KV head. The packed form of an array
+ * begins with the rows that stay exact. The means of the columns of all other rows follow (f16 [dim]). Then each of
+ * these rows has a struct block for each GROUP of columns. To code a row, its means are subtracted, and hadamard()
+ * transforms the rest, so that the values are nearly normally distributed. A code from 0 to 15 stands for
+ * level_of(code) times the scale of its block.
  *
- * A row of bytes 0xff, an entry that a sliding-window layer has dropped, has blocks with the scale 0xff. */
+ * If a sliding-window layer has dropped an entry, all bytes of its row are 0xff. The blocks of such a row have the
+ * scale 0xff. */
 #include "engine/engine_snapshot.h"
 
 #include <math.h>
@@ -16,16 +19,17 @@
 
 enum { GROUP = 16, DIM_MOST = 512, SCALE_MISSING = 0xff };
 
-/* Compilers turn the loops of a small function into vector instructions, but not where it is inlined. */
+/* Compilers vectorise the loops of these small functions, but only if the functions are not inlined. */
 #define NOINLINE __attribute__((noinline))
 
 struct block {
-	uint8_t scale;           /* bits 7 to 14 of a positive f16 */
-	uint8_t code[GROUP / 2]; /* column i in the low bits of code[i], column i + GROUP / 2 in its high bits */
+	uint8_t scale; /* bits 7 to 14 of the scale as a positive f16 */
+	/* the low 4 bits of code[i] are for column i, the high 4 bits for column i + GROUP / 2 */
+	uint8_t code[GROUP / 2];
 };
 
-/* Return the value of a scale. The same bits, as bits 20 to 27 of an f32, stand for a value smaller by a factor of
- * 2^112. */
+/* Return the value of a scale. Its 8 bits become bits 20 to 27 of an f32, whose value is too small by a factor of
+ * 2^112; so multiply. */
 static inline float scale_value(uint8_t scale)
 {
 	uint32_t bits = (uint32_t)scale << 20;
@@ -35,7 +39,7 @@ static inline float scale_value(uint8_t scale)
 	return x * 0x1p112f;
 }
 
-/* Return the least scale whose value is at least x. */
+/* Return the smallest scale whose value is at least x. */
 static inline uint8_t scale_above(float x)
 {
 	uint32_t bits;
@@ -46,9 +50,9 @@ static inline uint8_t scale_above(float x)
 	return (uint8_t)MIN(bits, 0xf7);
 }
 
-/* The level of a code from 0 to 15, in scales: u + CURVE u^3 with u = code - 7.5. Levels are closer to each other near
- * 0, where most values are. CURVE suits normally distributed values whose largest one in a GROUP gets the last
- * level. */
+/* The level of a code from 0 to 15, in units of the block's scale, is u + CURVE u^3 with u = code - 7.5. Levels are
+ * closer to each other near 0, where most values are. CURVE was chosen for normally distributed values, with the
+ * highest level for the largest value of a GROUP. */
 #define CURVE     0.00617f
 #define LEVEL_TOP (7.5f * (1 + CURVE * 7.5f * 7.5f))
 
@@ -59,7 +63,7 @@ static inline float level_of(int32_t code)
 	return u * (1 + CURVE * u * u);
 }
 
-/* Compute the codes of GROUP values. inverse: 1 / scale. The polynomial approximates the inverse of level_of(), with an
+/* Compute the codes of GROUP values. inverse: 1 / scale. A polynomial approximates the inverse of level_of(), with an
  * error of at most 0.03 codes. */
 static NOINLINE void codes_of(const float *x, float inverse, int32_t *code)
 {
@@ -72,7 +76,7 @@ static NOINLINE void codes_of(const float *x, float inverse, int32_t *code)
 	}
 }
 
-/* Return the sum of the squared errors of coded values. */
+/* Return the sum of the squared errors that codes and scale make in the values x. */
 static NOINLINE float error_of(const float *x, float scale, const int32_t *code)
 {
 	float e[GROUP];
@@ -88,7 +92,7 @@ static NOINLINE float error_of(const float *x, float scale, const int32_t *code)
 	return (e[0] + e[2]) + (e[1] + e[3]);
 }
 
-/* Return the least scale with which no value exceeds the highest level. */
+/* Return the smallest scale for which no value of x exceeds the highest level. */
 static NOINLINE uint8_t scale_of(const float *x)
 {
 	float a[GROUP];
@@ -102,8 +106,8 @@ static NOINLINE uint8_t scale_of(const float *x)
 	return scale_above(MAX(MAX(a[0], a[1]), MAX(a[2], a[3])) / LEVEL_TOP);
 }
 
-/* Code GROUP values with the best of three scales: the scale of scale_of() and the two below it. The best one has the
- * least squared error. */
+/* Code GROUP values. Try three scales, that of scale_of() and the two below it, and take the one with the smallest
+ * squared error. */
 static void block_pack(const float *x, struct block *out)
 {
 	int32_t code[GROUP];
@@ -134,7 +138,7 @@ static void block_unpack(const struct block *b, float *x)
 	}
 }
 
-/* 1 if all values are finite; 0 if the row is missing (all bytes 0xff); else -1. */
+/* Return 1 if all values of the row are finite, 0 if the row is missing (all bytes 0xff), and -1 otherwise. */
 static int row_kind(const uint16_t *row, int32_t dim)
 {
 	uint16_t all = 0xffff;
@@ -182,7 +186,8 @@ static void row_unpack(const struct block *in, const float *mean, int32_t dim, u
 	dtype_from_f32(DT_F16, row, x, dim);
 }
 
-/* Compute the means of the columns. Missing rows do not count. Returns -1 if a value is not finite. */
+/* Compute the means of the columns over all rows that are not missing. Return -1 if a value of these rows is not
+ * finite. */
 static int column_means(const uint16_t *row, int32_t n, int32_t dim, uint16_t *mean)
 {
 	float sum[DIM_MOST] = { 0 }, x[DIM_MOST];

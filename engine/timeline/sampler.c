@@ -1,16 +1,16 @@
 /* engine/timeline/sampler.c - chooses the next token, greedily or at random.
  *
  * The random generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's
- * generator it gives the same numbers on every system, and its state can be saved. Of tokens with equal logits the
- * lower id wins. */
+ * generator it gives the same numbers on every system, and its state can be saved. Of tokens with equal logits, the one
+ * with the lowest id is preferred. */
 #include "engine/timeline/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The low temperature keeps small models on topic and close to the words of documents. There is no repetition
- * penalty, because it would suppress names and numbers that an answer must repeat. */
+/* The default temperature is low, because that keeps small models on topic and close to the words of documents. There
+ * is no repetition penalty, because it would suppress names and numbers that an answer must repeat. */
 const struct sampling sampling_default = {
 	.temperature = 0.3f,
 	.top_k = 40,
@@ -54,7 +54,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
 	BLOCKS = 1024, /* maximum number of blocks into which candidates() divides the vocabulary */
-	ROUND = 16,    /* floats per loop iteration; block sizes are multiples of it */
+	ROUND = 16,    /* floats per iteration of a loop; block sizes are multiples of it */
 };
 
 static four load4(const float *x)
@@ -88,7 +88,7 @@ static four max4(four a, four b)
 	return (four)(((four_bits)a & more) | ((four_bits)b & ~more));
 }
 
-/* Return the largest value; NaN is ignored; -infinity for n = 0. */
+/* Return the largest of n values, or -infinity for n = 0. NaN is ignored. */
 static float largest(const float *x, int32_t n)
 {
 	const four least = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
@@ -115,10 +115,10 @@ static int penalises(const struct sampling *p)
 	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
-/* Lower the logits of tokens that occur among the last repeat_last tokens of the answer (-1 = all its tokens). Tokens
- * of the prompt are not penalised, because an answer has to use its words. A positive logit is divided by
- * repeat_penalty, a negative one multiplied (Keskar et al. 2019). Then presence_penalty is subtracted once,
- * frequency_penalty for each occurrence. count: [n_vocab] scratch, need not be zeroed. */
+/* Lower the logits of tokens that occur among the last repeat_last tokens of the answer (-1 = in the whole answer).
+ * Tokens of the prompt are not penalised, because an answer has to use its words. A positive logit is divided by
+ * repeat_penalty, a negative logit is multiplied by it (Keskar et al. 2019). Then presence_penalty is subtracted once,
+ * and frequency_penalty once per occurrence. count: [n_vocab] scratch memory, need not be zeroed. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -161,7 +161,7 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap id[0..k) after id[at] has changed. The top of the heap is the token with the smallest value. */
+/* Restore the heap id[0..k) after id[at] has changed. At the top of the heap is the token with the smallest value. */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
@@ -175,8 +175,8 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Move the k ids with the largest values to the front of id[0..n), as a heap with the smallest of these values at the
- * top. */
+/* Move the k ids with the largest values to the front of id[0..n). They form a heap with the smallest of these values
+ * at the top. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)
@@ -188,9 +188,10 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* Write the ids of the k largest logits (k = 0: all), largest first, and return their number. Skip logits more than
- * `far` below the largest. To sort less, divide the vocabulary into blocks and find the maximum of each block. At
- * least k logits reach the k-th largest of these maxima; only such logits are sorted. */
+/* Write the ids of the k largest logits to id[], largest first, and return their number; k = 0: all logits. Skip logits
+ * that are more than `far` below the largest. To sort fewer logits, divide the vocabulary into blocks and find the
+ * maximum of each block. The k largest logits are not below the k-th largest of these maxima, so only logits that reach
+ * it are sorted. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
@@ -249,7 +250,8 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		penalise(p, logit, id, n_vocab, history, n_history);
 	if (p->temperature <= 0)
 		return greedy(logit, n_vocab);
-	/* Ignore tokens 50 nats below the best: such a token would be drawn less than once in 10^21 draws. */
+	/* Ignore tokens whose logits are more than 50 below the largest. Each would be drawn less than once in 10^21
+	 * draws. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

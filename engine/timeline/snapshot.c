@@ -1,13 +1,14 @@
 /* engine/timeline/snapshot.c - saves a computed sequence as bytes, and loads it so that a timeline continues with the
  * same bits (engine_snapshot.h).
  *
- * A snapshot consists of fixed entries and a head. Fixed entries are the KV entries that are still in the slots in
- * which they were computed; their bytes are stored as they are in the cache's memory. The head has magic, version,
- * length and hash; then model and settings, tokens, how each token was computed, logits, and the cache policy's state.
+ * A snapshot consists of fixed entries and a head. Fixed entries are KV entries that are still in the slots in which
+ * they were computed; their bytes are stored as they are in the cache's memory. The head begins with magic, version,
+ * length and hash. Model and settings, tokens, how each token was computed, logits, and the cache policy's state
+ * follow.
  *
  * One function per part of the head both saves and loads it (serialize.h). The hash detects damage. A head with a
- * correct hash may still be hostile, so every loaded number is checked. Model and settings must be equal when
- * loading. They are compared as lines of text, which can be hashed, or shown to the user if they differ. */
+ * correct hash may still be hostile, so every loaded number is checked. Model and settings must be the same as at
+ * saving. They are compared as lines of text. The lines can also be hashed, or shown to the user if they differ. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 
@@ -20,15 +21,15 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise this version whenever equal inputs begin to give other bits: after a change of a kernel's arithmetic,
-	 * of selection or of retention. */
+	/* Raise this version whenever equal inputs begin to give other bits. Reasons are changes of a kernel's
+	 * arithmetic, of selection or of retention. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
 
 /* ---- identities ---- */
 
-/* Hash some results of the C library's mathematical functions. KV entries depend on these functions, and another
+/* Hash some results of the C library's mathematical functions. KV entries depend on these functions, and another C
  * library may round differently. */
 static uint64_t math_hash(void)
 {
@@ -49,7 +50,7 @@ static uint64_t math_hash(void)
 	return hash64(hash64(0, v, sizeof v), f, sizeof f);
 }
 
-/* Hash the model file's keys of tokenizer and template. */
+/* Hash the model file's keys of the tokenizer and of the template. */
 static uint64_t tokenizer_hash(const struct gguf *g)
 {
 	static const char prefix[] = "tokenizer.";
@@ -99,7 +100,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "byte order %s\n", low ? "little" : "big");
 	if (e->be)
 		e->be->ops->describe(e->be, text, sizeof text);
-	/* leave out the number of threads, on which results do not depend */
+	/* the description goes on with the number of threads: omit it, because results do not depend on it */
 	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
@@ -111,7 +112,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 
-		/* Two names may be equal after escaping, so add a hash of the name. */
+		/* Names that differ may become equal by escaping, so add a hash of the name. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
 		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n),
 		         dtype_info(t->type)->name);
@@ -130,8 +131,8 @@ static void types_line(struct kv_types t, struct str *out)
 		str_addf(out, "rows k=%s,v=%s\n", dtype_info(t.k)->name, dtype_info(t.v)->name);
 }
 
-/* Append lines about what KV entries depend on: policy, entry type, size of steps, and earlier policies under which
- * some entries were computed. */
+/* Append lines about the settings that KV entries depend on: policy, entry type, size of steps. Also name earlier
+ * policies, if some entries were computed under them. */
 static void policy_lines(const struct timeline *tl, struct str *out)
 {
 	const struct cache *c = &tl->cache;
@@ -140,23 +141,23 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 	policy_identity(&c->policy, out);
 	str_adds(out, "\n");
 	types_line(c->types, out);
-	/* If all entries are kept and read, results do not depend on the size of prefill steps. */
+	/* The size of prefill steps affects results only if entries are evicted or selected. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
 	if (c->sel.ops && c->sel.ops->identity)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* This line makes snapshots of older versions unusable: those versions evicted entries also from layers with
-	 * a sliding window. */
+	/* This line makes snapshots of older versions unusable, because those versions also evicted entries from layers
+	 * with a sliding window. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", tl->mixed.p);
 }
 
-/* Append lines about what KV entries depend on under every policy: share of the cache that a prefill reads,
- * long-context RoPE, kernels that computed the first entries. */
+/* Append lines about what KV entries depend on under any policy: the share of the cache that a prefill reads,
+ * LongRoPE's frequencies, and the kernels that computed the first entries. */
 static void lines_of_entries(const struct timeline *tl, struct str *out)
 {
 	if (tl->cache.read_share > 0)
@@ -234,8 +235,8 @@ const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 	return (const uint8_t *)tl->marks.p;
 }
 
-/* 1 if the sequence can be saved or loaded; 0 with an error if an observer of engine/lab is open. Such an observer must
- * observe all tokens. */
+/* 1 if the sequence can be saved or loaded. If an observer of engine/lab is open, return 0 with an error, because such
+ * an observer must observe all tokens. */
 static int can_be_saved(const struct timeline *tl, struct err *err)
 {
 	if (!tl->lab)
@@ -309,18 +310,18 @@ int timeline_entries_load(struct timeline *tl, int32_t first, int32_t n, int win
 
 struct frame {
 	uint64_t magic, version;
-	uint64_t bytes, hash; /* length and hash of the bytes behind this struct */
+	uint64_t bytes, hash; /* number of bytes after this struct, and their hash */
 };
 
-/* Save the properties that the loading timeline must share with the saving one. When loading, compare them. */
+/* Save the properties in which the loading timeline must equal the saving one. When loading, compare them. */
 static void shape_archive(struct timeline *tl, struct serializer *a)
 {
 	const struct hparams *hp = tl->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = tl->mixed_from;
 
-	/* -1: all entries were computed under the present cache policy. A timeline with entries of an earlier policy
-	 * cannot be restored, so no other value is valid. */
+	/* -1: all entries were computed under the present cache policy. Only such a timeline can be restored, so -1 is
+	 * the only valid value. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -329,8 +330,8 @@ static void shape_archive(struct timeline *tl, struct serializer *a)
 	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
-/* Save or load the tokens, how each was computed (marks), and the logits. *past: number of tokens with KV entries. To
- * load, the timeline must be empty. */
+/* Save or load the tokens, how each token was computed (marks), and the logits. *past: number of tokens with KV
+ * entries. When loading, the timeline must be empty. */
 static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *past)
 {
 	int32_t limit = tl->cache.limit, n_vocab = tl->cache.hp->n_vocab, waits = tl->tokens.n > (size_t)tl->n_past;
@@ -373,7 +374,7 @@ static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *p
 	tl->logits_at = at;
 }
 
-/* Save or load the lengths to which the sequence can be rolled back without a new prefill. */
+/* Save or load the points to which the sequence can be rolled back without a new prefill: lengths of the sequence. */
 static void points_archive(struct timeline *tl, struct serializer *a)
 {
 	int32_t kept = tl->kept_at, end = tl->read_end;
@@ -451,7 +452,8 @@ int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 	return 0;
 }
 
-/* Return the bytes of a snapshot's head after its struct frame. If they are damaged, return NULL with an error. */
+/* Check the bytes of a snapshot's head, and return those after its struct frame. If the head is damaged, return NULL
+ * with an error. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;

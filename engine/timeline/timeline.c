@@ -1,9 +1,9 @@
 /* engine/timeline/timeline.c - computes a timeline, a token sequence with its KV cache: prefill, rollback, cancel.
  *
- * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled one.
- * Its entry is computed when the caller asks for the next token, so that the caller gets the pending token at once.
+ * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled token.
+ * The caller gets it at once; its KV entry is computed later, when the caller asks for the next token.
  *
- * A step that fails or is cancelled commits nothing. If committing itself fails, the sequence becomes empty. */
+ * A step that fails or is cancelled commits nothing. If the commit itself fails, the sequence becomes empty. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -45,13 +45,13 @@ int timeline_backend_give(struct timeline *tl, struct err *err)
 	return failed;
 }
 
-/* Set nll[i] = -ln p, where p is the probability of token i of the step according to the logits before it. Only
- * head_rows rows of logits are computed at a time, to limit memory. */
+/* Set nll[i] = -ln p, where p is the probability that the logits before token i of the step give to this token. To
+ * limit memory, only head_rows rows of logits are computed at a time. */
 static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
 	int32_t most = tl->forward.head_rows;
-	float *rows = NULL; /* [most][n_vocab] */
+	float *rows = NULL; /* [most][n_vocab] logits */
 
 	tl->nll[0] = tl->logits_at == tl->n_past ? (float)-engine_logprob(tl->logits, (int32_t)n_vocab, id[0]) : NAN;
 	if (n > 1 && !(rows = try_alloc((size_t)most * n_vocab, sizeof *rows, "logits of several tokens", err)))
@@ -93,8 +93,8 @@ void timeline_forget(struct timeline *tl, int32_t n)
 	str_clear(&tl->mixed);
 }
 
-/* Append the marks (enum token_mark: how a token was computed) of a committed step's tokens. Call it before n_past
- * changes. */
+/* A step was committed: append the marks of its tokens, which say how each was computed (enum token_mark). Call this
+ * before n_past changes. */
 static void marks_add(struct timeline *tl, const struct step *st)
 {
 	const struct cache *c = &tl->cache;
@@ -131,7 +131,7 @@ int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, st
 	cache_commit(&tl->cache, n, tl->cache.wants_nll ? tl->nll : NULL);
 	tl->in_cache += now_seconds() - start;
 	if (timeline_backend_sync(tl, err)) {
-		/* some KV entries may have moved already: drop all */
+		/* the commit failed half-way and may have moved some KV entries, so drop all tokens */
 		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
 		return -1;
 	}
@@ -162,8 +162,8 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	int failed = 0;
 
 	if (c->wants_nll)
-		/* the nll of a token needs the logits before this token; the logits after the last token are for the
-		 * next step */
+		/* a token's nll is computed from the logits before it, so all logits of the step are needed; the last
+		 * ones serve the next step */
 		want = WANT_ALL;
 	timeline_backend_take(tl);
 	timeline_step_run(tl, id, &st, want);
@@ -172,7 +172,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	if (step_generates(&st))
 		timeline_keep_read_logits(tl);
 	if (want) {
-		tl->logits_at = -1; /* a cancel may leave tl->logits half written */
+		tl->logits_at = -1; /* tl->logits will be overwritten, and a cancelled step leaves them half written */
 		forward_logits(&tl->forward, n - 1, 1, tl->logits);
 	}
 	if (!failed)
@@ -192,7 +192,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	return 0;
 }
 
-/* Compute the logits after tokens row .. row + n - 1 of the last step, and write them to out[n][n_vocab]. */
+/* Write the logits after tokens row .. row + n - 1 of the last step to out [n][n_vocab]. */
 static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, struct err *err)
 {
 	timeline_backend_take(tl);
@@ -200,8 +200,8 @@ static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, s
 	return timeline_backend_give(tl, err);
 }
 
-/* Return the size of the next prefill step, when `left` tokens remain. The last step should have the last cache.tail
- * tokens of the prefill, because the policy observes them there. */
+/* Return the number of tokens of the next prefill step, when `left` tokens remain. If possible, leave exactly the last
+ * cache.tail tokens for the last step, because the policy observes these tokens. */
 static int32_t chunk_of(const struct timeline *tl, int32_t left)
 {
 	const struct cache *c = &tl->cache;
@@ -211,12 +211,12 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the ends of this many messages, the newest ones */
+enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the ends of the newest messages, as many as this */
 
-/* Return the size of the next prefill step, at most m. n: length of the sequence at the end of the prefill. In a model
- * with recurrent layers, if one of the next m tokens ends a recent message, the step ends there: the recurrent states
- * are kept at this place, so that a rollback can return to it. Exception: if results depend on the size of steps
- * (steps_matter), the size is m. */
+/* Return the number of tokens of the next prefill step, at most m. n: length of the sequence at the end of the prefill.
+ * In a model with recurrent layers a step ends where a recent message ends, if that is within the next m tokens: the
+ * recurrent states are kept there, so that a rollback can return to that point. If results depend on the size of steps
+ * (steps_matter), the result is m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;
@@ -235,7 +235,7 @@ static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 
 int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	/* The suggested context has room for an answer of 256 tokens. */
+	/* The context that the error suggests has room for an answer of 256 tokens. */
 	if (at + n > (size_t)tl->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more",
 		               at + n, tl->cache.limit, (at + n + 511) / 256 * 256);
@@ -246,9 +246,9 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop the tokens after the first n, or more tokens if the cache cannot roll back to n. Return how many of the dropped
- * tokens, counted from the first one, had been generated. If the sequence gets these tokens again, decode them one by
- * one instead of prefilling them. */
+/* Shorten the sequence to n tokens, or further if the cache cannot roll back to n. Return how many of the dropped
+ * tokens, counted from the first one, had been generated. If these tokens are added again, they must be decoded one by
+ * one, and not prefilled. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;
@@ -263,7 +263,7 @@ static int32_t truncate_to(struct timeline *tl, int32_t n)
 	return replay;
 }
 
-/* Return the length of the common beginning of want[0..n) and the sequence. */
+/* Return the number of tokens at the beginning of want[0..n) that equal those of the sequence. */
 static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
@@ -273,7 +273,7 @@ static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, 
 	return same;
 }
 
-/* If the sequence ends where the last prefill ended, restore the logits from kept_logits. */
+/* If the sequence ends where the last prefill ended, take the logits from kept_logits. */
 static void restore_read_logits(struct timeline *tl)
 {
 	float *logits = tl->logits;
@@ -321,7 +321,7 @@ int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeli
 	if (timeline_settle(tl, err) || timeline_check_ids(tl, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(tl, want, n);
-	/* The logits after the last token of want[] may be unknown: then compute that token again. */
+	/* If the logits after the last token of want[] are unknown, that token must be computed again. */
 	needs = n && (size_t)common == n && tl->logits_at != common && tl->kept_at != common;
 	replay = truncate_to(tl, common - needs);
 	if ((size_t)tl->n_past == n)

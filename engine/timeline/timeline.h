@@ -18,49 +18,51 @@ struct timeline {
 	struct tokens tokens;
 	int32_t n_past;   /* number of tokens with committed KV entries */
 	struct str marks; /* [n_past] how each token was computed: enum token_mark */
-	/* first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
+	/* index of the first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
 	int32_t mixed_from;
 	struct str mixed; /* names of the earlier policies under which entries were computed */
-	/* number of first tokens whose KV entries other CPU kernels computed (timeline_begun) */
+	/* the first begun_n tokens have KV entries that other CPU kernels computed (timeline_begun()) */
 	int32_t begun_n;
-	struct str begun; /* name of the CPU kernels that computed them */
+	struct str begun; /* name of the CPU kernels that computed these entries */
 	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
 	int32_t loaded;
-	/* 1 = KV entries were kept when the policy changed, and the new policy has not observed their prefill.
-	 * truncate_to() must then roll back the cache before the next step. */
+	/* 1 = the cache policy was changed and the KV entries were kept, but the new policy has not observed the
+	 * prefill. truncate_to() must then roll back the cache before the next step. */
 	int adopted;
-	/* [chunk] -ln of the probability of each token of the last step, computed only if cache.wants_nll */
+	/* [chunk] -ln of the probability of each token of the last step; computed only if cache.wants_nll */
 	float *nll;
-	float *logits;             /* [n_vocab] after the first logits_at tokens */
-	int32_t logits_at;         /* -1 = none */
-	struct candidate *scratch; /* [n_vocab] */
+	float *logits;             /* [n_vocab] the logits after the first logits_at tokens of the sequence */
+	int32_t logits_at;         /* -1 = the logits are unknown */
+	struct candidate *scratch; /* [n_vocab] memory for sample() */
 	atomic_int cancel;
-	/* A copy of the logits after the last prefill, so that they need not be computed after a rollback to its
-	 * end. */
-	int32_t read_end;   /* length of the sequence when the last prefill ended; -1 = unknown */
-	float *kept_logits; /* [n_vocab] after the first kept_at tokens */
-	int32_t kept_at;    /* read_end, or -1 = there is no copy */
-	/* the open VERIFY step (speculative decoding, timeline_step.c): */
-	/* the newest sampled token, if it has no KV entry yet, then the guessed tokens; n = 0: no step is open */
+	/* The logits at the end of the last prefill are kept, so that a rollback to this point need not compute them
+	 * again. */
+	int32_t read_end;   /* length of the sequence at the end of the last prefill; -1 = unknown */
+	float *kept_logits; /* [n_vocab] the logits after the first kept_at tokens of the sequence */
+	int32_t kept_at;    /* equals read_end; -1 = no logits are kept */
+	/* The open VERIFY step (speculative decoding, timeline_step.c): */
+	/* the step's tokens: the newest sampled token if it has no KV entry yet, then guessed tokens; n = 0: no step is
+	 * open */
 	struct tokens draft;
-	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and after each guessed token */
+	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and those after each guessed token */
 	float *draft_logits;
 	/* speculative decoding: */
-	int speculates; /* 1: on (timeline_speculate) */
-	int ahead;      /* 1: timeline_step() opened the VERIFY step, and takes its logits from that step */
-	int viewed;     /* 1: the cache view measures the next token, which must be decoded alone */
-	/* guesses for the tokens from index guess_at on; the open step computes the first of them */
+	int speculates; /* 1: on (timeline_speculate()) */
+	int ahead;      /* 1: timeline_step() opened the VERIFY step, and samples from its logits */
+	int viewed;     /* 1: the cache view measures the next token, so this token must be decoded alone */
+	/* guessed tokens, for the places of the sequence from guess_at on; the open step computes the first few of
+	 * them */
 	struct draft guess;
 	size_t guess_at;
-	struct draft_index drafts; /* search index over the first drafts.n tokens */
+	struct draft_index drafts; /* index of the first drafts.n tokens, for guessing */
 	struct draft_pace pace;
 	int measure;                       /* 1: timeline_measure() is on */
-	double in_cache;                   /* seconds of the running step in the cache */
-	double in_attention;               /* part of in_cache spent in attention and in storing entries */
-	struct observe_panel *panel;       /* NULL before the first timeline_view() */
-	struct observe_evidence *evidence; /* NULL unless evidence is summed (timeline_evidence_begin()) */
+	double in_cache;                   /* seconds that the current step spent in the cache */
+	double in_attention;               /* part of in_cache: attention, and storing entries */
+	struct observe_panel *panel;       /* observer for the cache view; NULL before the first timeline_view() */
+	struct observe_evidence *evidence; /* NULL unless attention is summed as evidence (timeline_evidence_begin()) */
 	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must observe every
-	 * token, decoded alone. So while it is open, no tokens are drafted and snapshots are refused. */
+	 * token, each decoded alone. So while it is open, no tokens are drafted, and snapshots are refused. */
 	struct observer *lab;
 	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;
@@ -76,43 +78,42 @@ void timeline_lab_close(struct timeline *);
 /* Compute the KV entry of the pending token (the last sampled one), and the logits after it. Then n_past ==
  * tokens.n. */
 int timeline_decode_pending(struct timeline *, struct err *);
-/* Compute the pending token (the last sampled one) and the drafted tokens id[0..n) in one VERIFY step. Each result has
- * the same bits as if the token were decoded alone. Nothing is committed. Return how many drafted tokens were computed
- * (the policy may allow fewer than n), or -1. *logits becomes [returned + 1][n_vocab]: the logits before id[0], after
- * id[0], and so on; they are valid until the next call. */
+/* Compute the pending token (the last sampled one) and the drafted tokens id[0..n) in one VERIFY step, without
+ * committing them. Each result has the same bits as if the token were decoded alone. Return how many drafted tokens
+ * were computed (the policy may allow fewer than n), or -1. *logits becomes [returned + 1][n_vocab]: the logits before
+ * id[0], after id[0], and so on. They are valid until the next call. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
 /* Commit the first n of the drafted tokens that timeline_verify() computed. Sequence, cache and logits then have the
- * same bits as if these tokens had been decoded one by one. If any other function is called instead, all drafted
- * tokens are dropped. */
+ * same bits as if these tokens had been decoded one by one. Any other function drops all drafted tokens when it is
+ * called instead. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */
 
-/* The logits that a step computes: none, after its last token, or after every token. */
+/* Which logits a step computes: none, those after its last token, or those after every token. */
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
-/* Lock the engine for this timeline and use its cancel flag in the backend. */
+/* Lock the engine for this timeline, and let the backend test this timeline's cancel flag. */
 void timeline_backend_take(struct timeline *);
 /* Wait for the backend and unlock the engine. Return -1 if the work failed or was cancelled. */
 int timeline_backend_give(struct timeline *, struct err *);
 /* Wait for the backend. Return -1 if its work failed or a mapped file was truncated. The caller has the engine's
  * lock. */
 int timeline_backend_sync(struct timeline *, struct err *);
-/* Compute tokens id[0..st->n) without committing them: the timeline's tokens and logits do not change. The caller has
+/* Compute tokens id[0..st->n) but do not commit them: the timeline's tokens and logits stay as they are. The caller has
  * the engine's lock. */
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
-/* Commit the first n tokens of a step that has been computed; n_past grows by n. The caller has the engine's lock. */
+/* Commit the first n tokens of a step that has been computed. n_past grows by n. The caller has the engine's lock. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
-/* Compute id[0..n) as one step and commit the step. last: 1 = the step ends a prefill. On error no token is
- * committed. After WANT_ALL, forward_logits() can compute the logits after each of these tokens until the next
- * step. */
+/* Compute id[0..n) as one step and commit it. last: 1 = a prefill ends with this step. On error no token is committed.
+ * After WANT_ALL, forward_logits() can compute the logits after any of these tokens, until the next step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
-/* If the newest logits are those after the prefill, move them to kept_logits. Called before the first generated
+/* If tl->logits are those at the end of the prefill, move them to kept_logits. Called before the first generated
  * token. */
 void timeline_keep_read_logits(struct timeline *);
-/* Check that the ids are in the vocabulary, and that `at` + n tokens fit the context. */
+/* Check that the n ids are in the vocabulary, and that at + n tokens fit the context. */
 int timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);
-/* Drop all tokens after the first n. The caller has already rewound the cache to n tokens. */
+/* Drop all tokens after the first n. The caller has already rolled back the cache to n tokens. */
 void timeline_forget(struct timeline *, int32_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_observe.c - starts and stops observers of attention: for a single token, and for the
- * tokens of an answer (evidence). */
+/* engine/timeline/timeline_observe.c - starts and stops observers of attention. One observes a single token, the other
+ * the tokens of an answer (evidence). */
 #include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"
@@ -18,7 +18,8 @@ int timeline_attention(struct timeline *tl, int32_t id, int32_t layer, int32_t h
 	if (head < -1 || head >= hp->n_kv_head)
 		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head,
 		               hp->n_kv_head - 1);
-	if (timeline_decode_pending(tl, err)) /* compute the pending token first: the observer must not observe it */
+	/* compute the pending token first, so that the observer does not observe it */
+	if (timeline_decode_pending(tl, err))
 		return -1;
 	pthread_mutex_lock(&tl->e->lock);
 	failed = observe_token_open(&o, &tl->cache, layer, head, p, tl->n_past + 1, err);
@@ -44,7 +45,7 @@ int timeline_evidence_begin(struct timeline *tl, struct err *err)
 		return err_set(err, ERR_USAGE, "evidence cannot be summed while selection policies are watched");
 	pthread_mutex_lock(&tl->e->lock);
 	failed = observe_evidence_open(&tl->evidence, &tl->cache, err);
-	tl->e->be->ops->sync(tl->e->be); /* clears the backend's failure, which err has already */
+	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure; err already describes it */
 	pthread_mutex_unlock(&tl->e->lock);
 	return failed;
 }

@@ -1,5 +1,5 @@
 /* engine/timeline/timeline_open.c - opens and closes a timeline, computes how much memory it needs, changes its cache
- * policy; statistics. */
+ * policy, and keeps its statistics. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -12,12 +12,14 @@
 #include "engine/base/memory_budget.h"
 #include "engine/timeline/sampler.h"
 
-/* BATCH_DEFAULT: tokens of a prefill step; CTX_DEFAULT_MAX: largest default context; HEAD_...: see head_rows() */
+/* BATCH_DEFAULT: tokens of a prefill step; CTX_DEFAULT_MAX: the default context is at most this; HEAD_...: see
+ * head_rows() */
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
 
 /* ---- memory ---- */
 
-/* Check that the heads of all layers are whole blocks of the KV types, and that the backend has these types. */
+/* Check that the size of a head is a multiple of the block size of both KV types, in every layer, and that the backend
+ * has these types. */
 static int types_check(const struct cache *c, struct err *err)
 {
 	const enum dtype types[] = { c->types.k, c->types.v };
@@ -40,7 +42,7 @@ static int types_check(const struct cache *c, struct err *err)
 	return 0;
 }
 
-/* If prompt tokens are to read only a part of the cache (read_share), check that policy and backend support it. */
+/* If prompt tokens shall read only a part of the cache (read_share), check that policy and backend support this. */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
 	if (c->read_share <= 0)
@@ -76,9 +78,9 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once. They have about HEAD_FLOATS values, so that logits need no more
- * memory than activations. The number is a multiple of HEAD_TILE, the rows that the matrix product computes at once,
- * and at least VERIFY_MOST, the tokens of a VERIFY step. */
+/* Return how many rows of logits are computed at once. Together they have about HEAD_FLOATS values, so that logits need
+ * no more memory than activations. The result is a multiple of HEAD_TILE, the number of rows that the matrix product
+ * computes at once. It is at least VERIFY_MOST, the number of tokens of a VERIFY step. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -86,8 +88,8 @@ static int32_t head_rows(const struct hparams *hp)
 	return rows < VERIFY_MOST ? VERIFY_MOST : MIN(rows, HEAD_ROWS_MOST);
 }
 
-/* Return the bytes of memory needed beside the cache. On the CPU: activations, logits, candidates for sampling. On a
- * device: activations, and what the backend reserves there. */
+/* Return the bytes of memory that a timeline needs beside the cache. On the CPU these are activations, logits, and
+ * candidates for sampling. On a device they are activations, and what the backend reserves there. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
@@ -97,7 +99,7 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 	return buffers + (uint64_t)hp->n_vocab * ((uint64_t)head_rows(hp) * 4 + 4 + sizeof(struct candidate));
 }
 
-/* Set the context to ctx tokens, and return the bytes of memory that the cache then takes. */
+/* Set the context to ctx tokens, and return the bytes that the cache then takes. */
 static uint64_t bytes_with(struct timeline *tl, int32_t ctx)
 {
 	tl->cache.ctx = ctx;
@@ -109,7 +111,8 @@ static int ctx_fits(struct timeline *tl, uint64_t bytes, int32_t ctx)
 	return bytes_with(tl, ctx) <= bytes && cache_size(&tl->cache).least <= tl->cache.memory;
 }
 
-/* Return the largest context, at most `most`, whose cache fits into `bytes` and kv_memory; 0 = none fits. */
+/* Return the largest context, up to `most` tokens, whose cache takes at most `bytes` and obeys kv_memory; 0 = no
+ * context fits. */
 static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -125,14 +128,14 @@ static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* Implement timeline_need(). tl: scratch. The caller has the engine's lock: it is needed to ask the device for its free
- * memory. */
+/* Do the work of timeline_need(). tl: scratch memory. The caller has the engine's lock, because the device is asked for
+ * its free memory. */
 static int need_locked(struct timeline *tl, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
 	struct memory_budget budget;
-	int32_t most = INT32_MAX / most_kv_heads(hp); /* slots * heads must fit 31 bits */
+	int32_t most = INT32_MAX / most_kv_heads(hp); /* slots * heads must be less than 2^31 */
 	uint64_t beside;
 
 	if (most > CTX_MAX)
@@ -144,11 +147,11 @@ static int need_locked(struct timeline *tl, const struct engine *e, const struct
 	need->scratch_bytes = scratch_bytes(hp, tl->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	/* Memory that the cache cannot use: buffers, and weights that are not loaded yet. */
+	/* Memory that the cache cannot have: buffers, and weights that are still to be loaded. */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
-	/* The default context is the trained one, at most CTX_DEFAULT_MAX. It is also at most half of the context that
-	 * fits, unless fewer than 512 tokens fit. */
+	/* The default context is that of training, at most CTX_DEFAULT_MAX. If at least 512 tokens fit into memory, the
+	 * default is also at most half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(tl, need->ctx);
@@ -180,9 +183,9 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* If kv_memory limits the cache's memory, check that the limit is not too small. A GPU's cache may then have to keep
- * entries in host memory: check that the policy supports this, and that the host has the memory. Return 0, or -1 with
- * an error. */
+/* Check the limit that kv_memory sets on the cache's memory: it must not be too small. On a GPU the cache may then have
+ * to keep entries in host memory. So also check that the policy supports this, and that the host has enough memory.
+ * Return 0, or -1 with an error. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);
@@ -264,7 +267,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         cache_open(&tl->cache, err) ||
 	         !(tl->nll = try_alloc((size_t)tl->cache.chunk, sizeof *tl->nll, "surprise", err)) ||
 	         forward_init(&tl->forward, &e->model, &tl->cache, tl->cache.chunk, head_rows(&e->model.hp), err);
-	/* clear the backend's failure (it is in err), so that other timelines can continue */
+	/* clear the backend's failure, which err already describes, so that other timelines can continue */
 	e->be->ops->sync(e->be);
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
@@ -288,7 +291,7 @@ void timeline_lab_close(struct timeline *tl)
 	tl->lab = NULL;
 }
 
-/* Close all observers. Call it before closing the cache, with the engine's lock. */
+/* Close all observers. The caller has the engine's lock, and closes the cache afterwards. */
 static void observers_close(struct timeline *tl)
 {
 	observe_panel_close(tl->panel);
@@ -323,8 +326,8 @@ void timeline_close(struct timeline *tl)
 
 /* ---- changing the cache policy ---- */
 
-/* Open tl->cache under the new policy, and buffers whose size depends on the policy. The caller has a copy of the old
- * cache. */
+/* Open tl->cache, whose settings are those of the new policy, and buffers whose size depends on the policy. The caller
+ * has a copy of the old cache. */
 static int switch_open(struct timeline *tl, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &tl->cache;
@@ -366,7 +369,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 		return -1;
 	old = *c;
 	pthread_mutex_lock(&tl->e->lock);
-	/* Open the new cache in tl->cache itself, because parts of a cache point to its struct. */
+	/* Open the new cache in tl->cache itself, because parts of a cache have pointers to its struct. */
 	*c = (struct cache){ .policy = policy,
 		             .hp = old.hp,
 		             .model = old.model,
@@ -388,7 +391,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 	if (takes)
 		kept = cache_take_store(c, &old, tl->n_past) ? 0 : tl->n_past;
 	if (tl->e->be->ops->sync(tl->e->be))
-		kept = 0; /* computing key sketches failed: prefill everything again */
+		kept = 0; /* computing key sketches failed, so all tokens must be prefilled again */
 	while (generated < kept && !(tl->marks.p[generated] & MARK_GENERATED))
 		generated++;
 	if (generated < kept) {

@@ -1,10 +1,10 @@
 /* engine/timeline/timeline_step.c - generates tokens, with speculative decoding if it is on.
  *
- * A VERIFY step computes the pending token (the last sampled one) together with a draft: guesses of the next tokens
- * (draft.h). Each result has the bits that decoding the token alone would give. Each timeline_step() samples one
- * token from these logits, and computes nothing as long as the sampled tokens equal the drafted ones. The first
- * different token ends the step: entries of the tokens before it are committed, later entries are dropped. So drafts
- * change only the speed.
+ * A VERIFY step computes the pending token (the last sampled one) together with a draft, which consists of guesses of
+ * the next tokens (draft.h). Each result has the bits that decoding the token alone would give. While the step is open,
+ * each timeline_step() samples one token from its logits. As long as the sampled tokens equal the drafted ones, nothing
+ * needs to be computed. The first token that differs ends the step: entries of the tokens before it are committed,
+ * later entries are dropped. So drafts change only the speed.
  *
  * While a VERIFY step is open, `tokens` has the tokens sampled so far, but their entries are not committed. Every
  * function that reads the cache first calls timeline_settle(), which ends the step. */
@@ -18,7 +18,7 @@
 
 /* ---- a VERIFY step ---- */
 
-/* Allocate draft_logits on first use; 0 = no memory. */
+/* Allocate draft_logits when they are first needed. Return 0 if memory is exhausted. */
 static int logits_ready(struct timeline *tl, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -29,8 +29,8 @@ static int logits_ready(struct timeline *tl, struct err *err)
 	return tl->draft_logits != NULL;
 }
 
-/* Compute the pending token (the last sampled one), if there is one, and up to n guesses id[]. Copy the computed
- * tokens to tl->draft, and their number to *tried; 0 = there is nothing to compute. */
+/* Compute the pending token (the last sampled one), if there is one, and up to n guesses id[], in one VERIFY step. Copy
+ * the computed tokens to tl->draft, and set *tried to their number; 0 = there was nothing to compute. */
 static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -39,7 +39,7 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	int failed = 0;
 
 	*tried = 0;
-	/* An observer of engine/lab counts a step as one token. */
+	/* An observer of engine/lab needs a step for each token. */
 	most = tl->lab ? 1 : cache_verify_most(&tl->cache, tl->n_past);
 	st.n = pending + n < most ? pending + n : most;
 	if (!pending)
@@ -52,8 +52,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 		tokens_add(&tl->draft, tl->tokens.id[tl->n_past]);
 	tokens_append(&tl->draft, id, (size_t)(st.n - pending));
 	timeline_step_run(tl, tl->draft.id, &st, WANT_ALL);
-	/* Some backends round a product of several rows differently from a product of one row: on these, compute one
-	 * row at a time. */
+	/* Some backends round a product of several rows differently from a product of one row. On these, compute the
+	 * logits of one token at a time. */
 	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
 		forward_logits(&tl->forward, i, together, tl->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(tl, err);
@@ -66,8 +66,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i], i < n, to -ln of the probability of token i of tl->draft. pending: 1 = token 0 is the pending token, the
- * last sampled one. */
+/* Set nll[i], i < n, to -ln of the probability of token i of tl->draft; NAN = unknown. pending: 1 = token 0 is the
+ * pending token (the last sampled one). */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -81,8 +81,8 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step, and drop all later ones. tl->logits become the logits after the
- * last committed token. pending: 1 = the step began with the pending token (the last sampled one). */
+/* Commit the first `keep` tokens of the VERIFY step, and drop its other tokens. tl->logits become those after the last
+ * committed token. pending: 1 = the step began with the pending token (the last sampled one). */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -142,13 +142,13 @@ void timeline_speculate(struct timeline *tl, int on)
 
 	if (on == tl->speculates)
 		return;
-	timeline_settle(tl, &none); /* ignore an error of the backend: the next call reports it again */
+	timeline_settle(tl, &none); /* ignore an error of the backend here; the next call will report it */
 	tl->speculates = on;
 	draft_index_free(&tl->drafts);
 	draft_pace_reset(&tl->pace);
 }
 
-/* End the open step: commit its first `keep` tokens. */
+/* End the open step and commit its first `keep` tokens. */
 static int ahead_end(struct timeline *tl, int32_t keep, struct err *err)
 {
 	tl->ahead = 0;
@@ -161,8 +161,8 @@ int timeline_settle(struct timeline *tl, struct err *err)
 	return tl->ahead ? ahead_end(tl, (int32_t)tl->tokens.n - 1 - tl->n_past, err) : 0;
 }
 
-/* If the next tokens can probably be guessed, open a VERIFY step that computes the guesses together with the last
- * sampled token. Return 1 if a step is open now, 0 if not, -1 on error. */
+/* If guesses of the next tokens are likely to be right, open a VERIFY step that computes them together with the last
+ * sampled token. Return 1 if a step is open now, 0 if not, and -1 on error. */
 static int ahead_begin(struct timeline *tl, struct err *err)
 {
 	int32_t most, n, tried;
@@ -189,7 +189,7 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	return 1;
 }
 
-/* If there was a guess for the newest token, count whether it was right, even if the guess was not computed. */
+/* If the newest token had been guessed, record whether the guess was right, even if the guess was not computed. */
 static void guess_learn(struct timeline *tl)
 {
 	size_t at = tl->tokens.n - 1 - tl->guess_at;
@@ -203,7 +203,7 @@ static void guess_learn(struct timeline *tl)
 		tl->guess.n = 0;
 }
 
-/* End the open step if the newest token differs from the drafted one, or if no drafted token is left. */
+/* End the open step if the newest token is not the drafted one, or if the step has no more drafted tokens. */
 static int ahead_go_on(struct timeline *tl, struct err *err)
 {
 	int32_t at = (int32_t)tl->tokens.n - 1 - tl->n_past;
@@ -231,8 +231,8 @@ int timeline_decode_pending(struct timeline *tl, struct err *err)
 	return 0;
 }
 
-/* Return the next token of the answer: given by the caller (s->given) or sampled. Return -1 if the logits are
- * invalid. */
+/* Return the next token of the answer: a token given by the caller (s->given) if one is left, or else a sampled one.
+ * Return -1 if the logits are invalid. */
 static int32_t next_token(struct timeline *tl, struct sampling *s, const float *logits)
 {
 	size_t n = tl->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;

@@ -1,5 +1,5 @@
-/* engine/timeline/view.c - the cache view (engine_view.h): which tokens a cache keeps and which were attended to,
- * summed in columns of tokens, for display.
+/* engine/timeline/view.c - the cache view (engine_view.h), for display. It shows which tokens the cache keeps and which
+ * tokens were attended to. The sequence is divided into columns of tokens, and the numbers are summed for each column.
  *
  * The numbers come from the ring buffers of the cache and from an observer of attention (observe_panel.c). */
 #include "engine/timeline/view.h"
@@ -11,8 +11,9 @@
 
 /* ---- columns ---- */
 
-/* Set the number of tokens per column, and factor and shift for a fast division: token / per_col = token * factor >>
- * shift. The result is exact for 31-bit tokens, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
+/* Set the number of tokens per column. Also set factor and shift for a fast division: token / per_col = token * factor
+ * >> shift. The result is exact for 31-bit tokens, because shift = 31 + ceil(log2(per_col)) and factor is rounded
+ * up. */
 static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 {
 	struct cache_view *v = w->out;
@@ -64,7 +65,7 @@ double *view_heat_row(struct view_work *w, int32_t layer)
 	return w->heat + (size_t)layer * VIEW_COLS;
 }
 
-/* Map part / whole to a byte. 0 only if part is 0, 255 only if part is whole. */
+/* Map part / whole to a byte. The result is 0 only if part = 0, and 255 only if part = whole. */
 static uint8_t part_byte(int64_t part, int64_t whole)
 {
 	int64_t b = whole > 0 ? (255 * part + whole / 2) / whole : 0;
@@ -81,7 +82,7 @@ uint8_t view_heat_byte(double x, double most)
 	if (!(x > 0) || !(most > 0))
 		return 0;
 	b = 255 + 32 * log2(x / most);
-	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* the last case, 1, also applies to NaN */
+	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* NaN, too, gives the last case, 1 */
 }
 
 /* ---- the view ---- */
@@ -138,7 +139,7 @@ static void view_make(struct timeline *tl, struct view_work *w)
 		view_measured_heat(w);
 }
 
-/* Mark attention and selection as unknown, because the backend failed. */
+/* The backend failed: mark attention and selection as unknown. */
 static void view_blank(struct cache_view *v)
 {
 	memset(v->heat, 0, sizeof v->heat);
@@ -206,8 +207,8 @@ double timeline_strides(const struct timeline *tl, float *stride, int32_t n)
 
 /* ---- the share of attention that the selected entries get ---- */
 
-/* 1 if the share of attention on the selected entries can be measured. The selector must scan keys, and select anew for
- * each token. */
+/* 1 if it can be measured which share of attention the selected entries get. This needs a selector that scans keys and
+ * selects anew for each token. */
 static int tells_read(const struct timeline *tl)
 {
 	const struct selector_ops *ops = tl->cache.selecting ? tl->cache.sel.ops : NULL;
@@ -241,7 +242,8 @@ void timeline_attention_read(const struct timeline *tl, struct attention_read *o
 
 /* ---- which share of a token's entries is kept or read ---- */
 
-/* Add to count[i], i < n, the number of pairs (layer, KV head) in which generated tokens read token first + i. */
+/* For each token first + i, i < n, add to count[i] the number of pairs (layer, KV head) in which generated tokens read
+ * the token's entry. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -266,8 +268,8 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 	}
 }
 
-/* Return the share of heads that still have a token's KV entry, under a policy with ring buffers: 255 = all heads, 0
- * = none. A head is a pair (layer, KV head), or a whole layer. */
+/* Return in how many heads a token's KV entry is still kept, as a byte: 255 = in all heads, 0 = in none. The policy
+ * must have ring buffers. A head is a pair (layer, KV head), or a whole layer. */
 static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))

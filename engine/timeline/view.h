@@ -1,8 +1,8 @@
-/* engine/timeline/view.h (private to engine/timeline/view*.c) - working state of timeline_view(), which divides the
- * sequence into columns of tokens and sums for each column how many KV entries are kept and how much attention they
- * got.
+/* engine/timeline/view.h (private to engine/timeline/view*.c) - working state of timeline_view(). The sequence is
+ * divided into columns of tokens. For each column timeline_view() counts how many KV entries are kept, and sums the
+ * attention that they got.
  *
- * `place` is where the cache keeps a token. 0: in the pinned prefix, which is never evicted. 1 + i: in ring buffer i
+ * `place` says where the cache keeps a token. 0: in the pinned prefix, which is never evicted. 1 + i: in ring buffer i
  * (rings.h). */
 #ifndef WEIR_VIEW_H
 #define WEIR_VIEW_H
@@ -10,7 +10,7 @@
 #include "engine/cache/rings.h"
 #include "engine/timeline/timeline.h"
 
-enum { VIEW_SINKS = 4 }; /* first tokens (attention sinks): the maximum of attention mass ignores them */
+enum { VIEW_SINKS = 4 }; /* number of first tokens (attention sinks) that the maximum of attention mass leaves out */
 
 struct view_work {
 	struct cache_view *out;
@@ -19,18 +19,19 @@ struct view_work {
 	/* selector that decides what generated tokens read; NULL = they read all entries */
 	const struct selector *sel;
 	const struct observe_panel *panel; /* records what tokens select; NULL before the first view */
-	/* Number of heads that keep or evict a token independently:
-	 * - with rings: pairs (layer, KV head), or whole layers; layers with a sliding window do not count;
-	 * - without rings: all pairs (layer, KV head). */
+	/* Number of heads that keep or evict a token independently. With ring buffers, these are pairs (layer, KV
+	 * head), or whole layers; layers with a sliding window do not count. Without ring buffers they are all pairs
+	 * (layer, KV head). */
 	int32_t heads;
 	/* pinned: number of first tokens that are never evicted; past: number of tokens with KV entries */
 	int32_t pinned, past;
 	uint64_t factor; /* a token's column is token * factor >> shift */
 	int shift;
-	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* number of pairs (token, head) kept in each place */
-	double ring[1 + RINGS_MOST];             /* attention mass in each place */
-	double *heat;                            /* [n_layer][VIEW_COLS] attention mass, or number of entries read */
-	int32_t *list;                           /* [cap_list] slots of one KV head */
+	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* number of pairs (token, head) that each place keeps, by column */
+	double ring[1 + RINGS_MOST];             /* attention mass of each place */
+	/* [n_layer][VIEW_COLS] attention mass, or number of entries that were read */
+	double *heat;
+	int32_t *list; /* [cap_list] slots that one KV head has selected */
 	int32_t cap_list;
 };
 
@@ -40,19 +41,19 @@ static inline int32_t view_column(const struct view_work *w, int32_t token)
 {
 	return (int32_t)((uint32_t)token * w->factor >> w->shift);
 }
-/* Return how many of the first n tokens are in column col. */
+/* Return how many of the sequence's first n tokens are in column col. */
 int32_t view_column_tokens(const struct cache_view *, int32_t col, int32_t n);
-/* Iterate over tokens first..end column by column: tokens at..at + n are in column col. */
+/* Visits tokens first .. end - 1 column by column: tokens at .. at + n - 1 are in column col. */
 struct view_piece {
 	int32_t col, n, at, end;
 };
 struct view_piece view_pieces(const struct view_work *, int32_t first, int32_t end);
 int view_piece_next(const struct view_work *, struct view_piece *);
-/* Count tokens first..end as kept in `place` (see above) by all heads. */
+/* Count tokens first .. end - 1 as kept in `place` (defined at the top of this file) by all heads. */
 void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
 /* Return heat[layer]. */
 double *view_heat_row(struct view_work *, int32_t layer);
-/* Map x to a byte on a logarithmic scale: x = most gives 255, each halving of x subtracts 32, x > 0 gives at least 1,
+/* Map x to a byte on a logarithmic scale: `most` gives 255, and each halving of x subtracts 32. x > 0 gives at least 1,
  * x = 0 gives 0. */
 uint8_t view_heat_byte(double x, double most);
 
@@ -62,21 +63,21 @@ uint8_t view_heat_byte(double x, double most);
 void view_rings(struct view_work *);
 /* Set out->heat to the attention mass that view_rings() summed. */
 void view_rings_heat(struct view_work *);
-/* If the observer of the cache view has measured attention mass, set out->heat to it. */
+/* If the cache view's observer has measured attention mass, set out->heat to this mass. */
 void view_measured_heat(struct view_work *);
 
 /* ---- selected entries (view_selected.c) ---- */
 
-/* Count the entries that generated tokens read. Call it after view_rings(), whose attention mass must already be in
+/* Count the entries that generated tokens read. Call it after view_rings() and after its attention mass is in
  * w->out. */
 void view_selected(struct view_work *);
-/* Get the entries that generated tokens read in a layer, as up to SELECT_PARTS parts (ranges or lists of slots).
- * Return the number of parts. If the policy selects once for all tokens until the next prefill, the parts are that
- * selection from the first `region` slots; else they are what the last generated token read. In a layer with a
- * sliding window, the part is what the next token will read. */
+/* Set part[] to the entries that generated tokens read in a layer (ranges or lists of slots), and return the number of
+ * parts. Some policies select once for all tokens until the next prefill: then the parts are that selection from the
+ * first `region` slots. Under other policies they are what the last generated token read. In a layer with a sliding
+ * window, the part is what the next token will read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Copy a list of selected slots for one KV head to w->list. Return the number of slots; 0 if the list is empty or
- * shorter than the part says. */
+/* Copy the slots that one KV head has selected to w->list. Return their number; 0 if the list is empty or shorter than
+ * the part says. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 
 #endif

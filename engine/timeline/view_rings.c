@@ -1,24 +1,25 @@
 /* engine/timeline/view_rings.c - counts by column which tokens the ring buffers of a cache keep, and sums their
  * attention mass (view.h).
  *
- * With 8,000 slots and 90 pairs (layer, KV head), 700,000 token numbers and as many sums of mass are read, so memory
- * access limits the speed. Both arrays are [slot][head] (rings.id, rings.mass). They are read head by head, in blocks
- * of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column is
+ * With 8,000 slots and 90 pairs (layer, KV head), 700,000 token numbers and as many sums of mass are read. So memory
+ * access limits the speed. Both arrays (rings.id, rings.mass) are [slot][head]. They are read head by head, in blocks
+ * of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column's sum is
  * written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
 #include <math.h>
 
-enum { BLOCK = 128 }; /* slots */
+enum { BLOCK = 128 }; /* slots per block */
 
-/* Return the layer of a head. Here a head is a pair (layer, KV head), or a whole layer if layers decide evictions. */
+/* Return the layer of a head. A head is a pair (layer, KV head), or a whole layer if evictions are decided per
+ * layer. */
 static int32_t layer_of(const struct view_work *w, int32_t head)
 {
 	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
-/* Return the sum of n floats; each is `apart` floats after the previous one. Four partial sums let additions
+/* Return the sum of n floats, of which each is `apart` floats after the previous one. Four partial sums let additions
  * overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
@@ -33,8 +34,8 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Count the tokens in one head's slots slot..end of ring buffer i, and sum their attention mass. times: number of
- * heads that keep the same tokens; the counts are multiplied by it. */
+/* Count the tokens in slots slot .. end - 1 of ring buffer i for one head, and sum their attention mass. times: how
+ * many heads keep the same tokens; each count is multiplied by it. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
@@ -62,8 +63,8 @@ static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot,
 	w->ring[1 + i] += all;
 }
 
-/* Count the tokens in slots slot..end of ring buffer i, for all heads. Without attention mass all heads keep the same
- * tokens, so one head is counted for all. */
+/* Count the tokens in slots slot .. end - 1 of ring buffer i, for all heads. If there is no attention mass, all heads
+ * keep the same tokens, so one head is counted for all. */
 static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
@@ -73,8 +74,8 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* Count tokens first..end as kept in ring buffer i, while the buffers are not full yet. Then slot s has token sinks +
- * s. */
+/* Count tokens first .. end - 1 as kept in ring buffer i. Called while the buffers are not full yet: then slot s has
+ * token sinks + s. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;
@@ -94,7 +95,7 @@ static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t e
 	}
 }
 
-/* Count the newest tokens, which have not been inserted in a ring buffer yet, as tokens of the newest buffer. */
+/* The newest tokens may still wait to be inserted in a ring buffer. Count them as tokens of the newest buffer. */
 static void add_waiting(struct view_work *w)
 {
 	const struct rings *r = w->in.rings;
@@ -134,8 +135,8 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest value of w->heat for tokens after the first VIEW_SINKS; if that is 0, the largest value for any
- * token. */
+/* Return the largest value of w->heat, leaving out the first VIEW_SINKS tokens. If all other values are 0, do not leave
+ * them out. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -151,7 +152,7 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Set v->heat from w->heat. with_evicted 0: a column whose tokens are all evicted gets 0, because its value may be
+/* Set v->heat from w->heat. with_evicted: 0 = a column whose tokens are all evicted gets 0, because its value may date
  * from before the eviction. */
 static void heat_take(struct view_work *w, int with_evicted)
 {

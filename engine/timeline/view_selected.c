@@ -21,8 +21,8 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* Increase to[col] by the number of entries of a part (a range or lists of slots) that the KV heads of a layer read.
- * Slots from `limit` on are ignored. */
+/* For each column, add to to[col] the number of the column's entries that the KV heads of a layer read. Only entries in
+ * `part` (a range, or a list of slots per head) and in slots below `limit` count. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -50,7 +50,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) { /* the slots that the next token will read, apart from its own slot */
+	if (window) { /* the slots that the next token will read, besides its own */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
@@ -63,8 +63,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if it is known which entries the last token read. On entry, *region is the number of slots that a token could
- * select from now. On return, it is the number that the last token did select from. */
+/* 1 if it is known which entries the last token read. *region: on entry, the number of slots from which a token could
+ * select now; on return, the number from which the last token selected. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -79,8 +79,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to heat[] the entries that each layer reads: selected entries, or all in its sliding window. Return the number
- * of entries read per KV head, summed over the layers without a window. */
+/* Add to heat[] the number of entries that each layer reads: the selected ones, or in a sliding window, all. Return the
+ * number of entries read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -104,7 +104,7 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] the entries in the ring buffers: a generated token reads all of them. w->kept[] has only the sum over
+/* Add to heat[] the entries in the ring buffers, all of which a generated token reads. w->kept[] has only the sum over
  * all layers without a sliding window, so each of these layers gets the mean. */
 static void add_stream_read(struct view_work *w)
 {
@@ -120,7 +120,7 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* Set out->sink: the share of the first VIEW_SINKS tokens in the attention mass that the selector has summed. */
+/* The selector has summed attention mass. Set out->sink to the share of it that the first VIEW_SINKS tokens got. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;
@@ -185,7 +185,7 @@ void view_selected(struct view_work *w)
 	}
 	if (s->ops->sums)
 		view_sums(w);
-	/* The pending token is kept: the next token will read it. */
+	/* Count the pending token as kept, because the next token will read it. */
 	if (s->ops->holds)
 		view_keep_range(w, 0, w->past, v->n_tokens);
 }
