@@ -1,9 +1,9 @@
-/* engine/token/charsmap.c - SentencePiece's "precompiled charsmap": a table that replaces texts, called sources, when
- * the input is normalised.
+/* engine/token/charsmap.c - SentencePiece's "precompiled charsmap": a table of texts, called sources, that are replaced
+ * when the input is normalised.
  *
- * The table in the model file consists of a u32, the length of the trie in bytes; the trie of all sources; and the
- * replacements, each followed by a zero byte. The trie is a double array of the library Darts-clone. In a hostile file
- * it may have cycles or point outside of the array, so charsmap_load() checks all of it. */
+ * The table in the model file has three parts: the length of the trie in bytes (a u32), the trie of all sources, and
+ * the replacements, each followed by a zero byte. The trie is a double array of the library Darts-clone. In a hostile
+ * file it may have cycles or point outside of the array, so charsmap_load() checks all of it. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -16,10 +16,10 @@ enum { SOURCE_BYTES_MAX = 256, REPLACEMENT_BYTES_MAX = 256 };
  *     bit 8         1: a source (a text to replace) ends here
  *     bit 9         1: the offset is shifted left by 8
  *     bits 10..30   offset, before that shift
- *     bit 31        1: this is no node, but the value of a source
- * The base of unit i is i ^ offset. The child of unit i for byte b is unit base ^ b, if that unit has label b. If a
- * source ends at unit i, bits 0..30 of unit `base` are the offset of its replacement in m->text. Subtrees may be
- * shared. */
+ *     bit 31        1: the unit is not a node, but the value of a source
+ * The base of unit i is i ^ offset. The child of unit i for byte b is unit base ^ b, if that unit has the label b. If a
+ * source ends at unit i, bits 0..30 of unit `base` are the offset of its replacement in m->text. Several parents may
+ * share a subtree. */
 static uint32_t label_of(uint32_t unit)
 {
 	return unit & 0x800000ffu;
@@ -35,8 +35,8 @@ static int is_end(uint32_t unit)
 	return unit >> 8 & 1;
 }
 
-/* Check that `base`, the base of the unit, is in the trie. If a source ends at the unit, also check its replacement.
- * Return NULL, or what is wrong, as text to follow "unit N": "points outside of the trie". */
+/* Check that the base of a unit is in the trie. If a source ends at the unit, also check its replacement. Return NULL
+ * if all is well. Otherwise return what is wrong, as text to follow "unit N": "points outside of the trie". */
 static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t base)
 {
 	uint32_t value;
@@ -53,10 +53,10 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Check the whole trie, depth first; a shared subtree is checked only once. Return NULL, or what is wrong with a unit,
- * and set *at to the index of the unit. height[m->n_unit]: scratch, zeros at the call. An element for a base is 0 = not
- * visited; ON_PATH = on the current path, where a second visit means a cycle; else 1 + the number of bytes from the
- * base to the end of the longest source. */
+/* Check the whole trie, depth first; a shared subtree is checked only once. Return NULL if all is well. Otherwise
+ * return what is wrong with a unit, and set *at to the unit's index. height[m->n_unit]: scratch memory, zeros at the
+ * call. Its element for a base is 0 = not visited; ON_PATH = on the current path, where a second visit means a cycle;
+ * otherwise 1 + the number of bytes from the base to the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -1,5 +1,5 @@
 /* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words. The models' own software uses
- * regular expressions. Each of them is written here as a scanner, which takes linear time.
+ * regular expressions. Here each expression is written as a scanner, which takes linear time.
  *
  * The comments of the scanners quote the expressions, one alternative a line. The alternatives are tried in order, and
  * the first that matches is the next word. Notation:
@@ -8,10 +8,11 @@
  *     LOWER        a letter that is not upper case (Ll Lm Lo), or a mark: LOWER_PART
  *     C            an English contraction: 's 't 're 've 'm 'll 'd
  *     [ ]          a space
- *     [L M]        a character of one of these classes; [^L N]: a character of none of them
+ *     [L M]        a character of one of these classes
+ *     [^L N]       a character of no such class
  *     x? x* x+     x not at all or once; any number of times; at least once; as many as match
  *     x{1,digits}  x at least once and at most `digits` times (struct pretok)
- *     (?![^S])     no character, or white space, follows
+ *     (?![^S])     here the text ends, or white space follows
  * Lu, Lt, Ll, Lm and Lo are Unicode's upper-case, title-case, lower-case, modifier and other letters. */
 #include "engine/token/pretok.h"
 
@@ -81,7 +82,7 @@ struct text {
 
 static int class_of(int32_t cp)
 {
-	uint32_t lo = 0, hi = n_unicode_run; /* the last run that begins at or before cp */
+	uint32_t lo = 0, hi = n_unicode_run; /* binary search for the last run that begins at or before cp */
 	if (cp < 0)
 		return CH_OTHER;
 	while (hi - lo > 1) {
@@ -111,7 +112,7 @@ static const uint8_t ascii_class[128] = {
 #undef U
 #undef L
 
-/* Return the class of the character at byte i, or 0 at the end of the text. Set *next to the start of the next
+/* Return the class of the character at byte i; 0 at the end of the text. Set *next to the offset of the next
  * character. */
 static inline int class_at(struct text t, size_t i, size_t *next)
 {
@@ -128,7 +129,7 @@ static inline int class_at(struct text t, size_t i, size_t *next)
 	return class_of(cp);
 }
 
-/* Skip characters of these classes from byte i on. Return the offset of the first other character. */
+/* From byte i on, skip characters of these classes. Return the offset of the first character of another class. */
 static size_t run_end(struct text t, size_t i, int classes)
 {
 	size_t next;
@@ -137,7 +138,7 @@ static size_t run_end(struct text t, size_t i, int classes)
 	return i;
 }
 
-/* Do what run_end() does, for at most `limit` characters; 0 = no limit. */
+/* Do what run_end() does, but skip at most `limit` characters; 0 = no limit. */
 static size_t run_end_within(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;
@@ -153,7 +154,7 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* Return the end of an English contraction ('s 't 're 've 'm 'll 'd) at byte i, or i if there is none. fold: 1 = ignore
+/* If an English contraction ('s 't 're 've 'm 'll 'd) begins at byte i, return its end, otherwise i. fold: 1 = ignore
  * case; the long s, U+017F, then counts as s. */
 static size_t contraction_end(struct text t, size_t i, int fold)
 {
@@ -175,9 +176,9 @@ static size_t contraction_end(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* At byte i match S+(?![^S]), or else S+: of several white space characters before a word the last is left to that
- * word. Return the end of the match. newlines: 1 = first try S*[\r\n]+, white space up to its last newline. stop:
- * classes of characters that count as the end of the text. */
+/* At byte i match S+(?![^S]), or else S+, and return the end of the match. So white space before a word is matched
+ * without its last character, which belongs to the word. newlines: 1 = first try S*[\r\n]+, white space up to its last
+ * newline. stop: classes of characters that count as the end of the text. */
 static size_t space_end(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
@@ -194,8 +195,8 @@ static size_t space_end(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* Match an optional space and then symbols, at byte i. Return the end of the match, or i if there is none. classes: the
- * classes that count as symbols. newlines: 1 = also match [\r\n]* after the symbols, or [\r\n/]* if `slash` is set. */
+/* At byte i match an optional space and then symbols. Return the end of the match, or i if there is none. classes: the
+ * classes that count as symbols. newlines: 1 = after the symbols also match [\r\n]*, or [\r\n/]* if `slash` is set. */
 static size_t symbols_end(struct text t, size_t i, int classes, int newlines, int slash)
 {
 	size_t from = i + (t.s[i] == ' '), end = run_end(t, from, classes);
@@ -206,9 +207,9 @@ static size_t symbols_end(struct text t, size_t i, int classes, int newlines, in
 	return end;
 }
 
-/* Match UPPER*LOWER+ at byte i and return the end of the match, or i if there is none. UPPER and LOWER share Lm, Lo and
- * M. So if no Ll follows UPPER*, the last Lm, Lo or M of UPPER* is the LOWER+, and the match ends after it. A
- * backtracking matcher would end there, too. */
+/* Match UPPER*LOWER+ at byte i and return the end of the match, or i if there is none. UPPER and LOWER have Lm, Lo and
+ * M in common. So if no Ll follows UPPER*, LOWER+ is the last Lm, Lo or M among the characters of UPPER*, and the match
+ * ends after it. A backtracking matcher would end there, too. */
 static size_t cased_word_end(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -231,8 +232,8 @@ static size_t cased_word_end(struct text t, size_t i)
  *     [ ]?[^S L N]+ symbols
  *     S+(?![^S])
  *     S+
- * With digits = 1 every digit is a word of its own, and white space before a digit matches as at the end of the
- * text. */
+ * With digits = 1 every digit is a word of its own. White space before a digit is then matched like white space at the
+ * end of the text. */
 static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = contraction_end(t, i, 0);
@@ -295,9 +296,9 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 
 	if (c & CH_NUMBER)
 		return run_end_within(t, i, CH_NUMBER, p->digits);
-	/* A word begins at `from` or, without the optional first character [^\r\n L N], at i. Try in this order:
-	 * alternative 1 at `from` and at i, alternative 2 at `from` and at i. In alternative 2 LOWER* is empty, because
-	 * otherwise alternative 1 would have matched. */
+	/* Let `from` be where the word begins with the optional first character [^\r\n L N]; without it the word begins
+	 * at i. Try in this order: alternative 1 at `from` and at i, alternative 2 at `from` and at i. In alternative 2
+	 * LOWER* is empty, because otherwise alternative 1 would have matched. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
 	if ((end = cased_word_end(t, from)) == from && (from == i || (end = cased_word_end(t, i)) == i) &&
 	    (end = run_end(t, from, UPPER_PART)) == from)

@@ -9,25 +9,26 @@
 #include <stddef.h>
 
 enum pretok_kind {
-	PRETOK_GPT2, /* a word is a contraction ('s), or letters, numbers or symbols after at most one space */
-	/* a word is letters after at most one other character, or digits, or symbols; newlines belong to the symbols or
-	 * blanks before them */
+	/* a word is a contraction ('s), or letters, numbers or symbols with at most one space before them */
+	PRETOK_GPT2,
+	/* a word is letters with at most one other character before them, or digits, or symbols; newlines belong to the
+	 * symbols or blanks before them */
 	PRETOK_LLAMA3,
-	PRETOK_SEED,   /* as LLAMA3, but newlines do not join the symbols before them */
-	PRETOK_QWEN35, /* as LLAMA3, but combining marks count as letters */
-	PRETOK_TEKKEN, /* as LLAMA3, but a word also ends between a lower-case and an upper-case letter */
+	PRETOK_SEED,   /* like LLAMA3, but newlines do not belong to the symbols before them */
+	PRETOK_QWEN35, /* like LLAMA3, but combining marks count as letters */
+	PRETOK_TEKKEN, /* like LLAMA3, but a word also ends between a lower-case and an upper-case letter */
 };
 
 struct pretok {
 	const char *name;
 	enum pretok_kind kind;
 	int digits;      /* maximum number of digits in one word; 0 = no limit */
-	int suffix;      /* TEKKEN: 1 = a contraction joins the word before it */
-	int whole_words; /* 1 = a word that is in the vocabulary as one token becomes that token, without merging */
-	int add_bos;     /* default if the file lacks tokenizer.ggml.add_bos_token */
+	int suffix;      /* TEKKEN: 1 = a contraction is part of the word before it */
+	int whole_words; /* 1 = a word that equals a token of the vocabulary becomes that token without merging */
+	int add_bos;     /* 1 = a BOS is needed, if the file lacks tokenizer.ggml.add_bos_token */
 };
 
-/* Return the pre-tokenizer that tokenizer.ggml.pre calls name[0..n), or NULL if no pre-tokenizer has this name. */
+/* Return the pre-tokenizer whose name in tokenizer.ggml.pre is name[0..n); NULL if there is none. */
 const struct pretok *pretok_find(const char *name, size_t n);
 /* Return the names of all pre-tokenizers, NULL-terminated. */
 const char *const *pretok_names(void);

@@ -18,7 +18,8 @@ static void bpe_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* Set *id to the normal token whose text is the whole word s[0..n), or to -1. Return -1 if memory is exhausted. */
+/* Set *id to the normal token whose text is the whole word s[0..n), or to -1 if there is none. Return 0, or -1 if
+ * memory is exhausted. */
 static int whole_word(struct encoder *e, const char *s, size_t n, int32_t *id)
 {
 	size_t len = 0;
@@ -50,7 +51,8 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = v->byte_id[(unsigned char)s[i]];
-		if (id < 0 && !has_unknown(v)) { /* skip the byte now, so that the bytes around it can merge */
+		/* skip the byte before merging, so that the bytes around it can merge */
+		if (id < 0 && !has_unknown(v)) {
 			if (encode_unknown(e, (unsigned char)s[i]))
 				return -1;
 			continue;

@@ -1,7 +1,7 @@
 /* engine/token/token_hash.c - lookups in the two hash tables of a vocabulary: text -> id, and pair of ids -> merge.
  *
- * The hash multiplies eight bytes per step and XORs the halves of the 128-bit product. Its seed is drawn at random
- * for each loaded vocabulary, so that a file cannot be made to collide. */
+ * The hash function multiplies eight bytes per step and XORs the halves of the 128-bit product. Its seed is drawn at
+ * random for each loaded vocabulary, so that the texts in a hostile file cannot be made to collide. */
 #include "engine/token/token_private.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied, so the file may be closed afterwards. Two hash tables are built. In text -> id the first of
- * several tokens with equal text wins. In (left id, right id) -> merge the first merge of a pair wins: it has the
- * lowest rank. */
+ * Texts are copied, so the file may be closed afterwards. Two hash tables are built. Table text -> id: of several
+ * tokens with equal text, the first one is found. Table (left id, right id) -> merge: of several merges of a pair, the
+ * first one is found, because it has the lowest rank. */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -19,10 +19,10 @@ struct loader {
 	struct vocab *v;
 	const struct gguf *g;
 	struct err *err;
-	const struct gguf_value *types; /* types of the tokens; NULL = the file has none */
+	const struct gguf_value *types; /* types of the tokens; NULL = the file does not give them */
 };
 
-/* Set the error "file 'PATH': byte N: 'KEY': ..." about an array and return -1. */
+/* Set the error "file 'PATH': byte N: 'KEY': ..." about an array of the file, and return -1. */
 __attribute__((format(printf, 3, 4))) static int array_err(struct loader *l, const struct gguf_value *a,
                                                            const char *fmt, ...)
 {
@@ -102,7 +102,7 @@ static int load_texts(struct loader *l)
 		total += t.n;
 		v->off[i + 1] = (uint32_t)total;
 		if (!t.n)
-			continue; /* some vocabularies have empty texts, which are never looked up */
+			continue; /* empty texts, which some vocabularies have, are never looked up */
 		h = hash_bytes(v->seed, t.p, t.n);
 		for (uint32_t k = (uint32_t)(h >> 32) & v->by_text_mask;; k = (k + 1) & v->by_text_mask) {
 			struct text_slot *s = &v->by_text[k];
@@ -136,7 +136,7 @@ static int load_types(struct loader *l)
 			type = gguf_array_int(l->types, (uint64_t)i);
 		else if (v->marks && token_byte(p, n) >= 0)
 			type = TOKEN_BYTE;
-		/* Type 0 means undefined in the format; treat it as normal. */
+		/* In the format type 0 means undefined. Treat such a token as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
 			return array_err(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
 			                 (long long)type, TOKEN_BYTE);
@@ -184,10 +184,10 @@ static int load_scores(struct loader *l)
 			return array_err(l, a, "the score of token %d is infinite", i);
 		if (v->score)
 			v->score[i] = f;
-		f += 0.0f; /* turn -0 into 0: both must get the same rank */
+		f += 0.0f; /* turn -0 into 0, because both must get the same rank */
 		memcpy(&bits, &f, 4);
-		/* Map the bits of the score to an unsigned number: a higher score gives a higher number. Its
-		 * complement is the rank: the highest score gets the lowest rank. */
+		/* Map the bits of the score to an unsigned number, so that a higher score gives a higher number. The
+		 * rank is the complement, so the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (ranks)
 			v->rank[i] = ~bits;
@@ -196,8 +196,8 @@ static int load_scores(struct loader *l)
 }
 
 /* Return the id of the token that a merge makes; -1 if the vocabulary lacks it; -2 if memory is exhausted. merge: "LEFT
- * RIGHT", where LEFT has n_left bytes. *guess is an id that is tried before the hash table, because most vocabularies
- * store these tokens in the order of the merges. *guess is then set to the id after the result. */
+ * RIGHT", where LEFT has n_left bytes. *guess: an id that is tried before the hash table; it becomes the result + 1.
+ * (Most vocabularies store these tokens in the order of the merges.) */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -220,7 +220,7 @@ static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, 
 	return to;
 }
 
-/* Add the merge of a pair. If the pair already has a merge, keep that one: its rank is lower. */
+/* Add the merge of a pair. If the pair already has a merge, do nothing: the earlier merge has a lower rank. */
 static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
 {
 	uint32_t i = pair_hash(v, left, right) & v->pair_mask;
@@ -253,7 +253,7 @@ static int load_merges(struct loader *l)
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* LEFT may begin with a space, so look for the separator from the second byte on. */
+		/* LEFT may begin with a space, so search for the separator from the second byte on. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
 		int32_t left, right, to;
 		size_t n_left;
@@ -272,7 +272,7 @@ static int load_merges(struct loader *l)
 		if (to < 0)
 			return array_err(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
 			                 SHOW(t.n, t.p));
-		/* Drop merges into control tokens: plain text must not produce one. */
+		/* Plain text must not produce a control token, so drop merges that make one. */
 		if (v->type[to] != TOKEN_CONTROL && v->type[to] != TOKEN_UNKNOWN)
 			pair_add(v, left, right, rank, to);
 	}
@@ -281,7 +281,7 @@ static int load_merges(struct loader *l)
 
 /* ---- derived tables ---- */
 
-/* Fill byte_id[], and words_apart for vocabularies with space marks. */
+/* Fill byte_id[]. For vocabularies with space marks also set words_apart. */
 static void find_bytes(struct vocab *v)
 {
 	for (int b = 0; b < 256; b++) {
@@ -298,9 +298,9 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* words_apart becomes 0 if a token reaches from one word into the next, so that merging can join words.
-		 * Skip tokens that merging cannot make: control and unknown tokens if there is a list of merges, else
-		 * all but normal tokens. */
+		/* words_apart becomes 0 if a token extends from one word into the next, so that merging can join words.
+		 * Merging cannot make all tokens, so skip these: control and unknown tokens if the file lists the
+		 * merges, otherwise all tokens that are not normal. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -355,7 +355,7 @@ static int find_specials(struct loader *l)
 			p[used++] = mark ? ' ' : t[k];
 			k += mark ? 2 : 0;
 		}
-		/* drop the space mark of a token that begins a word */
+		/* a WordPiece token that begins a word has a space mark: drop it */
 		if (v->kind == KIND_WORDPIECE && used > 1 && p[0] == ' ') {
 			p++;
 			used--;
@@ -367,7 +367,7 @@ static int find_specials(struct loader *l)
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);
-	for (size_t i = 0; i < n; i++) /* keep the first id of equal texts */
+	for (size_t i = 0; i < n; i++) /* of tokens with equal texts keep the first id */
 		if (!kept || v->special[kept - 1].n != v->special[i].n ||
 		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
 			v->special[kept++] = v->special[i];
@@ -382,7 +382,7 @@ static int find_specials(struct loader *l)
 
 /* ---- ids and flags named by the file ---- */
 
-/* Set *out to the id that the file stores under `key`, or to `otherwise` if it lacks the key. */
+/* Set *out to the id that the file stores under `key`. If it lacks the key, set *out to `otherwise`. */
 static int read_id(struct loader *l, const char *key, int32_t *out, int32_t otherwise)
 {
 	int64_t id = otherwise;
@@ -408,7 +408,7 @@ static void add_end(struct vocab *v, int32_t id)
 }
 
 /* Fill mark[] with the control tokens before and after the model's reasoning. Return 1 if the vocabulary has the
- * "channels" (sections of an answer) of gpt-oss, where the token that ends a channel does not end the answer. */
+ * "channels" (sections of an answer) of gpt-oss. Their end token does not end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
@@ -434,7 +434,7 @@ static int load_marks(struct vocab *v)
 	return channels;
 }
 
-/* WordPiece's [CLS] serves as BOS, its [SEP] as EOS. Some GGUF files spell the key of [SEP] "seperator". */
+/* WordPiece uses its token [CLS] as BOS, and [SEP] as EOS. Some GGUF files spell the key of [SEP] "seperator". */
 static int wordpiece_ids(struct loader *l)
 {
 	struct vocab_info *in = &l->v->info;
@@ -452,8 +452,8 @@ static int wordpiece_ids(struct loader *l)
 
 static int load_ids(struct loader *l)
 {
-	/* Tokens that end a turn, of all model families. If the file names no EOT (end of turn), the first of these
-	 * that the vocabulary contains is EOT. */
+	/* Tokens that end a turn, of all model families. If the file names no EOT (end of turn), the first token in
+	 * this list that the vocabulary has is the EOT. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
 		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
@@ -467,7 +467,8 @@ static int load_ids(struct loader *l)
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* These ids are only checked to be in range. WordPiece also uses separator (or seperator) and cls. */
+		/* The ids under these keys are only checked to be in range. WordPiece also uses cls and separator (or
+		 * seperator). */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};
@@ -492,15 +493,15 @@ static int load_ids(struct loader *l)
 	if (v->kind == KIND_WORDPIECE && wordpiece_ids(l))
 		return -1;
 	if (v->kind == KIND_UNIGRAM || (v->kind == KIND_SPM && !v->merges)) {
-		/* Early files do not name these tokens, but the tokens have the same texts in all SentencePiece
-		 * vocabularies. */
+		/* Early files do not give the ids of these tokens. All SentencePiece vocabularies use the same texts
+		 * for them. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* The file has no token types. Turn at least the ids that it names into control tokens, so that plain
-		 * text cannot produce them. */
+		/* The file has no token types. Turn at least those tokens into control tokens whose ids it gives, so
+		 * that plain text cannot produce them. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < LEN(named); i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
@@ -528,7 +529,7 @@ static int load_ids(struct loader *l)
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
 	in->add_bos = (flag || (v->kind == KIND_SPM && v->merges)) &&
-	              in->bos >= 0; /* Gemma 4 always needs a BOS, although some files say that it does not */
+	              in->bos >= 0; /* Gemma 4 always needs a BOS, even if the file says that it does not */
 	flag = in->encoder;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0 ||
 	    (v->kind == KIND_WORDPIECE && gguf_bool(l->g, "tokenizer.ggml.add_sep_token", &flag, l->err) < 0))
@@ -602,7 +603,7 @@ static int load_model(struct loader *l)
 	return 0;
 }
 
-/* Check that the number of tokens is ARCH.vocab_size (ARCH: the architecture's name), if the file has that key. */
+/* If the file has the key ARCH.vocab_size (ARCH: name of the architecture), check that it is the number of tokens. */
 static int check_size(struct loader *l)
 {
 	struct view arch = { "", 0 };

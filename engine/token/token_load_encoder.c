@@ -1,5 +1,5 @@
-/* engine/token/token_load_encoder.c - loads the parts of a vocabulary that only encoder models have. Unigram: the table
- * of replacements (charsmap) and flags. WordPiece: flags. Both: the prefix tree. */
+/* engine/token/token_load_encoder.c - loads the parts of a vocabulary that only encoder models have. For Unigram these
+ * are the table of replacements (charsmap) and flags, for WordPiece flags, and for both the prefix tree. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 

@@ -1,16 +1,17 @@
 /* engine/token/token_merge.c - merges the symbols of one word, for both kinds of BPE; caches encoded words.
  *
  * A symbol is at first a byte or a character. The symbols of a word are a doubly linked list. Each has the rank of its
- * merge with the next symbol, and the lowest rank merges first. In a short word a linear search finds that rank. A long
- * word (a megabyte of one letter is possible) uses a heap of (rank, index), O(n log n) in all. When the rank of a
- * symbol changes, its old entry stays in the heap; an entry is skipped if its rank is not the symbol's. */
+ * merge with the next symbol, and the merge with the lowest rank is done first. In a short word a linear search finds
+ * that merge. A long word (a megabyte of one letter is possible) uses a heap of entries (rank, index), which takes O(n
+ * log n) in all. When the rank of a symbol changes, its old entry stays in the heap. Such an entry is recognised, and
+ * skipped, because its rank differs from the symbol's. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* SHORT_WORD: most symbols for the linear search. For the cache of words: SEEN_SLOTS entries, words of at most
- * SEEN_BYTES bytes, runs of at least SEEN_TEXT bytes. */
+/* SHORT_WORD: maximum number of symbols for the linear search. The others are about the cache of words: it has
+ * SEEN_SLOTS entries, for words of at most SEEN_BYTES bytes, and is used in runs of at least SEEN_TEXT bytes. */
 enum { SHORT_WORD = 24, SEEN_SLOTS = 4096, SEEN_BYTES = 32, SEEN_TEXT = 2048 };
 
 int merge_reserve(struct encoder *e, size_t n)
@@ -79,7 +80,7 @@ static void rank_pair(struct encoder *e, const char *word, int32_t i, pair_fn *p
 		pair(e->v, word, a, &e->sym[a->next]);
 }
 
-/* Merge symbol i with the next symbol, then look up the ranks of the result with both neighbours. */
+/* Merge symbol i with the next symbol. Then look up the ranks of the new symbol's merges with its two neighbours. */
 static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pair)
 {
 	struct symbol *a = &e->sym[i], *b = &e->sym[a->next];
@@ -87,7 +88,7 @@ static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pa
 	a->id = a->to;
 	a->len += b->len;
 	a->next = b->next;
-	b->rank = NO_RANK; /* marks the heap's entries for b as outdated */
+	b->rank = NO_RANK; /* so that entries for b in the heap are skipped */
 	if (a->next >= 0)
 		e->sym[a->next].prev = i;
 	rank_pair(e, word, i, pair);
@@ -138,7 +139,7 @@ static void heap_rise(uint64_t *h, size_t i, uint64_t x)
 
 static int merge_long(struct encoder *e, const char *word, pair_fn *pair)
 {
-	size_t n = 0, need = 2 * e->n_sym; /* room for all entries: a merge removes one and adds at most two */
+	size_t n = 0, need = 2 * e->n_sym; /* room for all entries: each merge removes one and adds at most two */
 	uint64_t *h;
 
 	if (need > e->cap_heap) {

@@ -7,7 +7,8 @@
 
 /* ---- one byte ---- */
 
-/* Byte-level BPE stores a printable Latin-1 byte as itself, and the other bytes as U+0100, U+0101 and so on. */
+/* Byte-level BPE stores a printable Latin-1 byte as the character itself. The other bytes are stored as U+0100, U+0101
+ * and so on. */
 int32_t byte_char(unsigned char b)
 {
 	if (b < 33)
@@ -108,9 +109,9 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* Return the end offset of the token that begins at offset `at` of the run (plain text between two special tokens).
- * SentencePiece encodes a space and a space mark (U+2581, 3 bytes) as the same token, so the text tells which one it
- * is. */
+/* Return the end of the token that begins at offset `at` of the run (plain text between two special tokens). For
+ * SentencePiece, a space and a space mark (U+2581, 3 bytes) in the text give the same token, so the text decides how
+ * many bytes it has. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

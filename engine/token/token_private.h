@@ -8,7 +8,7 @@
 #include "engine/token/pretok.h"
 #include "engine/token/token.h"
 
-#define SPACE_MARK "\xe2\x96\x81" /* U+2581, which SentencePiece stores for a space */
+#define SPACE_MARK "\xe2\x96\x81" /* U+2581, the character that SentencePiece stores in place of a space */
 
 /* Values of tokenizer.ggml.token_type. */
 enum token_type {
@@ -24,21 +24,23 @@ enum {
 	VOCAB_MAX = 1 << 24,
 	TOKEN_BYTES_MAX = 65536,
 	MERGES_MAX = 10000000,
-	SPECIAL_BYTES_MAX = 256, /* longer special tokens are ignored, to bound the work per byte of text */
+	/* longer special tokens are ignored, because the work per byte of text must be bounded */
+	SPECIAL_BYTES_MAX = 256,
 	TEXT_BYTES_MAX = 1 << 29,
-	NORMAL_BYTES_MAX = 1 << 30, /* longest text after normalising */
-	PIECE_BYTES_MAX = 256,      /* longest token of Unigram or WordPiece, to bound the work per byte of text */
+	NORMAL_BYTES_MAX = 1 << 30, /* maximum bytes of a text after it is normalised */
+	/* maximum bytes of a token of Unigram or WordPiece; it bounds the work per byte of text */
+	PIECE_BYTES_MAX = 256,
 };
 
 #define NO_RANK UINT32_MAX
 
-/* Entry of the hash table text -> id, with open addressing. hash: the low 32 bits of hash_bytes(). id1: id + 1, or 0
- * for an empty entry. */
+/* Entry of the hash table text -> id, which uses open addressing. hash: the low 32 bits of hash_bytes(); id1: id + 1,
+ * or 0 for an empty entry. */
 struct text_slot {
 	uint32_t hash, id1;
 };
-/* Entry of the hash table (left id, right id) -> merge, with open addressing. Merges are done in the order of their
- * ranks, lowest first. to1: id of the merged token + 1, or 0 for an empty entry. */
+/* Entry of the hash table (left id, right id) -> merge, which uses open addressing. rank: the merge with the lowest
+ * rank is done first; to1: id of the merged token + 1, or 0 for an empty entry. */
 struct pair_slot {
 	int32_t left, right;
 	uint32_t rank;
@@ -49,20 +51,20 @@ struct special {
 	const char *p;
 	uint32_t n;
 	int32_t id;
-	/* 1 = user-defined token, recognised everywhere; 0 = control or unknown token, recognised in trusted ranges
-	 * only */
+	/* 1 = user-defined token, recognised everywhere; 0 = control or unknown token, recognised only in trusted
+	 * ranges */
 	int user;
 };
 
-/* Prefix tree of the texts of all normal tokens (token_trie.c). A node stands for the bytes on the way from the root,
- * node 0, to it. */
+/* Prefix tree of the texts of all normal tokens (token_trie.c). A node stands for the bytes on the path from the root
+ * (node 0) to the node. */
 struct trie {
 	uint32_t *kid;  /* [n + 1]: node i's children are nodes kid[i]..kid[i + 1] - 1, sorted by label */
-	int32_t *id;    /* [n]: the first token whose text is the node's bytes; -1 = none */
-	uint8_t *label; /* [n]: the last of the node's bytes */
+	int32_t *id;    /* [n] for each node, the first token whose text is the node's bytes; -1 = none */
+	uint8_t *label; /* [n] for each node, the last of its bytes */
 };
 
-/* SentencePiece's table of replacements (charsmap.c). */
+/* SentencePiece's table of sources (texts to replace) and their replacements (charsmap.c). */
 struct charsmap {
 	uint32_t *unit; /* [n_unit]: the trie of sources; n_unit = 0: no table */
 	char *text;     /* [n_text]: the replacements, each with a zero byte after it */
@@ -80,23 +82,27 @@ struct vocab {
 	struct vocab_info info;
 	enum vocab_kind kind;
 	int marks; /* 1 = spaces are stored as space marks; 0 = byte-level BPE */
-	int merges; /* 1 = the file lists the merges (pair[]); 0 = a merge ranks by the score of the token that it makes */
+	/* 1 = the file lists the merges (pair[]); 0 = the rank of a merge comes from the score of the token that it
+	 * makes */
+	int merges;
 	char *text;                /* stored texts of all tokens, concatenated */
 	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
 	uint8_t *type;             /* [n]: enum token_type */
-	uint32_t longest;          /* bytes of the longest normal token's stored text */
-	uint64_t seed[2];          /* random, so that a hostile file cannot contain hash collisions */
+	uint32_t longest;          /* bytes of the stored text of the longest normal token */
+	uint64_t seed[2];          /* seed of hash_bytes(), random so that a hostile file cannot contain collisions */
 	struct text_slot *by_text; /* hash table text -> id */
 	uint32_t by_text_mask;     /* number of entries of by_text[] - 1 */
-	int32_t byte_id[256];      /* id of the token for one byte; -1 = none */
-	/* 1 = no user-defined token has a blank after another character; 0 for encoders (vocab_cuts()) */
+	int32_t byte_id[256];      /* for each byte, the id of the token that stands for it alone; -1 = none */
+	/* 1 = vocab_cuts() may return 1: no user-defined token has a blank after another character. Always 0 for
+	 * encoders */
 	int cuts;
 
 	/* SentencePiece only. */
-	/* [n], only if merges = 0: rank of the merge that makes each token; the highest score has the lowest rank */
+	/* [n] for each token, the rank of the merge that makes it: the highest score gives the lowest rank. Only if
+	 * merges = 0 */
 	uint32_t *rank;
 	int add_space; /* 1 = add a space before the text */
-	/* 1 = no token has a space mark (U+2581) after another character, so words are encoded one by one */
+	/* 1 = words can be encoded one by one, because no token has a space mark (U+2581) after another character */
 	int words_apart;
 
 	/* Byte-level BPE only. */
@@ -104,11 +110,11 @@ struct vocab {
 
 	/* Unigram and WordPiece only. */
 	struct trie trie;
-	float *score;             /* Unigram: [n], finite */
-	double unknown_score;     /* Unigram: score of a character without a token */
+	float *score;             /* Unigram: [n] score of each token, finite */
+	double unknown_score;     /* Unigram: score of a character that has no token */
 	struct charsmap charsmap; /* Unigram */
 	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
-	/* WordPiece: trie node of U+2581; the tokens below it begin a word. 0 = there are none */
+	/* WordPiece: trie node of U+2581, below which are the tokens that begin a word; 0 = there are none */
 	uint32_t word_node;
 	int lowercase;     /* WordPiece: 1 = lower-case the text */
 	int strip_accents; /* WordPiece: 1 = remove accents */
@@ -119,13 +125,13 @@ struct vocab {
 
 	struct special *special; /* sorted by text, without duplicates */
 	int32_t n_special;       /* number of special tokens */
-	/* the special tokens that begin with byte b: special[special_from[b]..special_from[b + 1]) */
+	/* special[special_from[b] .. special_from[b + 1] - 1] are the special tokens that begin with byte b */
 	int32_t special_from[257];
 	char *special_text; /* memory of the texts of special[] */
 	int32_t end[32];    /* ids that end a turn */
-	int n_end;          /* number of those ids */
-	int32_t mark[24];   /* control tokens around the model's reasoning; their text is part of the answer */
-	int n_mark;         /* number of those ids */
+	int n_end;          /* number of ids in end[] */
+	int32_t mark[24];   /* control tokens around the model's reasoning; their texts are part of the answer */
+	int n_mark;         /* number of ids in mark[] */
 };
 
 /* ---- token_hash.c ---- */
@@ -139,21 +145,21 @@ const struct pair_slot *vocab_pair(const struct vocab *, int32_t left, int32_t r
 
 /* ---- encoding ---- */
 
-/* A part of a word during merging. The symbols of a word are a doubly linked list. */
+/* A part of a word during merging. The symbols of a word form a doubly linked list. */
 struct symbol {
-	int32_t id;         /* its token; -1 = no token has this text */
-	int32_t prev, next; /* indices of the neighbours; -1 = none */
-	uint32_t off, len;  /* its bytes in the word */
-	uint32_t rank;      /* rank of the merge with the next symbol; NO_RANK = no merge */
-	int32_t to;         /* id of the token that the merge makes */
+	int32_t id;         /* the token with the symbol's text; -1 = none */
+	int32_t prev, next; /* indices of the neighbouring symbols; -1 = none */
+	uint32_t off, len;  /* the symbol's bytes in the word */
+	uint32_t rank;      /* rank of the merge with the next symbol; NO_RANK = the two cannot be merged */
+	int32_t to;         /* id of the token that this merge makes */
 };
 
-/* Cache entry for a word. Its offsets are in a run, which is the plain text between two special tokens. When the word
- * occurs again in the run, its ids are copied from the output. */
+/* Cache entry for a word of the run, which is the plain text between two special tokens. When the word occurs again in
+ * the run, its ids are copied from the output. */
 struct word_seen {
-	uint32_t at, len; /* its bytes in the run */
-	size_t out_at;    /* index of its first id in the output */
-	uint32_t out_n;   /* number of its ids */
+	uint32_t at, len; /* offset of the word in the run, and its bytes */
+	size_t out_at;    /* index of the word's first id in the output */
+	uint32_t out_n;   /* number of the word's ids */
 };
 
 /* Working memory of one vocab_encode() call. A run is the plain text between two special tokens. */
@@ -165,101 +171,102 @@ struct encoder {
 	size_t n_sym, cap_sym;
 	uint64_t *heap;
 	size_t cap_heap;
-	struct word_seen *seen; /* hash table of the words of the run; NULL = not allocated */
-	int use_seen;           /* 0 = the run is too short for that table */
-	/* the run, normalised or with space marks (U+2581); byte-level BPE: one word of it, spelled as the vocabulary
-	 * stores it */
+	struct word_seen *seen; /* hash table: the cache of encoded words; NULL = not allocated */
+	int use_seen;           /* 1 = the run is long enough for the cache of words */
+	/* the run after normalising, or with space marks (U+2581) for spaces. In byte-level BPE only one word of it,
+	 * spelled as the vocabulary stores it */
 	char *run;
 	size_t cap_run;
-	/* [cap_run] for each byte of run[]: the end in `text` of the character that the byte came from, as offset
-	 * before normalising. Filled in for Unigram and WordPiece, if `ends` is not NULL. */
+	/* [cap_run] For each byte of run[], the end of the character of `text` from which the byte was made, as an
+	 * offset in `text`. Filled in only for Unigram and WordPiece, and only if `ends` is not NULL. */
 	uint32_t *run_end;
-	struct cut *cut; /* Unigram: the best cuts of a word */
+	struct cut *cut; /* Unigram: best cuts of the beginnings of a word (token_unigram.c) */
 	size_t cap_cut;
-	struct token_ends *ends; /* where the ends of tokens are appended; NULL = nowhere */
-	const char *text;        /* the run */
+	struct token_ends *ends; /* list to which the ends of tokens are appended; NULL = do not record them */
+	const char *text;        /* the run as it is in the whole text */
 	size_t at;               /* offset of the run in the whole text */
 };
 
 /* ---- token_piece.c ---- */
 
-/* Return the byte of a text "<0xNN>", or -1. */
+/* Return the byte that a text of the form "<0xNN>" stands for; -1 if the text has another form. */
 int token_byte(const char *p, size_t n);
-/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point of byte b. char_byte()
- * returns the byte of a code point, or -1. */
+/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b. char_byte()
+ * returns the byte for a code point, or -1 if it stands for none. */
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* If e->ends is not NULL, append to it where in the text each token from index out_at of the output on ends. These
- * tokens encode bytes from .. to - 1 of the run. from = -1: the first token begins with a space that is not in the
- * text. */
+/* Record where tokens end: for each token of the output from index out_at on, append the offset in the text to e->ends.
+ * If e->ends is NULL, do nothing. The tokens encode bytes from .. to - 1 of the run. from = -1: the first token begins
+ * with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* If e->ends is not NULL, append the same offset to it for each token from index out_at of the output on. The offset is
- * the end, in the original text, of the character from which byte run_at - 1 of e->run came. */
+/* Record where tokens end that were made from e->run. For each token of the output from index out_at on, append the
+ * same offset to e->ends: the end, in the original text, of the character from which byte run_at - 1 of e->run was
+ * made. If e->ends is NULL, do nothing. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
 
-/* Append the ids of s[0..n), a run of plain text. space: 1 = put a space mark (U+2581) before it. begins: 0 = the run
- * follows other plain text or a user-defined token. */
+/* Append the ids of s[0..n), a run of plain text. space: 1 = put a space mark (U+2581) before it. begins: 0 = plain
+ * text or a user-defined token is directly before the run. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 int unigram_encode(struct encoder *, const char *s, size_t n, int begins);
 int wordpiece_encode(struct encoder *, const char *s, size_t n);
-/* Return the end of the word that begins at byte i. A word is space marks (U+2581), if any, and the text up to the
- * next space mark. */
+/* Return the end of the word that begins at byte i. A word is any number of space marks (U+2581), and the text after
+ * them up to the next space mark. */
 size_t spm_next_word(const char *s, size_t n, size_t i);
 
 /* ---- token_trie.c ---- */
 
 int trie_build(struct vocab *, struct err *);
-/* Return the child that a byte leads to, or 0. */
+/* Return the child of `node` for a byte, or 0 if it has none. */
 uint32_t trie_step(const struct trie *, uint32_t node, char byte);
 
 /* ---- charsmap.c ---- */
 
 /* Load a charsmap from its n bytes in the file. On error return -1: *wrong says what is wrong with unit *at of the
- * trie, or is NULL if memory is exhausted. */
+ * trie. If memory is exhausted, *wrong is NULL. */
 int charsmap_load(struct charsmap *, const uint8_t *p, uint64_t n, const char **wrong, uint32_t *at, struct err *);
-/* Find the longest source (text to be replaced) at the start of s[0..n). Set *to to its replacement and return the
- * length of the source. Return 0 if there is none. */
+/* Find the longest source (a text to replace) at the start of s[0..n). Set *to to its replacement and return the length
+ * of the source. Return 0 if no source begins there. */
 size_t charsmap_match(const struct charsmap *, const char *s, size_t n, const char **to);
 
 /* ---- token_load_encoder.c ---- */
 
-/* Load what only Unigram and WordPiece have: prefix tree, charsmap, flags. The types of the tokens must be loaded
- * already. */
+/* Load what only Unigram and WordPiece have: prefix tree, charsmap, flags. Call it after the types of the tokens are
+ * loaded. */
 int load_encoder(struct vocab *, const struct gguf *, struct err *);
 
 /* ---- token_merge.c ---- */
 
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);
-/* Merge neighbouring symbols until no pair has a merge: lowest rank first, and leftmost first among equal ranks.
- * pair() looks up the merge of two neighbours and sets the fields `rank` and `to` of the left one. If there is no
- * merge, it changes nothing. */
+/* Merge neighbouring symbols until no two of them can be merged. The lowest rank is merged first, and of equal ranks
+ * the leftmost. pair() looks up the merge of two neighbours and sets the fields `rank` and `to` of the left one. If
+ * they cannot be merged, it changes nothing. */
 typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
-/* Reserve n bytes in e->run; the old content is lost. */
+/* Make room for n bytes in e->run; the old content is lost. */
 int run_reserve(struct encoder *, size_t n);
 /* Make room for n bytes in e->run and, if e->ends is not NULL, in e->run_end; the old content is kept. */
 int run_grow(struct encoder *, size_t n);
-/* 1 if the vocabulary has an unknown token. For byte-level BPE it must be of type TOKEN_UNKNOWN: plain text must not
- * produce a control token. */
+/* 1 if the vocabulary has a usable unknown token. For byte-level BPE this token must have the type TOKEN_UNKNOWN,
+ * because plain text must not produce a control token. */
 int has_unknown(const struct vocab *);
-/* Append the unknown token, for a byte without a token. If has_unknown() is 0, return -1 with an error, or drop the
- * byte and return 0.
+/* Append the unknown token, in place of a byte that has no token. If has_unknown() is 0, drop the byte and return 0, or
+ * return -1 with an error.
  *
  * The byte is dropped only for byte-level BPE, and only if it is not printable ASCII. Some of these vocabularies lack
- * rare bytes (SmolLM2's lacks 21 control codes and rare UTF-8 bytes) and name a control token as the unknown one. The
- * model's own software drops such bytes, too. */
+ * rare bytes (SmolLM2's lacks 21 control codes and rare UTF-8 bytes), and name a control token as their unknown token.
+ * The model's own software drops such bytes, too. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* A cache of encoded words, because words repeat. seen_start() empties it for a run of n bytes. seen_again() looks up
  * the word base[at..at + len). If the word is cached, seen_again() appends its ids and returns 1. Otherwise it returns
- * 0 and sets *slot to the cache entry for the word (NULL: do not cache it); the caller encodes the word, and
- * seen_keep() fills the entry. */
+ * 0 and sets *slot to the cache entry for the word; NULL = do not cache it. Then the caller encodes the word, and calls
+ * seen_keep() to fill the entry. */
 void seen_start(struct encoder *, size_t n);
 int seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
 void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);

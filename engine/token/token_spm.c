@@ -1,8 +1,8 @@
 /* engine/token/token_spm.c - SentencePiece BPE: merges characters in order of their scores, or by a list of merges
  * (Gemma 4). A character without a token becomes byte tokens. Spaces become U+2581, the space mark.
  *
- * The reference software encodes the text as a whole. But in most vocabularies (all of Llama) no token has a space
- * mark after another character, so no merge crosses the start of a word. Then encoding word by word gives the same
+ * The reference software encodes the text as a whole. But in most vocabularies (all of Llama's) no token has a space
+ * mark after another character, so no merge crosses the start of a word. Encoding word by word then gives the same
  * tokens and is faster (vocab.words_apart). */
 #include "engine/token/token_private.h"
 
@@ -24,8 +24,8 @@ static void spm_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* Append the byte tokens of a character without a token. If a byte token is missing, append one unknown token
- * instead. */
+/* Append the byte tokens of a character that has no token. If one of the byte tokens is missing, append a single
+ * unknown token instead. */
 static int spm_bytes(struct encoder *e, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -78,8 +78,8 @@ size_t spm_next_word(const char *s, size_t n, size_t i)
 }
 
 /* Return the offset in the text s that corresponds to offset `to` in the run. The run is s with a space mark (U+2581)
- * for each space; s may contain space marks, too. The search begins at offset `from` of the run, which corresponds to
- * offset `at` of s. space: 1 = the first mark of the run was added, and is not in s. */
+ * for each space; s itself may contain space marks, too. Begin at offset `from` of the run, which is known to
+ * correspond to offset `at` of s. space: 1 = the run begins with an added space mark, which is not in s. */
 static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)

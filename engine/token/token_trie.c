@@ -1,14 +1,14 @@
-/* engine/token/token_trie.c - the prefix tree of a vocabulary. Encoders look up in it all tokens that begin at a
- * place in the text.
+/* engine/token/token_trie.c - the prefix tree of a vocabulary. With it, encoders find all tokens that begin at a place
+ * in the text.
  *
  * Nodes are numbered level by level, so the children of a node have consecutive numbers. While the tree is built, the
- * tokens below each node are a range of one list. Sorting the range by the next byte gives the node's children. */
+ * tokens below each node are a range of one list. Sorting that range by the next byte gives the node's children. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Return byte d of a token's text + 1, or 0 if the text ends there. */
+/* Return 1 + byte d of a token's text; 0 if the text has no byte d. */
 static unsigned key_at(const struct vocab *v, int32_t id, uint32_t d)
 {
 	return d < v->off[id + 1] - v->off[id] ? (unsigned char)v->text[v->off[id] + d] + 1u : 0;
@@ -44,7 +44,7 @@ int trie_build(struct vocab *v, struct err *err)
 	struct trie *t = &v->trie;
 	uint32_t n_list = 0, most = 2, depth = 0, level_end = 1, n = 1;
 	int32_t *list, *spare;
-	/* by node: the tokens below it are list[from..to) */
+	/* [node] the tokens whose texts begin with the node's bytes are list[from..to) */
 	struct {
 		uint32_t from, to;
 	} * below;

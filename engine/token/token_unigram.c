@@ -1,22 +1,22 @@
-/* engine/token/token_unigram.c - Unigram (SentencePiece): normalises the text, then cuts each word into the tokens
- * with the highest sum of scores.
+/* engine/token/token_unigram.c - Unigram (SentencePiece): normalises the text, then cuts each word into the tokens with
+ * the highest sum of scores.
  *
  * Normalising replaces texts by a table of the model file (charsmap), invalid bytes by U+FFFD, and spaces by U+2581,
  * the space mark. It can also drop leading, trailing and repeated spaces.
  *
- * The best cut is found by the Viterbi algorithm: for each byte of the word, the best sum of a cut that ends there.
- * Of equal sums, the one with the longer last token wins. A character without a token counts as unknown; its score is
- * 10 below the lowest score of all tokens. */
+ * The best cut is found by the Viterbi algorithm. For each byte of the word it keeps the best sum of all cuts that end
+ * there. If two cuts have equal sums, the one with the longer last token is kept. A character without a token counts as
+ * unknown; its score is 10 below the lowest score of all tokens. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* cut[i] is the best way to cut the first i bytes of a word into tokens: the sum of the tokens' scores, and the last
- * token with the byte where it begins. */
+/* cut[i] is the best way to cut the first i bytes of a word into tokens. sum: sum of the tokens' scores; from: offset
+ * at which the last token begins; id: the last token. */
 struct cut {
 	double sum;
-	uint32_t from; /* NO_CUT = no token ends here */
+	uint32_t from; /* NO_CUT = no token ends at byte i */
 	int32_t id;    /* -1 = unknown */
 };
 
@@ -35,8 +35,8 @@ static int add_bytes(struct encoder *e, size_t *len, const char *s, size_t n, si
 	return 0;
 }
 
-/* Append s[0..n) with space marks for spaces. *drop: 1 = drop the leading spaces; *drop is then set for the next call.
- * source_end: where the source text of these bytes ends, for run_end[]. */
+/* Append s[0..n) with a space mark for each space. If *drop is 1, drop the spaces at the beginning. Set *drop for the
+ * next call. source_end: offset in the text at which the source of these bytes ends, for run_end[]. */
 static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, size_t source_end, int *drop)
 {
 	while (*drop && n && *s == ' ') {
@@ -52,7 +52,7 @@ static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, s
 	return 0;
 }
 
-/* Write the normalised text to e->run and its length to *len. begins: 0 = the text follows other text. */
+/* Write the normalised text to e->run and its length to *len. begins: 0 = the text directly follows other text. */
 static int normalise(struct encoder *e, const char *s, size_t n, int begins, size_t *len)
 {
 	const struct vocab *v = e->v;
@@ -86,14 +86,15 @@ static int normalise(struct encoder *e, const char *s, size_t n, int begins, siz
 
 /* ---- the best cut ---- */
 
-/* Replace *c by a cut whose last token is `id` and begins at `from`, if *c has a lower sum or no cut at all. */
+/* *c is a best cut so far. If it has a lower sum than the new cut, or is no cut yet, replace it. The new cut's last
+ * token is `id` and begins at `from`. */
 static void relax(struct cut *c, double sum, size_t from, int32_t id)
 {
 	if (c->from == NO_CUT || sum > c->sum)
 		*c = (struct cut){ sum, (uint32_t)from, id };
 }
 
-/* Fill cut[0..n] for the word s[0..n). */
+/* Compute cut[0..n] for the word s[0..n). */
 static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut *cut)
 {
 	cut[0].sum = 0;
@@ -123,9 +124,9 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 	}
 }
 
-/* Append the tokens of a character without a token of its own: its byte tokens, or else the unknown token. Consecutive
- * characters share one unknown token. *again: 1 = the character before was unknown; *again is then set for the next
- * call. */
+/* Append the tokens of a character that has no token of its own: its byte tokens, or else the unknown token.
+ * Consecutive characters share one unknown token. *again: 1 = the unknown token was appended for the character before;
+ * it is updated for the next call. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
 	int bytes = 1;
@@ -159,8 +160,8 @@ static int unigram_word(struct encoder *e, size_t at, size_t n)
 	}
 	cut = e->cut;
 	find_cuts(e->v, s, n, cut);
-	/* Reverse the chain of cuts. Before, cut[i].from is the start of the token that ends at i; then it is the end
-	 * of the token that begins at i, or 0 after the last token. */
+	/* Reverse the chain of cuts. So far cut[i].from is where the token that ends at i begins. Afterwards it is
+	 * where the token that begins at i ends; 0 = no token begins there. */
 	for (uint32_t i = (uint32_t)n, from; i; i = from) {
 		from = cut[i].from;
 		cut[i].from = next;

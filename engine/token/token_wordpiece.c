@@ -1,11 +1,12 @@
-/* engine/token/token_wordpiece.c - WordPiece (BERT): cuts the text into words, and each word from left to right into
- * tokens, always the longest that matches.
+/* engine/token/token_wordpiece.c - WordPiece (BERT): cuts the text into words, and each word into tokens. From left to
+ * right, the next token is always the longest one that matches.
  *
  * BERT's "basic tokenizer" makes the words. It drops control characters and invalid bytes, and makes every Chinese
- * character and punctuation mark a word of its own. For an uncased vocabulary it also removes accents and
- * lower-cases. A word of over 100 characters, or one that cannot be cut into tokens, becomes one unknown token.
+ * character and punctuation mark a word of its own. For an uncased vocabulary it also removes accents and lower-cases.
+ * A word of over 100 characters, or one that cannot be cut into tokens, becomes one unknown token.
  *
- * GGUF stores a token that begins a word with U+2581 before it, and other tokens without BERT's "##". */
+ * BERT marks a token inside a word with "##". GGUF files instead mark a token that begins a word: U+2581 is before
+ * it. */
 #include "engine/token/token_private.h"
 #include "engine/token/unicode_data_bert.h"
 
@@ -17,7 +18,7 @@ enum { WORD_CHARS_MAX = 100 };
 
 static enum bert_class class_of(int32_t cp)
 {
-	uint32_t lo = 0, hi = n_bert_class_run; /* the last run that begins at or before cp */
+	uint32_t lo = 0, hi = n_bert_class_run; /* binary search for the last run that begins at or before cp */
 
 	while (hi - lo > 1) {
 		uint32_t mid = lo + (hi - lo) / 2;
@@ -30,7 +31,7 @@ static enum bert_class class_of(int32_t cp)
 	return (enum bert_class)(bert_class_run[lo] & 0xff);
 }
 
-/* Write the code points that replace cp to out, and return their number, 0 to 3. */
+/* Write the code points that replace cp to out[], and return their number, 0 to 3. */
 static int map_char(const struct bert_map *m, int32_t cp, int32_t out[3])
 {
 	uint32_t lo = 0, hi = m->n_run;
@@ -40,7 +41,7 @@ static int map_char(const struct bert_map *m, int32_t cp, int32_t out[3])
 			memcpy(out, m->longer[i].to, sizeof m->longer[i].to);
 			return out[2] ? 3 : 2;
 		}
-	while (hi - lo > 1) { /* the last run that begins at or before cp */
+	while (hi - lo > 1) { /* binary search for the last run that begins at or before cp */
 		uint32_t mid = lo + (hi - lo) / 2;
 
 		if (m->run[mid].first <= cp)
@@ -73,11 +74,11 @@ static int strip_accents(int32_t cp, int32_t out[3])
 	return s % 28 ? 3 : 2;
 }
 
-/* The words of the text, written to e->run with a space after each. */
+/* The words of the text, which are written to e->run with a space after each word. */
 struct words {
 	struct encoder *e;
 	size_t len;
-	int open; /* 1 = the last word has no space after it */
+	int open; /* 1 = the space after the last word is still to be written */
 };
 
 static int add_char(struct words *w, int32_t cp, size_t source_end)
@@ -100,7 +101,7 @@ static int end_word(struct words *w)
 	return w->open ? add_char(w, ' ', 0) : 0;
 }
 
-/* Append a character. It becomes a word of its own if `apart` is set or it is punctuation. */
+/* Append a character. If `apart` is set, or if it is punctuation, make it a word of its own. */
 static int add_folded(struct words *w, int32_t cp, int apart, size_t source_end)
 {
 	apart = apart || class_of(cp) == BERT_PUNCT;
