@@ -32,10 +32,10 @@ enum {
 	 * columns, AVX-512 executes 14 + 11 n vector instructions, two per cycle. So for 8 columns AMX takes about half
 	 * the time. */
 	LEAST = 8,
-	WIDE = 16,  /* columns of a wide register A */
-	NARROW = 4, /* columns of a narrow register A, which takes fewer cycles */
-	/* Memory has room for the sums of RING steps. Register C is stored there, and AHEAD steps later the sums are
-	 * loaded into vector registers. */
+	WIDE = 16,  /* number of columns in a wide register A */
+	NARROW = 4, /* number of columns in a narrow register A, which takes fewer cycles */
+	/* Memory has room for the sums of RING steps. Register C is stored to this memory. AHEAD steps later, its sums
+	 * are loaded into vector registers. */
 	AHEAD = 2,
 	RING = 4,
 };

@@ -22,10 +22,10 @@ struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
 	float *out;
-	int32_t n;                                        /* tokens of the call */
-	int32_t slots;                                    /* slots of all parts */
-	int32_t spans;                                    /* spans of all parts */
-	int32_t group;                                    /* query heads per KV head */
+	int32_t n;                                        /* number of tokens of the call */
+	int32_t slots;                                    /* number of slots in all parts */
+	int32_t spans;                                    /* number of spans in all parts */
+	int32_t group;                                    /* number of query heads per KV head */
 	size_t k_bytes, v_bytes;                          /* bytes of a stored key, and of a stored value */
 	void (*attn)(const struct attn_tile *);           /* attn or attn_prompt of struct cpu_fns */
 	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* attn_scratch or attn_prompt_scratch */
@@ -36,7 +36,7 @@ struct attn_job {
 	/* The next three arrays are for calls in which each span is a task. */
 	struct attn_state *st; /* [tile][head][span][n_q]: the state of each query over each span */
 	float *acc;            /* [tile][head][span][n_q][head_dim]: the arrays `acc` of these states */
-	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
+	_Atomic int32_t *left; /* [tile][head]: number of spans not yet finished */
 	/* NULL unless the call has a probe, which measures attention. score [t1 - t0][n_head][stride]: the scores of
 	 * column (slot) `first` and all later columns. m, l [t1 - t0][n_head]: maximum and sum of the softmax. */
 	float *score, *m, *l;

@@ -41,8 +41,8 @@ struct cols_unit {
 
 struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
-	int32_t n;                 /* columns of the product */
-	int32_t blocks;            /* blocks of 32 values of a column */
+	int32_t n;                 /* number of columns of the product */
+	int32_t blocks;            /* number of blocks of 32 values in a column */
 	/* Index of the first result of a residual column. A product with the set gives n results for the columns. From
 	 * lo_at on, it gives n results for the residual columns, and one result for the padding of units. */
 	int32_t lo_at;
@@ -52,7 +52,7 @@ struct cols {
 		const uint8_t *p;
 		int32_t width, at;
 	} tile[COLS_RESULTS];         /* at: index of the tile's first result */
-	const struct cols_unit *unit; /* [n_units], in ascending order of blocks */
+	const struct cols_unit *unit; /* [n_units]: the units, in ascending order of blocks */
 };
 
 /* One block of a tile or a unit, as a leaf function reads it. */

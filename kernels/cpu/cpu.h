@@ -46,7 +46,7 @@ struct cpu {
 	/* the chunks of memory from which the next weight and the next large tensor are taken (mem.c) */
 	struct cpu_chunk *weights, *planes;
 	struct buffer act;     /* quantised inputs of products */
-	struct buffer scratch; /* working memory, a part per thread */
+	struct buffer scratch; /* working memory; each thread has a part of it */
 	struct buffer state;   /* partial states of attention; moments of blocks (read_blocks.c) */
 	struct buffer scan;    /* scores of keys (scan.c) */
 	/* For fused_select_attn.c. scans[t]: scan buffer of token t, when several tokens are computed together;

@@ -129,7 +129,7 @@ struct select_fns;
 struct cpu_fns {
 	/* an entry of cpu_level_name. At level amx it is "avx512, amx", because the results are those of avx512. */
 	const char *name;
-	int32_t panel; /* rows per panel of packed weights */
+	int32_t panel; /* number of rows in a panel of packed weights */
 
 	/* Return the bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain
 	 * rows. */
@@ -184,7 +184,7 @@ struct cpu_fns {
 	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha,
 	                  int accumulate);
 	int32_t gemm_rows, gemm_cols;
-	const struct select_fns *select; /* selection of slots (select.h) */
+	const struct select_fns *select; /* functions for the selection of slots (select.h) */
 	/* Sum a buffer as fast as memory can be read, for backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);
 	/* Multiply bytes in registers with the instructions of quantised products, for backend_arithmetic().

@@ -9,7 +9,7 @@
 
 enum {
 	SMALL_MOVE = 256 << 10, /* up to this many bytes of entries, one thread is faster than two */
-	MOVE_TASK = 64,         /* moves of a task */
+	MOVE_TASK = 64,         /* number of moves in a task */
 };
 
 struct move_job {

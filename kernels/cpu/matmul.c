@@ -75,8 +75,8 @@ struct product_job {
 	struct cpu *c;
 	struct act x;
 	int n_parts, glu;
-	enum activation act; /* activation of matmul_glu */
-	int32_t panels;      /* panels of all parts */
+	enum activation act; /* activation function of matmul_glu */
+	int32_t panels;      /* number of panels in all parts */
 	int32_t panel_tasks; /* number of ranges into which the panels are cut */
 	int32_t col_tile, col_tiles;
 	/* cols_bytes: bytes of a thread's prepared columns. scratch_bytes: bytes of a thread's whole scratch, which has

@@ -28,7 +28,7 @@ enum { COMMIT_PAGES = 4 };
 struct cpu_chunk {
 	size_t size, used;
 	size_t committed; /* bytes whose pages are committed: a multiple of HUGE_PAGE, or the whole chunk */
-	int blocks;       /* blocks that were not dropped yet */
+	int blocks;       /* number of blocks that were not dropped yet */
 };
 
 /* Header in front of every block; takes one cache line. */

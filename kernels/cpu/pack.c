@@ -234,7 +234,7 @@ void cpu_pack(enum dtype type, int32_t panel, uint8_t sign_bit, void *out, const
 {
 	struct pack_format f = pack_format_of(type);
 	const struct dtype_info *info = dtype_info(type);
-	int32_t per = info->block / 32; /* blocks of 32 in one block of the file */
+	int32_t per = info->block / 32; /* number of blocks of 32 weights in one block of the file */
 	size_t unit = 4 * (size_t)panel, group_bytes = (size_t)pack_group_units(f) * unit;
 	size_t block_bytes = (size_t)pack_block_units(f) * unit;
 

@@ -25,10 +25,10 @@
  *   and 2 t + 1.
  * - ones, 1 unit: one bit of each of eight values in a byte; bit g is the bit of value 4 g + j. */
 struct pack_format {
-	uint8_t group;                      /* blocks of 32 values per group */
-	uint8_t sub;                        /* units of small scales per group */
-	uint8_t bytes, nibbles, twos, ones; /* planes present (0 or 1), in this order inside a block */
-	uint8_t halves;                     /* scales per block of 32 values */
+	uint8_t group;                      /* number of blocks of 32 values in a group */
+	uint8_t sub;                        /* number of units of small scales in a group */
+	uint8_t bytes, nibbles, twos, ones; /* 1 if the plane is present; the planes of a block have this order */
+	uint8_t halves;                     /* number of scales per block of 32 values */
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */

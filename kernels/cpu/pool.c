@@ -51,8 +51,8 @@ struct pool {
 	_Alignas(64) _Atomic uint64_t ticket;
 	pool_fn *fn; /* fn, arg: written before the ticket is published */
 	void *arg;
-	_Atomic uint32_t done; /* tasks finished by workers in this run */
-	_Atomic int sleepers;  /* workers asleep, or about to be */
+	_Atomic uint32_t done; /* number of tasks that workers have finished in this run */
+	_Atomic int sleepers;  /* number of workers that sleep or are about to sleep */
 	_Atomic int caller_waits;
 	_Atomic int caller_cpu;
 

@@ -15,7 +15,7 @@
 #include "kernels/cpu/attn.h"
 
 enum {
-	RANGE = 1024,           /* columns of a task */
+	RANGE = 1024,           /* number of columns in a task */
 	SMALL_PROBE = 24 << 10, /* up to this many scores, one thread is faster than two */
 	STEPS = 64,
 	OCTAVES = 32, /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */

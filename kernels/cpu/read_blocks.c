@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/select.h"
 
-enum { TOKENS = 8 }; /* tokens of a task */
+enum { TOKENS = 8 }; /* number of tokens in a task */
 
 struct blocks_job {
 	struct cpu *c;
@@ -19,7 +19,7 @@ struct blocks_job {
 	int32_t blocks;           /* number of blocks before the block of the last token */
 	size_t ld, bytes;         /* ld: columns of moments and logs; bytes: bytes of a query's bit set */
 	float *moments, *logs;    /* moments: [n_kv_head][3 * head_dim][ld]; logs: [ld]; both for struct block_query */
-	size_t part;              /* floats of a thread's scratch */
+	size_t part;              /* number of floats in a thread's scratch */
 };
 
 /* Return the square of the distance between two rows, added up in eight partial sums. */

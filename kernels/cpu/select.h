@@ -72,7 +72,7 @@ struct block_query {
 	int32_t dim, own; /* dim: head_dim; own: number of the block of the query's token, at least 3 */
 	float scale, share;
 	float *weight, *variance, *key; /* scratch, [ld] each */
-	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
+	uint8_t *out; /* bit b = 1: the query reads block b. Zeros on entry; bits 0 .. own are written. */
 };
 /* A weight is the estimated attention of a block. Weights are divided into BLOCK_LEVELS levels, BLOCK_STEPS levels
  * for each factor of 2. Blocks are selected level by level, the largest weights first. If the blocks of all levels
@@ -135,9 +135,9 @@ extern const struct select_fns select_fns_c;
 /* ---- arithmetic with the same steps for every instruction set ---- */
 
 /* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. Let y = x 2^23 / ln 2 + 127 * 2^23. The integer
- * y, read as the bits of a float, has the right exponent. But its mantissa m (1 <= m < 2) grows linearly, and 2^(m - 1)
- * would be right. The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and
- * so on. */
+ * y, read as the bits of a float, has the right exponent. But its mantissa is m (1 <= m < 2) where 2^(m - 1) would be
+ * right. The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and so
+ * on. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
@@ -205,7 +205,7 @@ struct scan_job {
 	float *score;
 	float *max, *sum;
 	float *mult, *lse;
-	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */
+	_Atomic int32_t *left; /* [n_kv_head]: number of chunks not yet finished */
 };
 /* Check the operands of key_scan() and prepare the job. Return 0; or 1 if there are no keys to score; or -1 with
  * the error set. */

@@ -25,15 +25,15 @@
 #define LOG2_E 1.44269504088896341f
 
 enum {
-	KEY_BITS = 13,               /* bits of an integer of a key vector, without its sign */
-	VALUE_BITS = 12,             /* bits of an integer of a value vector, without its sign */
+	KEY_BITS = 13,               /* number of bits of an integer of a key vector, without its sign */
+	VALUE_BITS = 12,             /* number of bits of an integer of a value vector, without its sign */
 	WEIGHT_MOST = (1 << 13) - 1, /* largest weight: 64 products of weights and values fit 32 bits */
 	/* limits of the exponent of a row (key or value): a row with an exponent below LEAST_EXPONENT loses digits;
 	 * values with an exponent above MOST_EXPONENT count as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
 	N_RUN = REGISTERS > 16 ? 8 : 6,    /* maximum number of queries in a run */
-	N_SUMS = REGISTERS > 16 ? 24 : 12, /* vectors of a run's sums that stay in registers */
+	N_SUMS = REGISTERS > 16 ? 24 : 12, /* number of vectors of a run's sums that stay in registers */
 };
 
 /* PLANES 1: the file is compiled for AMX (amx_attn.c), and pairs are split into planes of bytes (amx_planes.h). */
@@ -597,8 +597,7 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->t.score = u->t->score ? (float *const *)g->score : NULL;
 }
 
-/* Copy the queries that read the block of key k side by side. Only queries from `first` on are considered. Return the
- * number of queries copied. */
+/* Copy every query from `first` on that reads the block of key k. The copies are side by side. Return their number. */
 static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
 {
 	const struct attn_tile *t = u->t;

@@ -8,8 +8,8 @@
 
 #ifdef LANES
 enum {
-	FLOAT_ROWS = 4,                      /* rows that are multiplied together */
-	FLOAT_COLS = REGISTERS > 16 ? 6 : 2, /* columns that are multiplied with FLOAT_ROWS rows */
+	FLOAT_ROWS = 4,                      /* number of rows that are multiplied together */
+	FLOAT_COLS = REGISTERS > 16 ? 6 : 2, /* number of columns that are multiplied with FLOAT_ROWS rows */
 };
 
 /* Add to acc[r][c] the products of values j .. j + LANES - 1 of row r and column c, for nr rows and nc columns. n:

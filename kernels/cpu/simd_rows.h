@@ -11,7 +11,7 @@ static int wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-enum { PER_BLOCK = 32 / LANES }; /* vectors of a block of 32 values */
+enum { PER_BLOCK = 32 / LANES }; /* number of vectors for a block of 32 values */
 
 /* Return 256 (v - q), the residual of rounding v to q, clamped to a byte. */
 INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])

@@ -75,7 +75,7 @@ struct scan_heads {
 	const uint8_t *table;
 	float *score;
 	size_t ld;
-	float base[HEADS]; /* score of the current block's mean for each head */
+	float base[HEADS]; /* for each head, the score of the current block's mean */
 };
 
 /* Add the products of one unit (64 bytes of codes, 16 keys) to dot. Codes are unpacked four values at a time; each
