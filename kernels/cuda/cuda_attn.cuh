@@ -46,14 +46,15 @@ struct attn_launch {
 	/* partial results, [KV head][tile][partial result]. A partial result has sums of V [queries of a tile][dims],
 	 * then maxima and sums of exponentials [queries of a tile][2] */
 	float *state;
-	uint32_t *left;                       /* [KV head][tile]: number of finished blocks; 0 between calls */
-	float *score, *max, *sum;             /* outputs for a probe (struct attn_seen), or NULL */
-	int64_t stride;                       /* floats of one row of scores */
-	int64_t row_bytes;                    /* bytes of a slot in a plane */
-	int32_t cap, head_dim, n_head, group; /* cap: slots of a plane; group: query heads of a KV head */
-	int32_t queries, n;                   /* queries: queries of a KV head; n: tokens */
-	int32_t tiles;                        /* number of tiles of queries times number of chunks of head_dim */
-	int32_t dims;                         /* number of dimensions of a chunk of head_dim */
+	uint32_t *left;           /* [KV head][tile]: number of finished blocks; 0 between calls */
+	float *score, *max, *sum; /* outputs for a probe (struct attn_seen), or NULL */
+	int64_t stride;           /* number of floats in a row of scores */
+	int64_t row_bytes;        /* bytes of a slot in a plane */
+	/* cap: number of slots per KV head in a plane; group: number of query heads per KV head */
+	int32_t cap, head_dim, n_head, group;
+	int32_t queries, n; /* queries: number of queries of a KV head; n: number of tokens */
+	int32_t tiles;      /* number of tiles of queries times number of chunks of head_dim */
+	int32_t dims;       /* number of dimensions of a chunk of head_dim */
 	/* col0: number of this launch's first column, counted as for spans (see above); cols: number of its columns */
 	int32_t col0, cols;
 	int32_t span, spans; /* span: columns of a span, a multiple of `step`; spans: number of spans */
@@ -93,7 +94,7 @@ struct attn_plan {
 	int exact;            /* 1: do not round queries to 16 bits, because a probe reads the scores */
 	int biased;           /* number of parts with a bias, 0 or 1 */
 	struct attn_launch a; /* arguments; parts, spans and memory are set for each launch */
-	int32_t grid_spans;   /* spans of the grid, a power of two */
+	int32_t grid_spans;   /* number of spans of the grid, a power of two */
 };
 
 /* How a kernel divides its work. queries: queries of a tile, 0 = the kernel cannot compute this call; dims:

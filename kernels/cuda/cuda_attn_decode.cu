@@ -62,7 +62,7 @@ template <class P, int DIM> struct decode_of {
 	typedef typename P::format F;
 	enum {
 		STEPS = DIM / 16, /* number of tensor core products for one score */
-		TILES = DIM / 8,  /* blocks of 8 dimensions of V */
+		TILES = DIM / 8,  /* number of blocks of 8 dimensions of V */
 		/* 1: there are enough registers to load K of the next 16 rows before V of the current 16 rows is
 		 * used */
 		AHEAD = DIM <= 128 && !P::CODED,
@@ -129,7 +129,7 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 }
 
 /* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. The
- * causal mask hides only rows from `all` on, so only a step that ends after row `all` needs the mask. */
+ * causal mask hides only row `all` and later rows, so only a step that ends after row `all` needs the mask. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -237,7 +237,7 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 }
 
 /* Rows of a part. The tile reads rows from .. i1 - 1. The lane's query sees rows low .. seen - 1. The causal mask hides
- * only rows from `all` on from queries of the tile. */
+ * only row `all` and later rows. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };

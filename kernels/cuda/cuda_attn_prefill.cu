@@ -32,7 +32,7 @@ template <int DIM> struct tile_of {
 struct prefill_args {
 	struct attn_launch a;
 	int32_t exact;   /* 1: also add products with the rounding errors of queries and probabilities */
-	int32_t buffers; /* tiles in shared memory, 1 or 2 */
+	int32_t buffers; /* number of tiles that shared memory holds, 1 or 2 */
 };
 
 /* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two

@@ -140,7 +140,7 @@ struct drift_job {
 	float *now;
 	const float *q, *then;
 	int32_t n_head, dim;
-	int32_t *flag; /* NULL = compute the mean only */
+	int32_t *flag; /* NULL = compute only the mean */
 	float *cosine;
 	double least;
 };

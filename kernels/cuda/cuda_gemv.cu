@@ -133,7 +133,7 @@ struct acts_args {
 	int32_t cols;
 };
 
-enum { ACTS_BLOCKS = 64 }; /* blocks of 32 values per thread block */
+enum { ACTS_BLOCKS = 64 }; /* number of blocks of 32 values per thread block */
 
 __global__ void acts_quantise(struct acts_args a)
 {
@@ -154,7 +154,7 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		int plane = i / n; /* number of the array: each token has five arrays, counted over all tokens */
+		int plane = i / n; /* number of the array; the five arrays of every token are numbered consecutively */
 
 		((uint4 *)out)[i] =
 			__ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));

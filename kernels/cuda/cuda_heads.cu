@@ -39,7 +39,7 @@ struct head_job {
 	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
 	void *plane;           /* plane of the KV cache to which the job writes the head, or NULL */
-	int32_t heads, block0; /* heads: heads per token; block0: number of the job's first block */
+	int32_t heads, block0; /* heads: number of heads per token; block0: number of the job's first block */
 	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; a write to the
 	 * KV cache then stores the rotated head */
 	int32_t turns, in_place;
@@ -52,7 +52,7 @@ struct head_args {
 	int32_t jobs, n, dim;
 	/* rotated dimensions and how they are paired, the same for all jobs; dims 0: no job rotates yet */
 	int32_t dims, neox;
-	int32_t warps; /* warps of a block */
+	int32_t warps; /* number of warps of a block */
 };
 
 /* Write a head to the KV cache at `to`, converted to the plane's type. Called by all lanes of a warp. */

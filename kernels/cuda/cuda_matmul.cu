@@ -83,9 +83,10 @@ struct finish_args {
 	/* a: product [n][rows]; up: product with the up weight of a gated feed-forward, or NULL */
 	const float *a, *up;
 	float *out;
-	const float *bias, *up_bias;              /* [rows], or NULL */
-	const int32_t *exponent;                  /* [n] exponents of the tokens' scales */
-	const struct weight_head *head, *head_up; /* scales of the weights; NULL = not scaled */
+	const float *bias, *up_bias; /* [rows], or NULL */
+	const int32_t *exponent;     /* [n]: exponent of each token's scale */
+	/* headers of the weights, which determine the weights' scales; NULL = not scaled */
+	const struct weight_head *head, *head_up;
 	int32_t rows, accumulate;
 	int32_t act; /* enum activation of a gated unit */
 };
@@ -99,7 +100,7 @@ __global__ void product_finish(struct finish_args a)
 
 	e -= a.head ? half_exponent(a.head->largest) : 0;
 	if (!e && !a.up && !a.bias && !a.accumulate)
-		return; /* `out` already has the product */
+		return; /* nothing to do: `out` already has the product */
 	for (int r = first + (int)threadIdx.x; r < min(a.rows, first + FINISH_VALUES); r += THREADS) {
 		float v = times_power(a.a[at + (size_t)r], e);
 

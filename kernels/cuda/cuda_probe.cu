@@ -14,7 +14,7 @@ enum {
 	THREADS = 256,
 	FEW_HEADS = 16, /* maximum number of heads whose median is found in registers */
 	STEPS = 64,     /* bins per octave; an octave is a factor of two of the probability */
-	OCTAVES = 32,   /* octaves with bins: probabilities of 2^-32 or less are not counted */
+	OCTAVES = 32,   /* number of octaves with bins: probabilities of 2^-32 or less are not counted */
 	BINS = STEPS * OCTAVES,
 	EACH = BINS / THREADS,
 };

@@ -1,11 +1,11 @@
 /* kernels/cuda/cuda_topk.cu - topk: exactly the k highest of n scores per KV head; scan and topk in one call
  * (cuda_select).
  *
- * Forced slots (struct topk_launch) are selected without a comparison; in what follows, k counts only the other slots.
- * The scores are counted in bins. The counts show which bin has the k-th highest score, and all slots in higher bins
- * are selected. Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by
- * score before pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result
- * does not depend on the order of threads. Launches:
+ * Forced slots (struct topk_launch) are selected without a comparison. Below, k is the number of all other slots to
+ * select. The scores are counted in bins. The counts show which bin has the k-th highest score. All slots in higher
+ * bins are selected. The slots of this bin are compared by score, then by score before pooling, then by slot number,
+ * one byte at a time, to find the lowest selected slot. No two slots are equal in all three, so the result does not
+ * depend on the order of threads. Launches:
  *
  *     up to SMALL slots    1; a block per KV head, with all scores in shared memory
  *     more slots           3: clear, count, take. In `take` every block lists its slots in the bin of the k-th
@@ -17,9 +17,9 @@
  *     wide pools           1 more for each doubling of the pooling window, and 1
  *     a sample             1 more (cuda_topk_sample.cu)
  *
- * cuda_select() is for policies that select slots for every token: 2 or 3 launches. The scan's first launch also
- * clears the counts. The second computes the scan's output and counts; for up to SMALL slots it makes the whole
- * selection. The third is `take`. */
+ * cuda_select() is for policies that select slots for every token: 2 or 3 launches. The scan's first launch also clears
+ * the counts. The second computes the scan's output and counts; for up to SMALL slots it makes the whole selection. The
+ * third is `take`. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */

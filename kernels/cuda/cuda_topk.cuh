@@ -18,8 +18,8 @@ enum {
 	CHUNKS = 1024,  /* maximum number of blocks for a KV head */
 	NEAR_POOL = 16, /* largest half width of a pooling window that needs no launch of its own */
 	CLOSE = 2048,   /* maximum number of slots of a bin that are compared in shared memory */
-	EACH = 4,       /* slots that a thread loads at once */
-	TILE = 2048,    /* selected slots that a block sorts, if there are more than COUNTED */
+	EACH = 4,       /* number of slots that a thread loads at once */
+	TILE = 2048,    /* number of selected slots that a block sorts, if there are more than COUNTED */
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
 	/* COUNTS: words of a KV head: BINS counts of slots; the number of finished blocks; the bin of the k-th highest
 	 * score; the number of slots in higher bins; one unused word. */
@@ -34,7 +34,7 @@ struct topk_launch {
 	/* [n_kv_head][n]: scores after max-pooling; NULL = scores are pooled when they are read */
 	const float *pooled;
 	int32_t *slots;  /* [n_kv_head][slots_cols]: the selected slots */
-	uint32_t *count; /* [n_kv_head][COUNTS] */
+	uint32_t *count; /* [n_kv_head][COUNTS]: the words that COUNTS describes */
 	int32_t *listed; /* [n_kv_head][CHUNKS]: number of entries in each chunk's list */
 	/* [n_kv_head][n]: lists of (order value, slot); a chunk's list begins at its first slot */
 	uint2 *list;
@@ -116,7 +116,7 @@ struct topk_job {
 	struct topk_launch a;
 	int32_t *out; /* BEST_FIRST: output, the ordered slots; NULL = a.slots is the output */
 	int64_t out_cols;
-	int32_t sample; /* slots of the sample, or 0 */
+	int32_t sample; /* number of slots of the sample, or 0 */
 	float *bias;    /* [n_kv_head][bias_cols]: biases of the selected slots, then of the sample */
 	int64_t bias_cols;
 	struct ranked *sort[2]; /* scratch to order many slots: [n_kv_head][k] */

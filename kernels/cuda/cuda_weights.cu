@@ -85,7 +85,7 @@ const struct weight_head *cuda_weight_head(const struct tensor *t)
 /* ---- from the file's blocks to planes ---- */
 
 struct repack_args {
-	const uint8_t *src; /* rows in the layout of the file */
+	const uint8_t *src; /* rows of the weight, in the layout of the file */
 	uint8_t *dst;
 	uint64_t src_stride;
 	struct weight_rows w;

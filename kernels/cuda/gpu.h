@@ -55,7 +55,7 @@ struct gpu_launch {
 	const void *fn;
 	void (*call)(const void *fn, const void *args);
 	unsigned grid[3];
-	unsigned block;   /* threads of a block, in x */
+	unsigned block;   /* number of threads of a block, all in x */
 	unsigned shared;  /* bytes of dynamic shared memory */
 	const char *name; /* name for messages; may be NULL */
 };

@@ -26,7 +26,7 @@ struct gpu {
 	cudaStream_t stream, beside; /* the first stream and the second (gpu_enqueue_beside()) */
 	/* events: the second stream waits for `forked`, the first stream for `joined` */
 	cudaEvent_t forked, joined;
-	int forks;                           /* launches in the second stream since the last gpu_join() */
+	int forks;                           /* number of launches in the second stream since the last gpu_join() */
 	cublasHandle_t blas;                 /* handle of cuBLAS; NULL until the first product */
 	void *workspace;                     /* workspace of cuBLAS; NULL until the first product */
 	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
