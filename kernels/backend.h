@@ -55,8 +55,8 @@ enum dtype {
 	DT_IQ4_XS,
 	DT_MXFP4,
 	DT_COUNT,          /* weight types come before this value */
-	DT_I32 = DT_COUNT, /* lists of slots */
-	DT_U8,             /* bytes: key sketches, bit sets of blocks */
+	DT_I32 = DT_COUNT, /* for lists of slots */
+	DT_U8,             /* for bytes: key sketches, bit sets of blocks */
 	/* The next two types occur in model files only: the engine converts them to Q2_K (dtype_ternary()). */
 	DT_TQ1_0,
 	DT_TQ2_0,
@@ -64,7 +64,7 @@ enum dtype {
 };
 struct dtype_info {
 	const char *name; /* "Q4_1" */
-	int32_t block;    /* values of one block */
+	int32_t block;    /* number of values in a block */
 	int32_t block_bytes;
 	int32_t ggml_id; /* the type's number in GGUF files; -1 = not a weight type */
 };
@@ -137,7 +137,7 @@ enum activation {
 struct matmul_glu {
 	const struct tensor *gate, *up, *gate_bias, *up_bias;
 	enum activation act;
-	int narrow; /* as in struct matmul */
+	int narrow; /* see matmul.narrow */
 };
 
 /* A convolution over time: the last `taps` inputs of a column are multiplied with weights of this column. If u[t] is
@@ -185,13 +185,13 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
 	 * weight in the softmax by 1 / p. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* NULL = the part reads the keys and values of the call. Else the keys and values of this part alone, with
-	 * `cap` slots per KV head. CPU only. Such a part needs a list of slots, which are slots of these planes, and
-	 * must not have a selection. */
+	/* NULL = the part reads the keys and values of the call. Otherwise k and v are planes of this part alone, with
+	 * `cap` slots per KV head (CPU only). Then the part must have a list, of slots in these planes, and no
+	 * selection. */
 	const struct tensor *k, *v;
-	int32_t cap;     /* slots per KV head of the part's own planes */
-	int32_t slot0;   /* first slot, when slots is NULL */
-	int32_t n_slots; /* slots of the part */
+	int32_t cap;     /* number of slots per KV head in k and v */
+	int32_t slot0;   /* first slot, if `slots` is NULL */
+	int32_t n_slots; /* number of slots of the part */
 	/* the last `sample` slots of the list are a sample (topk_args.sample); attn() ignores this field */
 	int32_t sample;
 	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most 16
@@ -246,9 +246,9 @@ struct attn_probe {
 	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. Here r is p, reduced over
 	 * query heads to one number: over the heads that share a KV head or, if whole_layer is 1, over all heads. */
 	struct tensor *mass;
-	/* The old sums, to which the call adds; NULL = they are in mass. The tensor has the same shape as mass, but is
-	 * another one. For columns of the call's own n tokens, the old sums count as 0. The new sums go to mass, so a
-	 * failed call leaves the old sums intact. */
+	/* The old sums, to which the call adds; NULL = they are in mass. `from` has the shape of mass and is a
+	 * different tensor. For columns of the call's own n tokens, the old sums count as 0. The new sums go to mass,
+	 * so a failed call leaves the old sums intact. */
 	const struct tensor *from;
 	int32_t mass_row;    /* first row that this call uses, in mass and in from */
 	const float *weight; /* [n], in host memory: weight of each token; a token of weight 0 is not measured */
@@ -284,13 +284,13 @@ struct attn_args {
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
 	const struct tensor *sinks;
-	const struct attn_probe *probe; /* NULL = none */
+	const struct attn_probe *probe; /* NULL = no probe */
 	/* 1: the tokens are prompt tokens. They attend with less precision if backend.prompts_apart is set. The result
 	 * of a token is still the same for any other tokens in the call and any number of threads. */
 	int prompt;
 	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
-	 * first block and the block of its own token. The call must have a single part, which is a range from slot 0
-	 * on, and no window. */
+	 * first block and the block of its own token. The call must have no window and a single part, a range from slot
+	 * 0 on. */
 	const struct tensor *blocks;
 };
 
@@ -336,7 +336,7 @@ struct scan_args {
 	float scale;  /* factor of q . k, 0 or more */
 	/* how the p of the heads that share a KV head become one number: REDUCE_MAX or REDUCE_MEAN */
 	enum reduce reduce;
-	int32_t page; /* page_scan: slots of one page */
+	int32_t page; /* page_scan: number of slots in a page */
 	/* page_scan only. 1: out = the largest upper bound over the query heads that share a KV head, without
 	 * softmax, as in the Quest paper. */
 	int raw;
@@ -615,12 +615,12 @@ struct backend {
 	 * they return early with undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
 	/* Set by the engine, or NULL. load_weight() calls this function, from any thread, as soon as it no longer needs
-	 * the n bytes at p of the mapped model file. The function may then let the operating system drop their
-	 * pages. */
+	 * the n bytes at p of the mapped model file. The function may then let the operating system drop the pages of
+	 * these bytes. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */
-	int threads; /* CPU threads that compute; 1 for a device */
+	int threads; /* number of CPU threads that compute; 1 for a device */
 	/* 1: in a product, the bits of an output row do not depend on the other rows of the call */
 	int rows_alone;
 	int device; /* 1: tensors are in memory of a device, not in host memory */
@@ -637,7 +637,7 @@ struct backend {
 /* ---- opening ---- */
 
 struct backend_options {
-	int threads; /* threads of the CPU backend; 0 = one per available core */
+	int threads; /* number of threads of the CPU backend; 0 = one per available core */
 };
 /* Open a backend. name: "cpu"; "cuda", which is in the plugin weir-cuda.so (plugin.c); or "auto": CUDA if it
  * opens, else the CPU. opt NULL = defaults. Return 0, or -1 with one sentence in err. The environment variable

@@ -41,7 +41,7 @@ struct trial {
 struct tensor trial_tensor(struct trial *, enum dtype, int32_t rows, int32_t cols, float lo, float hi);
 struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32, random values from -1 to 1 */
 struct tensor trial_zeros(struct trial *, enum dtype, int32_t rows, int32_t cols);
-/* Make an operand of integers (i32): number [rows][cols]. */
+/* Make an i32 operand with the values number[rows][cols]. */
 struct tensor trial_numbers(struct trial *, int32_t rows, int32_t cols, const int32_t *number);
 /* Make a weight as a model file stores it; the reference converts it to f32. as_table 1: for the operation embed. */
 struct tensor trial_weight(struct trial *, enum dtype, int32_t rows, int32_t cols, int as_table);

@@ -27,7 +27,7 @@ static double seconds(void)
 struct bandwidth_run {
 	const struct cpu_fns *fns;
 	uint8_t *data;
-	uint64_t part;        /* bytes that one thread reads */
+	uint64_t part;        /* number of bytes that one thread reads */
 	_Atomic uint64_t sum; /* sum of all bytes read, so that the compiler does not drop the reads */
 };
 
