@@ -251,7 +251,8 @@ static int tq1_digit(const struct block_tq1_0 *b, int j)
 	return (uint8_t)(byte * power[n]) * 3 >> 8;
 }
 
-/* Unpack block i, which has 32 two-bit values. Four blocks share 32 bytes: byte j has value j of each of the four. */
+/* Unpack block i, which has 32 two-bit values. Four blocks share 32 bytes: byte j has value j of each of the four
+ * blocks. */
 static void unpack_twos(int8_t q[32], const uint8_t *qs, int i, int offset)
 {
 	for (int j = 0; j < 32; j++)
