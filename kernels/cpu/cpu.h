@@ -102,8 +102,8 @@ static inline int predicate_holds(const struct predicate *w)
 }
 
 /* Convert a key or value of n floats to the type of a KV cache, with the same bits for every instruction set. If a
- * block of q8_0 or q4_0 has a NaN, or a magnitude above the largest f16, all values of the block become NaN. work: n
- * floats for the transform of q4_0; may be x. */
+ * block of q8_0 or q4_0 has a NaN, or a magnitude above the largest f16, all values of the block become NaN. work:
+ * scratch of n floats, for the transform of q4_0; may be x. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n, float *work);
 /* Convert a stored key or value of a KV cache back to n floats. */
 void cpu_kv_floats(const struct select_fns *, enum dtype, float *out, const void *row, int32_t n);

@@ -15,9 +15,9 @@
 #define WEIR_CPU_MATMUL_X86_H
 
 #ifdef __AVX2__
-/* Prefetching weights helps for 2 to COLS_AHEAD columns: with AVX-512, four columns of Q4_K on two threads of a Zen 4
- * take 1.27 times as long as one column, without prefetch 1.55 times. With more columns the weights are in the L2
- * cache. For one column see one_column_ahead(). */
+/* Prefetching weights helps for 2 to COLS_AHEAD columns. With AVX-512, on two threads of a Zen 4, four columns of Q4_K
+ * take 1.27 times as long as one column; without prefetch they take 1.55 times as long. With more columns the weights
+ * are in the L2 cache. For one column see one_column_ahead(). */
 enum { PANEL = LANES, UNIT = 4 * LANES, COLS_AHEAD = 16 };
 
 typedef vec panel_vec;

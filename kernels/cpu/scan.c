@@ -81,8 +81,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 }
 
 /* Write the lookup tables of a group of 64 query values (scan_tile.table). A byte of a key has two halves with two
- * codes each, and each half has a table. Its 16 entries are the sums of two products, for all values of the two codes.
- * No entry is above 126. */
+ * codes each, and each half has a table. The 16 entries of a table are sums of two products, for all values of the two
+ * codes. No entry is above 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)

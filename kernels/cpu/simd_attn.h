@@ -471,7 +471,7 @@ INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int
 }
 
 /* Add the keys' values to the sums as run_values() does, for values of q4_0 and nb blocks of 32 dimensions from j on.
- * The scale of a block is multiplied with the weight, not with each of its values. */
+ * The weight is multiplied with the scale of a block, so that the block's values need not be. */
 INLINE void run_codes(int nr, int nb, const struct value_run *u, int32_t j)
 {
 	enum { PER = 32 / LANES };
