@@ -153,8 +153,9 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* Set flag = 1 if the cosine between the mean query `now` and the earlier mean query `then` is at most `least`. The
- * cosine is computed in double, so that the order of the sums hardly affects the comparison. */
+/* Compute the mean query `now`. If flag is not NULL, compute its cosine with the earlier mean query `then`, and set
+ * flag to 1 if the cosine is at most `least`, else to 0. The cosine is computed in double, so that the order of the
+ * sums hardly affects the comparison. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

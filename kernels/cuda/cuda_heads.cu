@@ -50,7 +50,8 @@ struct head_job {
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	/* rotated dimensions and how they are paired, the same for all jobs; dims 0: no job rotates yet */
+	/* dims: number of rotated dimensions, 0 = no job rotates yet; neox: how they are paired. Both are the same for
+	 * all jobs. */
 	int32_t dims, neox;
 	int32_t warps; /* number of warps of a block */
 };

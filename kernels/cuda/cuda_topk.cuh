@@ -218,8 +218,8 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 }
 
 /* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte, the
- * highest byte first. For each byte, count its values among the candidates that agree with the threshold in all higher
- * bytes. each(f) calls f(order value, slot) for each candidate of this thread. */
+ * highest byte first. To find a byte, the kernel counts the byte's values among the candidates that agree with the
+ * threshold in all higher bytes. each(f) calls f(order value, slot) for each candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {
