@@ -478,7 +478,7 @@ struct backend_ops {
 	 * reserved the disk space and filled it with zeros. The system writes changed pages to the file. A backend for
 	 * a device returns -1. */
 	int (*alloc_file)(struct backend *, struct tensor *t, int fd, uint64_t off);
-	/* Drop the pages of bytes off .. off + n of an alloc_file() tensor from the process's resident set. The
+	/* Drop the pages of bytes off .. off + n - 1 of an alloc_file() tensor from the process's resident set. The
 	 * contents stay; the next access faults the pages in again, from the page cache or the disk. */
 	void (*give_back)(struct backend *, const struct tensor *t, size_t off, size_t n);
 	/* Allocate t in host memory that the device can access. Every operation takes such a tensor, at lower
