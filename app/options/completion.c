@@ -13,8 +13,8 @@
 /* ---- what may come next ---- */
 
 struct offers {
-	const char *begin; /* the typed part of the word to complete */
-	const char *head;  /* n_head bytes to print before each offered word, such as "--NAME=" */
+	const char *begin; /* the part of the word that was typed */
+	const char *head;  /* n_head bytes that are printed before each offered word, such as "--NAME=" */
 	size_t n_head;
 	struct str out;
 };
@@ -71,7 +71,7 @@ static void offer_options(struct offers *x, const struct option_def *more, comma
 	}
 }
 
-/* Offer the first word of each command, each word once: commands with the same first word are adjacent in the table. */
+/* Offer the first word of each command once: commands with the same first word are adjacent in the table. */
 static void offer_commands(struct offers *x)
 {
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {
@@ -82,7 +82,7 @@ static void offer_commands(struct offers *x)
 	}
 }
 
-/* Offer the second word of every command of two words that begins with `first`. */
+/* Offer the second word of each command of two words whose first word is `first`. */
 static void offer_second(struct offers *x, const char *first)
 {
 	size_t n = strlen(first);
@@ -138,8 +138,7 @@ int completion_answer(const struct option_def *more, int n, char **word)
 
 /* ---- the stubs ---- */
 
-/* The script for bash. $cur is the word as the user typed it, with its quotes. The files found may have blanks in
- * their names. */
+/* The script for bash. $cur is the word as the user typed it, with its quotes. File names may contain blanks. */
 static const char bash[] =
 	"# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
 	"_weir_files()\n"

@@ -46,13 +46,13 @@ static FILE *open_lines(const char *path)
 	return NULL;
 }
 
-/* The reason why open_lines() failed, from errno. */
+/* Return the reason why open_lines() failed, from errno. */
 static const char *not_opened(void)
 {
 	return errno == EINVAL ? "it is a pipe or a device; it must be a regular file" : strerror(errno);
 }
 
-/* Read the next line. Returns 1; 0 at the end; -1 if the file cannot be read, for example because it is a directory. */
+/* Read the next line. Returns 1; 0 at the end; -1 if the file cannot be read (it may be a directory). */
 static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct err *e)
 {
 	errno = 0;
@@ -155,7 +155,7 @@ int config_read(struct options *o, struct err *e)
 
 /* ---- saving one key ---- */
 
-/* 1 if the line gives this key a value. */
+/* 1 if the line sets this key. */
 static int sets_key(const char *line, const char *key)
 {
 	size_t n = strlen(key);
@@ -173,8 +173,8 @@ static void add_line(struct str *out, const char *key, const char *value)
 	str_addf(out, quoted ? "%s = \"%s\"\n" : "%s = %s\n", key, value);
 }
 
-/* Append the file's lines to *out, with the key set to the new value. The first line that sets the key is replaced, and
- * other lines that set it are dropped. If no line sets it, a line is added. */
+/* Append the file's lines to *out, with `key` set to the new value. The first line that sets the key is replaced, and
+ * other lines that set it are dropped. If there is no such line, one is added. */
 static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
 {
 	FILE *f = open_lines(path);

@@ -6,7 +6,8 @@
 
 #define HELP_WIDTH 80
 
-/* Append the text as a column from `indent` to HELP_WIDTH, wrapped. The current line must be filled up to `indent`. */
+/* Append the text, wrapped, in the columns from `indent` to HELP_WIDTH. The current line must already reach
+ * `indent`. */
 static void help_text(struct str *out, size_t indent, const char *text)
 {
 	size_t col = indent;
@@ -47,7 +48,7 @@ static void help_row(const struct options *o, const struct option_def *d, struct
 	str_free(&text);
 }
 
-/* Append the help of these commands' options. Options that every command takes come last. */
+/* Append the help of the options of these commands. Options that all commands have come last. */
 static void help_rows(const struct option_def *more, command_set commands, struct str *out)
 {
 	struct options o;

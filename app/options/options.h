@@ -8,8 +8,8 @@
  *     typed.c:      finds the command in an unfinished command line;
  *     completion.c: completion for shells.
  *
- * In order of precedence: the command line, the environment, the config file, the defaults. All of them, /set, --help,
- * completion and the tests of the manual use the same tables (table.c). */
+ * The command line takes precedence over the environment, then come the config file and the defaults. All of them use
+ * the same tables (table.c), and so do /set, --help, completion and the tests of the manual. */
 #ifndef WEIR_OPTIONS_H
 #define WEIR_OPTIONS_H
 
@@ -68,7 +68,7 @@ typedef uint64_t command_set;
 #define CMD_LAB              (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR | CMD_TRAIN)
 
 struct command_def {
-	const char *name; /* "inspect tokens": one or two words; "" for the chat */
+	const char *name; /* one or two words, such as "inspect tokens"; "" for the chat */
 	const char *args;
 	const char *help;
 	command_set id;
@@ -89,9 +89,9 @@ enum option_type {
 	OPT_INT_LIST
 };
 enum option_flags {
-	OPT_CONFIG = 1, /* allowed in the config file */
-	OPT_SET = 2,    /* /set changes it in a chat */
-	OPT_KEPT = 4,   /* stored with a session */
+	OPT_CONFIG = 1, /* the config file may set the option */
+	OPT_SET = 2,    /* /set can change the option in a chat */
+	OPT_KEPT = 4,   /* the option is stored with a session */
 };
 
 #define LIST_MAX 32
@@ -108,15 +108,15 @@ struct option_def {
 	const char *name; /* name without the dashes */
 	char key;         /* letter of the short form, or 0 */
 	enum option_type type;
-	const char *arg; /* name of the value, for --help; OPT_CHOICE: the choices, "a|b|c" */
+	const char *arg; /* name of the value in --help; for OPT_CHOICE: the choices, "a|b|c" */
 	const char *env; /* name of the environment variable, or NULL */
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	/* offset of the value in struct options; for an option of weir-lab, in the larger struct that begins with
-	 * struct options */
+	/* offset of the value in struct options; for an option of weir-lab, offset in the larger struct that begins
+	 * with struct options */
 	size_t off;
-	double min, max; /* least and greatest value of a number */
+	double min, max; /* least and greatest value, for a number */
 };
 extern const struct option_def option_defs[]; /* ends with name = NULL */
 
@@ -126,93 +126,95 @@ struct options {
 	const struct option_def *more; /* table of the options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
 	const char *remote; /* address of the server that runs the model; NULL: the model runs in this process */
-	/* The model that /model has named on a server; "" if /model has named only the server; NULL if /model has not
-	 * named a server. */
+	/* The model on a server that /model has chosen; "" = /model named the server without a model; NULL = /model has
+	 * chosen no server. */
 	const char *served;
 	const char *key_file; /* file of the server's key, or NULL */
-	int insecure;         /* 1 = the key may also be sent without encryption */
+	int insecure;         /* 1 = the key may be sent unencrypted, too */
 	int timeout;          /* seconds without data after which a request to a server fails */
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
-	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
-	/* share of the attention, 0 .. 1: each token of a prompt reads only the KV entries that are estimated to get
-	 * this share together; 1 = it reads all entries */
+	uint64_t kv_memory; /* bytes of memory that the KV cache may use; 0 = no limit */
+	/* share of the attention, 0 .. 1. Each token of a prompt reads only those KV entries that together get about
+	 * this share; 1 = it reads all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	/* Settings of the sampler. If the user has not set a setting, it has its default, or the value from the model
+	/* Settings of the sampler. A setting that the user has not set has its default, or the value from the model
 	 * file. */
 	struct sampling sampling;
-	unsigned sampling_set; /* settings that the user has set: bits 1 << enum sampling_setting */
+	unsigned sampling_set; /* which settings the user has set: bits 1 << enum sampling_setting */
 	uint64_t seed;
 	int seed_set;
 
 	const char *system; /* system prompt; NULL = the template's own */
 	const char *prompt; /* question of -p; NULL = a conversation */
 	const char *color;
-	const char *surprise;  /* tint sentences that surprise the model, while a growing file is read: "on", "off" */
-	const char *think;     /* reasoning: "auto", "on", "show", "hide", "off" */
-	const char *docs;      /* how documents reach the model: "auto", "whole", "passages" */
-	const char *speculate; /* speculative decoding: "on", "off" */
-	const char *recall;    /* add evicted turns to the prompt again if a question asks about them: "on", "off" */
-	const char *loops;     /* an answer that repeats itself: "stop", "go" */
-	const char *theme;     /* "auto" or the name of a theme */
+	/* "on", "off": while a growing file is read, colour the sentences that surprise the model */
+	const char *surprise;
+	const char *think;     /* "auto", "on", "show", "hide", "off": reasoning */
+	const char *docs;      /* "auto", "whole", "passages": how documents reach the model */
+	const char *speculate; /* "on", "off": speculative decoding */
+	/* "on", "off": if a question asks about evicted turns, add these turns to the prompt again */
+	const char *recall;
+	const char *loops;                   /* "stop", "go": what to do with an answer that repeats itself */
+	const char *theme;                   /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* mouse, panel: "on", "off"; answers: "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
-	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
-	/* most passages that are sent with a question; -1 = chosen by the model's size */
+	const char *sources;                 /* "on", "off": show the passages that an answer rests on */
+	/* most passages that are sent with a question; -1 = the model's size decides */
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
-	int inlined; /* 1 = the conversation flows in the terminal's scrollback, not on the full screen */
+	int inlined; /* 1 = the conversation is written into the terminal's scrollback instead of the full screen */
 	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
 	int special, bos, decode;     /* options of inspect tokens */
 	const char *token_file, *out; /* --tokens, --out of inspect logits; eval plot and train have --out, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
 	int no_reply;                   /* --no-reply of inspect chat */
-	struct policy_list kvs;         /* every --kv, in order: eval and bench compare several policies */
-	int32_t chunk;                  /* tokens of a prefill chunk (eval, bench); 0 = the default */
-	struct int_list prefill, depth; /* options of bench, like the members down to `fill` */
+	struct policy_list kvs;         /* all values of --kv, in order: eval and bench compare several policies */
+	int32_t chunk;                  /* number of tokens of a prefill chunk (eval, bench); 0 = the default */
+	struct int_list prefill, depth; /* from here to `fill`: options of bench */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 
 	const char *session;     /* name of the session (-s), or NULL */
 	int go_on, private_talk; /* --continue, --private */
 	int limit;               /* most results of a search */
-	int yes;                 /* 1 = do not ask (pull, models rm) */
+	int yes;                 /* 1 = do not ask for confirmation (pull, models rm) */
 
 	char **file;
-	int n_file; /* number of words in `file`: the words after the command that are no options */
+	int n_file; /* number of entries of `file`: the words after the command that are not options */
 	const struct option_def **said;
-	int n_said; /* number of rows in `said`: the options on the command line */
+	int n_said; /* number of entries of `said`: the options on the command line */
 
 	char **owned;
-	size_t n_owned; /* number of strings in `owned`, which options_own() has copied */
+	size_t n_owned; /* number of entries of `owned`: the strings that options_own() has copied */
 };
 
 /* Set all options to their defaults, and file to NULL. */
 void options_default(struct options *);
-/* Set *o from the defaults, then the config file, the environment and argv. With --help or --version only argv is
- * read, so that help works with a broken config file. Returns -1 with ERR_USAGE on error. */
+/* Set *o from the defaults, the config file, the environment and argv, in this order. With --help or --version only
+ * argv is read, so that help works even if the config file has an error. Returns 0, or -1 with ERR_USAGE. */
 int options_parse(struct options *, int argc, char **argv, struct err *);
-/* Like options_parse(), with the additional options of the table `more` (may be NULL). Their values are in a larger
- * struct that begins with *o. */
+/* Do the same as options_parse(), with the additional options of the table `more` (may be NULL). The values of these
+ * options are in a larger struct that begins with *o. */
 int options_parse_more(struct options *, const struct option_def *more, int argc, char **argv, struct err *);
 void options_free(struct options *);
 
-/* Set an option from text. where: the origin, for error messages, such as "option '--ctx'". Returns 0, or -1 with
- * ERR_USAGE. */
+/* Set an option from text. where: origin of the text, for error messages, such as "option '--ctx'". Returns 0, or -1
+ * with ERR_USAGE. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
-/* Remove from a stored cache policy the settings that weir no longer has. Returns the new text, owned by *o. Unless
- * --quiet is set, a message tells the user which settings were removed. where: how this message begins. */
+/* Remove from a stored cache policy those settings that weir no longer has. Returns the new text, which *o owns. Unless
+ * --quiet is set, a message names the removed settings. where: the beginning of this message. */
 const char *policy_current(struct options *, const char *where, const char *text);
-/* Return the sampling setting that the option sets; SAMPLING_SETTINGS = none. Such an option also accepts "auto": the
- * user has not set it. */
+/* Return the sampling setting that the option sets, or SAMPLING_SETTINGS if it sets none. An option for a sampling
+ * setting also accepts "auto", which means that the user has not set it. */
 enum sampling_setting option_sampling(const struct option_def *);
-/* Find the option of this name that at least one of the commands takes; NULL = none. */
+/* Find the option with this name that one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
 /* Return the option after d: the options of option_defs come first, then those of `more` (may be NULL). If d is NULL,
  * return the first option. Returns NULL at the end. */
@@ -221,13 +223,13 @@ const struct option_def *option_next(const struct option_def *d, const struct op
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
                                           command_set commands);
 const struct option_def *option_letter(const struct option_def *more, char letter, command_set commands);
-/* Return the commands whose names begin with these words. second: NULL if only one word is known. *exact: the
+/* Return the commands whose names begin with these words. second: NULL if only one word is known. *exact: receives the
  * command with exactly this name, or NULL. */
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Give *o all strings that `copy` owns: options_free(o) then frees them. copy: made from *o earlier; it may own more
- * strings by now, and must not be freed afterwards. */
+/* Give *o all strings that *copy owns, so that options_free(o) frees them. copy: a copy that was made from *o earlier,
+ * and may own more strings by now. It must not be freed afterwards. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);
@@ -236,8 +238,8 @@ void option_show(const struct options *, const struct option_def *, struct str *
 
 /* Read the config file into the options. Called by options_parse(). A missing file is no error. */
 int config_read(struct options *, struct err *);
-/* Set an option in the config file, and leave the other lines. value: text as for option_set(). The file's path is
- * appended to *where. Returns 0, or -1 with the file unchanged. */
+/* Set an option in the config file; the other lines stay. value: text as for option_set(). *where: receives the path of
+ * the file. Returns 0, or -1 with the file unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
 extern const char *const help_topics[]; /* ends with NULL */
@@ -250,17 +252,17 @@ void options_help_commands(command_set, struct str *out);
 /* ---- parsing of a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	/* the commands that are possible after the words so far; the chat, if no word names a command */
+	/* the commands that are still possible after the words so far; the chat if no word names a command */
 	command_set commands;
-	const struct command_def *at; /* the command; NULL if only its first word is known */
+	const struct command_def *at; /* the command that the words name; NULL if only its first word is known */
 	const char *group;            /* first word of a command whose second word may follow; else NULL */
-	const struct option_def *due; /* option whose value comes next, or NULL */
+	const struct option_def *due; /* option that still needs its value, which is the next word; NULL = none */
 	int words;                    /* number of words after the command's name */
-	int help;                     /* 1 = "help" came first, or there is --help */
+	int help;                     /* 1 = the first word is "help", or there is --help */
 };
 void typed_read(struct typed *, const struct option_def *more, int n, char **word);
-/* Find the option of a word "--NAME", "--NAME=VALUE" or "-L": among the options of these commands, then among all.
- * Returns NULL if there is none. */
+/* Find the option of a word "--NAME", "--NAME=VALUE" or "-L": first among the options of these commands, then among
+ * all. Returns NULL if there is none. */
 const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
 
 /* Run `weir completion SHELL`, which prints the shell's script, or `weir __complete WORD ...`, which the script

@@ -1,7 +1,7 @@
 /* app/options/parse.c - parses the options of the environment and the command line.
  *
- * If the first word names a command, it selects that command. Otherwise every word is a document. Options may come
- * before, between or after the words. */
+ * If the first word is the name of a command, that command is run. Otherwise all words are documents for a chat.
+ * Options may come before, between or after the words. */
 #include "app/options/options.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 	return NULL;
 }
 
-/* Set the error for an option that the command lacks. The error names another command that has the option, or a
+/* Set the error for an option that the command does not have. The error names another command that has the option, or a
  * similar option. */
 static int unknown_option(const struct options *o, const char *word, size_t len, command_set commands, struct err *e)
 {
@@ -102,7 +102,7 @@ command_set commands_named(const char *first, const char *second, const struct c
 
 struct parser {
 	struct options *o;
-	/* options parsed so far, in order; parse_argv() checks at the end that the command has them */
+	/* options parsed so far, in order; at the end parse_argv() checks that the command has all of them */
 	const struct option_def **seen;
 	int n_seen;
 	command_set commands; /* commands that are possible after the words so far */
@@ -186,7 +186,8 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
-	/* The word that names the command may follow: accept an option of any command now, and check it at the end. */
+	/* The command may not be known yet, because its word may follow: accept an option of any command now, and check
+	 * it at the end. */
 	if (!d)
 		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)
@@ -281,7 +282,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 
 	o->n_file = 0;
 	o->def = &command_defs[0];
-	/* Room for all options: a word such as -vq may contain one option per character. */
+	/* Allocate room for the most options there can be: in a word such as -vq, every character may be an option. */
 	{
 		size_t n = 1;
 		for (int i = 1; i < argc; i++)
@@ -295,7 +296,8 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		             p.group, access(p.group, F_OK) ? "" : "; the file of that name is ./",
 		             access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group && o->help) {
-		/* Help for a word that begins several commands (`weir eval --help`): show all of them. */
+		/* If the word before --help begins several commands (`weir eval --help`), show the help of all of
+		 * them. */
 		for (const struct command_def *c = command_defs; c->name; c++)
 			if (p.commands & c->id)
 				o->def = c;
@@ -310,7 +312,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
-	/* Report an unknown topic (`weir --help benhc`), but not if it is a file: `weir report.txt --help`. */
+	/* Report an unknown topic (`weir --help benhc`). A file is not a topic: `weir report.txt --help`. */
 	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && !is_topic(o->file[0]) &&
 	    access(o->file[0], F_OK))
 		rc = err_set(e, ERR_USAGE, "there is no help on '%.60s'; weir --help lists the commands", o->file[0]);
@@ -330,8 +332,8 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	char **file = xcalloc((size_t)argc + 1, sizeof *file);
 	int quiet;
 
-	/* Parse argv twice. The first pass finds mistakes and --help before any file is read. The second pass
-	 * comes after the config file and the environment, because argv takes precedence. */
+	/* Parse argv twice. The first pass finds mistakes and --help before any file is read. The second pass follows
+	 * the config file and the environment, because argv takes precedence over them. */
 	options_default(o);
 	o->more = more;
 	o->file = file;
@@ -340,12 +342,12 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	o->file = NULL; /* keep the list from options_free(), because it is used again */
+	o->file = NULL; /* the list is used again: keep options_free() from freeing it */
 	options_free(o);
 	options_default(o);
 	o->more = more;
 	o->file = file;
-	o->quiet = quiet; /* without it, config_read() would print warnings in spite of --quiet */
+	o->quiet = quiet; /* needed before config_read(): otherwise it prints warnings in spite of --quiet */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	return parse_argv(o, argc, argv, e);

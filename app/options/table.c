@@ -1,7 +1,7 @@
 /* app/options/table.c - the tables of commands and options.
  *
- * Each option names the commands that take it. One name may have two rows with different meanings: `--decode` is a flag
- * of `inspect tokens` and a number in `bench`. */
+ * Each option lists the commands that take it. Two options may have the same name and different meanings: `--decode` is
+ * a flag of `inspect tokens` and a number in `bench`. */
 #include "app/options/options.h"
 
 #include <string.h>

@@ -76,8 +76,8 @@ void typed_read(struct typed *t, const struct option_def *more, int n, char **wo
 		t->help |= d && d->off == offsetof(struct options, help);
 		t->words += d && d->off == offsetof(struct options,
 		                                    prompt); /* after -p, words are documents, not commands */
-		/* This may be an option of weir-lab, which weir does not know. Assume that the next word is its
-		 * value, unless that word names a command. */
+		/* This may be an option of weir-lab, which weir does not know. Assume that the next word is its value,
+		 * unless the next word is the name of a command. */
 		if (!d && word[i][1] == '-' && !strchr(word[i], '=') && i + 1 < n && !names_command(word[i + 1]))
 			i++;
 	}
