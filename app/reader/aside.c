@@ -1,10 +1,10 @@
 /* app/reader/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
  * (reader.h).
  *
- * In a bounded cache a question and its answer evict entries of the text for good. So a snapshot of the timeline (KV
- * entries, policy state, tokens) is taken before the question. It is kept in memory; if --kv-memory puts the cache on
- * disk, most of it is kept in a file. conversation_return() loads the snapshot, and reading continues bit for bit as
- * if nothing had been asked. In the stored session, question and answer are a branch. */
+ * In a bounded cache, a question and its answer evict entries of the text for good. So a snapshot of the timeline (KV
+ * entries, policy state, tokens) is taken before the question. The snapshot is in memory; if --kv-memory puts the cache
+ * on disk, most of the snapshot is in a file. conversation_return() loads the snapshot, and reading continues bit for
+ * bit as if the question had not been asked. In the stored session, question and answer are a separate branch. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Write the KV entries to the file, or load them from it (load = 1). PIECE tokens are copied at a time, because a copy
- * of the whole cache does not fit into memory. */
+/* Write the KV entries to the file; with load = 1, read them from it. PIECE tokens are copied at a time, because a copy
+ * of the whole cache does not fit into memory. Returns 0 or -1. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };
@@ -69,8 +69,8 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	size_t full;
 
 	timeline_stats(tl, &st);
-	/* Upper bound of the snapshot's memory: the cache, and 8 bytes per token for the ids. If the cache is on disk,
-	 * only entries that the policy moves are in memory. */
+	/* Upper bound of the snapshot's memory: the cache, and 8 bytes for each token id. If the cache is on disk, only
+	 * the entries that the policy moves are copied to memory. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

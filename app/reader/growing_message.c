@@ -1,20 +1,20 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * A question later tokenizes the whole text again. From the first token that differs, all tokens must be prefilled
- * again. To avoid this, arriving text is tokenized only up to the last place where every tokenizer ends a word: after a
- * letter that is followed by one blank or line break and another letter. The bytes after this place are tokenized when
- * more text has come. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
+ * A later question tokenizes the whole text again, and all tokens after the first difference must be prefilled again.
+ * To avoid differences, arriving text is tokenized only up to the last place where every tokenizer ends a word: between
+ * a letter and one blank or line break that is followed by another letter. The bytes after this place are tokenized
+ * when more text has come. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
  *
- * So the text has three parts. The tokens of the first part are in the cache; the tokens of the second part are
- * `pending`; the third part, from byte `at` on, is not tokenized yet. */
+ * So the text has three parts. The tokens of the first part are in the cache. The tokens of the second part are
+ * `pending`: they are not prefilled yet. The third part, from byte `at` on, is not tokenized yet. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* Where to cut a text that has no blank between two letters. After CARRY_MARKS bytes it may be cut before a
- * full-width punctuation mark; after CARRY_MOST bytes, at any character. */
+/* Where to cut a text that has no blank between two letters. After CARRY_MARKS bytes it may be cut before a full-width
+ * punctuation mark; after CARRY_MOST bytes, before any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -66,8 +66,8 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* The letter "A" and the text share a token: tokenize the text alone. A later question then recomputes
-		 * the tokens from this text on. */
+		/* "A" and the beginning of the text form one token, so tokenize the text without "A". Later a question
+		 * must recompute the tokens from this text on. */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
@@ -104,9 +104,8 @@ static void growing_clear(struct growing *s)
 	s->pending.n = 0;
 }
 
-/* Render the conversation anew up to byte s->at of the growing message, and prefill from the first token that differs
- * from the timeline. This is needed for the first piece of text, and after other code has changed the timeline. Returns
- * 0 or -1. */
+/* Render the conversation up to byte s->at of the growing message, and prefill from the first token that differs from
+ * the timeline. Needed for the first piece of text, and after other code has changed the timeline. Returns 0 or -1. */
 static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
@@ -125,7 +124,7 @@ static int sync_open(struct growing *s, struct conversation *conv, timeline_prog
 	return rc;
 }
 
-/* Return the byte of the message where the pending tokens (not prefilled yet) begin. */
+/* Return the byte of the message at which the pending tokens (not prefilled yet) begin. */
 static size_t pending_byte(const struct growing *s, const struct engine *engine)
 {
 	size_t n = 0;
@@ -135,7 +134,7 @@ static size_t pending_byte(const struct growing *s, const struct engine *engine)
 	return n < s->at ? s->at - n : 0;
 }
 
-/* Prefill pending tokens, in whole chunks (slices of a prefill). all: 1 = also the last, incomplete chunk. */
+/* Prefill pending tokens in chunks. all: 1 = also prefill the last, incomplete chunk. Returns 0 or -1. */
 static int extend_open(struct growing *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
@@ -226,7 +225,7 @@ void growing_count_anew(struct conversation *conv)
 	growth_of(conv)->text.total = 0;
 }
 
-/* Append to conv->rendered the tokens that were read since the last rendering. The question can then be rendered
+/* Append to conv->rendered the tokens that were read since the last rendering, so that the question can be rendered
  * without tokenizing the text again. */
 static void keep_tokens(const struct growing *s, struct conversation *conv)
 {
@@ -252,7 +251,8 @@ static void growing_close(struct growing *s, struct conversation *conv)
 }
 
 /* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has all
- * tokens before the message; 0 if not, for example after a change of the system prompt, or if rendering fails. */
+ * tokens before the message. Returns 0 if not (for example after a change of the system prompt), or if rendering
+ * fails. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };
@@ -270,7 +270,8 @@ static int render_back(const struct growing *s, struct conversation *conv)
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
-/* Continue the growing message (a text read from a stream): remove the question that was appended to its text. */
+/* Remove the question that was appended to the growing message (a text read from a stream), so that the message can
+ * grow again. */
 static void growing_reopen(struct growth *g, struct conversation *conv)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
@@ -308,7 +309,7 @@ int conversation_return(struct conversation *conv)
 
 /* ---- companion ---- */
 
-/* Take the snapshot before a question ends the growing message (a text read from a stream). */
+/* Take a snapshot if the question will be appended to the growing message (a text read from a stream). */
 static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };

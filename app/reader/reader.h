@@ -5,54 +5,54 @@
 
 #include "app/conversation/conversation.h"
 
-/* Add the companions of this folder (growing message, surprise) to a conversation. A companion is a table of
- * callbacks. Call once, after conversation_open(). */
+/* Add the companions of this folder (growing message, surprise) to a conversation. A companion is a table of callbacks.
+ * Call this once, after conversation_open(). */
 void reader_join(struct conversation *);
 
 /* ---- the growing message (growing_message.c) ---- */
 
-/* State of the growing message: the user message whose text still arrives. It is the last message while
- * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words; only in a long text without
- * blanks it may be inside a word. */
+/* State of the growing message: the user message whose text is still arriving. It is the last message while
+ * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words; it may be inside a word only in
+ * a long text without blanks. */
 struct growing {
-	int known;             /* 1 = the timeline has the tokens of bytes [0, at), except `pending` */
-	size_t rendered;       /* bytes of the message in conversation.rendered */
-	size_t at;             /* bytes of the message that are tokenized */
-	struct tokens pending; /* tokens that are not prefilled yet; after conversation_grow() fewer than a chunk */
-	size_t had;            /* tokens in the timeline after the last prefill */
-	uint64_t total;        /* tokens of text read since growing_count_anew() */
+	int known;             /* 1 = the timeline has the tokens of bytes [0, at), without those in `pending` */
+	size_t rendered;       /* number of bytes of the message that are in conversation.rendered */
+	size_t at;             /* number of bytes of the message that are tokenized */
+	struct tokens pending; /* tokens that are not prefilled yet; conversation_grow() leaves less than a chunk */
+	size_t had;            /* number of tokens in the timeline after the last prefill */
+	uint64_t total;        /* number of tokens of text that were read since growing_count_anew() */
 };
 const struct growing *growing_of(const struct conversation *);
 
-/* Append a piece of text (whole characters) to the growing message, or begin such a message, and prefill its tokens in
- * whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. A word at the end of the
- * piece is tokenized with the next piece, because more letters may follow.
+/* Append a piece of text (whole characters) to the growing message, and prefill its tokens in whole chunks. If there is
+ * no growing message, begin one. all: 1 = also prefill an incomplete chunk, because no more text is ready. A word at
+ * the end of the piece is tokenized with the next piece, because more letters may follow.
  *
- * Returns 0, or -1; after ERR_CANCELLED (stopped by the user) no text is lost, and the next call continues.
+ * Returns 0 or -1. After ERR_CANCELLED (stopped by the user) no text is lost, and the next call continues.
  * conversation_ask() ends the message with its question. */
 int conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *);
 /* Return 0 if a text without an end can be read: the model is in this process, and its cache policy evicts. Otherwise
- * -1 with ERR_USAGE: without eviction the text would fill the context. */
+ * return -1 with ERR_USAGE: without eviction the text would fill the context. */
 int conversation_may_grow(const struct conversation *, struct err *);
 /* Return the number of tokens of text prefilled since growing_count_anew(). */
 uint64_t conversation_grown(const struct conversation *);
 void growing_count_anew(struct conversation *);
-/* Choose whether a question about a growing message leaves a trace. on = 1: conversation_return() removes question
- * and answer, and then the text continues. on = 0: the next question ends the growing message for good. */
+/* Choose what happens to a question about a growing message. on = 1: conversation_return() removes question and answer,
+ * and then the text continues. on = 0: the next question ends the growing message for good. */
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
-/* Remove the questions about the growing message (a text read from a stream) with their answers, and continue the
- * message. Returns 1 if done, 0 if there are no such questions. The KV cache is loaded from the snapshot taken before
- * the first of these questions: later text is computed bit for bit as if nothing had been asked. If the snapshot cannot
- * be loaded, the text is prefilled again. */
+/* Remove the questions about the growing message (a text read from a stream) and their answers, so that the message
+ * continues. Returns 1; 0 if there are no such questions. The snapshot taken before the first of these questions is
+ * loaded: later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is
+ * prefilled again. */
 int conversation_return(struct conversation *);
-/* Return where to cut the text p[from .. n): at the last place between two words. Without such a place, `from` is
- * returned: more text is needed. If the text is long, it is then cut before a punctuation mark, or after any whole
- * character. */
+/* Return where to cut the text p[from .. n): at the last place between two words. If there is no such place, the result
+ * is `from`, and more text is needed. Only a long text is then cut before a punctuation mark, or between any two
+ * characters. */
 size_t text_cut(const char *p, size_t from, size_t n);
-/* Tokenize a text as it would be tokenized after a letter, and append the tokens. Returns 0 or -1. */
+/* Tokenize a text in the way in which it is tokenized after a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */
@@ -65,14 +65,16 @@ struct read_sentence {
 	float nll;
 	uint8_t level;
 };
-/* How surprising the newest sentences of a growing message (a text read from a stream) are to the model. at[0] is
- * sentence number `first` of the text. Each sentence begins where the previous one ends. */
+/* How much the newest sentences of a growing message (a text read from a stream) surprise the model. at[0] is sentence
+ * number `first` of the text. Each sentence begins where the previous one ends. */
 struct surprise {
 	struct read_sentence *at;
 	size_t n, cap;
 	uint64_t first;
 	double sum;
-	int tokens; /* tokens: number of tokens of the unfinished sentence; sum: their negative log-likelihood, in nats */
+	/* tokens: number of tokens of the sentence that has not ended yet; sum: their negative log-likelihood, in
+	 * nats */
+	int tokens;
 	uint64_t count;
 	double mean, squares; /* over all `count` sentences: mean of nll, and sum of its squared deviations */
 };

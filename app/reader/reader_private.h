@@ -7,24 +7,25 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream). With it the
- * text continues as if the question had not been asked (aside.c). */
+/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream). After the
+ * snapshot is loaded, the text continues as if the question had not been asked (aside.c). */
 struct aside {
 	int wanted;             /* 1 = take snapshots, so that conversation_return() can remove questions */
-	int there;              /* 1: a snapshot exists */
+	int there;              /* 1 = there is a snapshot */
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;         /* copy of conversation.pinned */
-	/* entries: KV entries of the first n_entries tokens. The first n_full tokens have no entries in sliding-window
-	 * layers, because the windows have passed them. */
+	/* entries: KV entries of the first n_entries tokens. For the first n_full tokens it has no entries of
+	 * sliding-window layers, because the windows have moved past these tokens. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;
-	uint64_t file_bytes; /* > 0: the entries are in a file, because --kv-memory limits memory */
-	/* head: the rest of the snapshot, from timeline_head_save(). identity: from timeline_identity(); the snapshot
-	 * can be loaded only into a timeline with an equal identity. */
+	/* > 0: the entries are in a file of this size instead, because --kv-memory limits memory */
+	uint64_t file_bytes;
+	/* head: the rest of the snapshot, written by timeline_head_save(). identity: written by timeline_identity();
+	 * the snapshot can be loaded only into a timeline with the same identity. */
 	struct str head, identity;
-	double seconds; /* seconds that the snapshot took */
+	double seconds; /* how long taking the snapshot took, in seconds */
 };
 
 /* State of the companion growing_ops. */
@@ -36,23 +37,23 @@ struct growth *growth_of(const struct conversation *);
 
 /* ---- growing_message.c ---- */
 
-/* Copy *from to *to, except `total`. The tokens of `pending` are copied into memory of *to. */
+/* Copy *from to *to, except the member `total`. *to gets its own copy of the pending tokens. */
 void growing_copy(struct growing *to, const struct growing *from);
 
 /* ---- aside.c: questions beside a growing message ---- */
 
-/* Take a snapshot before a question ends the growing message (a text read from a stream), if aside.wanted is set.
- * Returns 0, or -1 if it failed. */
+/* If aside.wanted is set, take a snapshot. Call this before a question is appended to the growing message (a text read
+ * from a stream). Returns 0 or -1. */
 int aside_save(struct growth *, const struct conversation *, struct err *);
-/* Load the snapshot, after the question was removed. Returns 1 if timeline and message are as before the question; 0
- * if there is no snapshot, or it cannot be loaded. */
+/* Load the snapshot, after the question was removed. Returns 1 if timeline and message are as before the question; 0 if
+ * there is no snapshot or it cannot be loaded. */
 int aside_restore(struct growth *, struct conversation *);
 void aside_forget(struct aside *);
 
 /* ---- surprise.c ---- */
 
-/* Prefill id[0 .. n) by timeline_extend() and record the surprise of these tokens. byte: offset of id[0] in the last
- * message. Returns 0 or -1. */
+/* Prefill id[0 .. n) by timeline_extend(), and record how much these tokens surprise the model. byte: offset of id[0]
+ * in the last message. Returns 0 or -1. */
 int surprise_extend(struct conversation *, const int32_t *id, size_t n, size_t byte, struct err *);
 void surprise_forget(struct surprise *);
 

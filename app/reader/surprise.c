@@ -1,8 +1,8 @@
-/* app/reader/surprise.c - measures how surprising the sentences of a growing message are to the model (reader.h).
+/* app/reader/surprise.c - measures how much the sentences of a growing message surprise the model (reader.h).
  *
- * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token; a plain prefill
- * computes only the logits after the last token. Reading then takes at least 1.5 times as long, so surprise is computed
- * only with --surprise on. KV entries and logits have the same bits with and without it. */
+ * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token, while a plain prefill
+ * computes only the logits after the last token. This makes reading take at least 1.5 times as long, so surprise is
+ * measured only with --surprise on. KV entries and logits have the same bits with and without it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,10 @@
 #include "engine/base/sentences.h"
 
 enum {
-	SENTENCES_MOST = 4096, /* sentences kept; at the limit the older half is dropped */
-	SENTENCE_MOST = 200,   /* tokens after which a sentence is ended */
-	/* number of first sentences that get level 0: there are too few sentences to compare them with */
+	/* most sentences that are stored; when this number is reached, the older half is dropped */
+	SENTENCES_MOST = 4096,
+	SENTENCE_MOST = 200, /* most tokens of a sentence; it is ended after them */
+	/* number of sentences at the beginning that get level 0, because there are too few to compare them with */
 	LEVELS_FROM = 8,
 };
 
@@ -23,7 +24,7 @@ static int text_ends_at(const char *p, size_t end, size_t n)
 	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
 }
 
-/* Return the level of a sentence, 0 to 3: it depends on how many standard deviations nll is above the mean of all
+/* Return the level of a sentence, 0 to 3. It depends on how many standard deviations its nll is above the mean of all
  * sentences. */
 static uint8_t level_of(const struct surprise *s, double nll)
 {
@@ -60,7 +61,7 @@ struct take {
 	size_t byte;
 };
 
-/* Add the surprise of token i, and end the sentence if this token ends it. */
+/* Add the surprise of token number i to the current sentence, and end the sentence if it ends with this token. */
 static void take_token(struct take *x, size_t i, double nll)
 {
 	struct surprise *s = companion_find(x->conv, "surprise");
