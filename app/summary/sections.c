@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-	LEVELS = 7, /* one more than the lowest heading level, 6: every heading then outranks a paragraph break */
-	TRIES = 12, /* most tries to find how many bytes of a text have the wanted number of tokens */
+	LEVELS = 7, /* one more than the lowest heading level, 6, so that every heading outranks a paragraph break */
+	TRIES = 12, /* most tries to find the number of bytes that have the wanted number of tokens */
 };
 
 /* 1 for white space other than the vertical tab. */
@@ -54,7 +54,7 @@ size_t section_end(const struct summary_text *t, size_t from, size_t least, size
 	return best > from ? best : from + most;
 }
 
-/* Number of tokens of n bytes of text; -1 on error. */
+/* Return the number of tokens of n bytes of text; -1 on error. */
 static long tokens_of(const struct engine *engine, const char *text, size_t n, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -64,8 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Set *out to a number of bytes, counted from byte `from`. They have at most `tokens` tokens, and usually more than 7/8
- * of `tokens`. Returns 0 or -1. */
+/* Find how many bytes from byte `from` on have at most `tokens` tokens, and usually more than 7/8 of that. *out:
+ * receives the number of bytes. Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -127,7 +127,7 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* If 1 to 1.5 sections of text remain, cut them near the middle. Otherwise the last section
+			/* If the rest is 1 to 1.5 sections long, cut it near the middle. Otherwise the last section
 			 * could be tiny. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);

@@ -1,5 +1,5 @@
-/* app/summary/summarize.c - summarizes sections of a text, then joins neighbouring summaries, level by level, until one
- * is left. In this file a part is one summary, of one or more consecutive sections. */
+/* app/summary/summarize.c - summarizes sections of a text, then joins neighbouring summaries, level by level, until
+ * only one is left. In this file a "part" is a summary of one or more consecutive sections. */
 #include "app/summary/summary.h"
 #include "app/models/models.h"
 #include "engine/base/sentences.h"
@@ -10,15 +10,15 @@
 #include <xxhash.h>
 
 enum {
-	/* usual tokens of a section; choose_sizes() adapts them to the wanted words and the context */
+	/* usual number of tokens of a section; choose_sizes() adapts it to the wanted words and the context */
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
-	TOKENS_PER_WORD = 3, /* most tokens per wanted word of an answer; enough in most languages */
-	/* tokens of a prompt beside the section's text: template, name, heading, instruction */
+	TOKENS_PER_WORD = 3, /* most tokens of an answer for each wanted word; enough in most languages */
+	/* tokens of a prompt without the section's text: template, name, heading, instruction */
 	FRAME_TOKENS = 256,
-	REASONING_TOKENS = 1024, /* further tokens of an answer if the model's reasoning cannot be switched off */
-	RUNAWAY = 64,            /* an answer is stopped when its last RUNAWAY bytes occur earlier in it */
+	REASONING_TOKENS = 1024, /* additional tokens of an answer if the model's reasoning cannot be switched off */
+	RUNAWAY = 64,            /* an answer is stopped when its last RUNAWAY bytes occurred before in it */
 	NAME_MOST = 80,          /* most bytes of a name or heading in a prompt */
 };
 #define REPEAT_PENALTY 1.1f
@@ -34,13 +34,13 @@ struct maker {
 	struct engine *engine;
 	const struct options *o;
 	const struct summary_hooks *hooks;
-	struct timeline *tl; /* NULL until a prompt must be answered by the model */
+	struct timeline *tl; /* NULL until the model must answer a prompt */
 	struct sampling sampling;
-	/* words: wanted length of the whole summary. section, ctx, reasoning: most tokens of a section, of the
-	 * context, and of the reasoning of an answer */
+	/* words: wanted length of the whole summary. section, ctx, reasoning: most tokens of a section, of the context,
+	 * and of an answer's reasoning */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
-	size_t ahead; /* estimated number of prompts of the later levels */
+	size_t ahead; /* estimated number of prompts on the levels after this one */
 	/* times at which the timeline was opened and the last answer ended, to estimate the time left */
 	double began, last;
 	size_t made; /* number of prompts that the model has answered */
@@ -55,13 +55,13 @@ void summary_free(struct summary *s)
 
 /* ---- settings ---- */
 
-/* Return the most tokens of an answer of `words` words. */
+/* Return how many tokens an answer of `words` words may have. */
 static int32_t answer_tokens(int32_t words)
 {
 	return TOKENS_PER_WORD * words + 32;
 }
 
-/* Sample greedily with a repeat penalty over the whole answer, unless the user has set a temperature. */
+/* Unless the user has set a temperature, sample greedily, with a repeat penalty over the whole answer. */
 static void choose_sampling(struct maker *m)
 {
 	struct sampling_choice c;
@@ -100,7 +100,7 @@ static int choose_sizes(struct maker *m, struct err *e)
 
 /* ---- one prompt ---- */
 
-/* Set key to the hash of everything that determines a prompt's result. */
+/* Set key to a hash of everything that determines the result of a prompt. */
 static void prompt_key(const struct maker *m, const struct str *prompt, int32_t words, char key[SUMMARY_KEY])
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -126,17 +126,17 @@ static int progress_report(struct maker *m, struct err *e)
 	double each = m->made ? (m->last - m->began) / (double)m->made : 0,
 	       within = m->made ? now_seconds() - m->last : 0;
 
-	/* The estimate assumes that all prompts take the same time. */
+	/* Assume for the estimate that all prompts take the same time. */
 	m->at.left =
 		m->made ? each * (double)(m->at.parts - m->at.part + m->ahead) + (within < each ? each - within : 0)
 			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
-	/* ignore signals_stopped() before m->tl is open: it may report an earlier stop */
+	/* before m->tl is open, signals_stopped() may report an earlier stop: ignore it */
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 
-/* Report progress during a prefill; cancel the prefill if progress_report() says so. */
+/* Report progress during a prefill. If progress_report() returns -1, cancel the prefill. */
 static void on_prefill(int32_t done, int32_t total, void *ud)
 {
 	struct maker *m = ud;
@@ -155,7 +155,7 @@ static int open_timeline(struct maker *m, struct err *e)
 
 	if (m->tl)
 		return 0;
-	o.kv = "full"; /* no entry is evicted: choose_sizes() makes every prompt fit */
+	o.kv = "full"; /* no entry needs to be evicted, because choose_sizes() makes every prompt fit */
 	if (timeline_open_for(&m->tl, m->engine, &o, m->ctx, &why) < 0)
 		return err_set(e, why.code, "there is no room to summarize in: %.200s", why.msg);
 	signals_watch(m->tl);
@@ -163,7 +163,7 @@ static int open_timeline(struct maker *m, struct err *e)
 	return 0;
 }
 
-/* Prefill a prompt and the template's beginning of an answer. */
+/* Prefill a prompt, followed by the tokens with which the template begins an answer. */
 static int read_prompt(struct maker *m, const struct str *prompt, struct err *e)
 {
 	struct chat_msg msg = { .role = ROLE_USER, .text = prompt->p, .len = prompt->n };
@@ -185,8 +185,8 @@ static size_t words_of(const struct str *s)
 	return n;
 }
 
-/* Return the end of the last sentence in s[0 .. n), or 0. A period after a digit at the very end is no end, because
- * more digits may follow. */
+/* Return where the last sentence of s[0 .. n) ends; 0 = no sentence ends. A period after a digit at the very end does
+ * not count, because more digits may follow. */
 static size_t last_sentence(const char *s, size_t n)
 {
 	int number = n > 1 && s[n - 1] == '.' && s[n - 2] >= '0' && s[n - 2] <= '9';
@@ -238,9 +238,9 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 	str_free(&piece);
 }
 
-/* Generate an answer of about `words` words. It ends at the model's end of turn; at the token limit; when it repeats
- * itself; or, after 1.5 times `words`, at the end of a sentence. Without an end of turn, it is cut after its last
- * complete sentence. Returns 0 or -1. */
+/* Generate an answer of about `words` words. It ends when the model ends its turn; at the token limit; when it repeats
+ * itself; or, after 1.5 times `words`, at the end of a sentence. If the model has not ended its turn, the answer is cut
+ * after its last complete sentence. Returns 0 or -1. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
 	struct reasoning think = { .first = engine_info(m->engine)->thinks_first && m->reasoning };
@@ -295,7 +295,8 @@ void summary_without(struct str *s, const char *instruction)
 	text_trim(s);
 }
 
-/* Set *out to the result of a prompt: the stored one, or else the model's answer, which is then stored. */
+/* Set *out to the result of a prompt. If the result is not stored, let the model answer the prompt, and store the
+ * answer. Returns 0 or -1. */
 static int prompt_answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
 {
 	char key[SUMMARY_KEY];
@@ -319,8 +320,8 @@ static int prompt_answer(struct maker *m, const struct str *prompt, int32_t word
 
 /* ---- the levels ---- */
 
-/* Append a name or heading in quotes. It becomes one line of at most NAME_MOST bytes, so that a document cannot add
- * lines to the prompt. */
+/* Append a name or heading in quotes, as one line of at most NAME_MOST bytes. So a document cannot add lines to the
+ * prompt. */
 static void add_name(struct str *out, const char *name)
 {
 	size_t n = strlen(name);
@@ -333,7 +334,7 @@ static void add_name(struct str *out, const char *name)
 	str_adds(out, "\"");
 }
 
-/* Append the beginning of the answer to a prompt for a model without a chat template, which only continues text. */
+/* If the model has no chat template, it only continues text: end the prompt with the beginning of the answer. */
 static void add_end(const struct maker *m, struct str *prompt)
 {
 	if (!engine_info(m->engine)->template_name[0])
@@ -357,7 +358,7 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* Set *out to the prompt that joins n summaries. whole: 1 = no other summaries remain, so the result is the summary of
+/* Set *out to the prompt that joins n summaries. whole: 1 = these are all summaries, so the result is the summary of
  * the whole text. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
@@ -375,7 +376,8 @@ static void join_prompt(const struct maker *m, const char *name, const struct pa
 	add_end(m, out);
 }
 
-/* Add sections first .. last (from 0) to out->empty: the model gave no summary for them. */
+/* Add sections first .. last (counted from 0) to out->empty, the list of sections for which the model gave no
+ * summary. */
 static void note_empty(struct maker *m, size_t first, size_t last, const char *heading)
 {
 	struct str *s = &m->out->empty;
@@ -407,7 +409,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* Return how many of the n summaries one prompt can join: at least 2, or 1 if n is 1. */
+/* Return how many of the first n summaries one prompt can join. That is at least 2, or 1 if n is 1. */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -418,7 +420,7 @@ static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 	return take;
 }
 
-/* Return the number of groups, and so of prompts, that join n summaries. */
+/* Return the number of prompts that are needed to join n summaries on this level. */
 static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t groups = 0;
@@ -428,8 +430,8 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Return the number of words to ask for in the summary of a section. All these summaries together may have twice the
- * words of the whole summary. Any two of them must fit one prompt. */
+/* Return how many words to ask for in the summary of a section. The summaries of all sections together may have twice
+ * as many words as the whole summary. Any two of them must fit one prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {
 	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);
@@ -441,8 +443,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
-/* Summarize n sections: the first level. Append the summaries that are not empty to p. *n_part: number of summaries.
- * The caller frees their texts. */
+/* Summarize n sections: the first level. Append the summaries that are not empty to p, and set *n_part to their number.
+ * The caller frees their texts. Returns 0 or -1. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
 {
@@ -472,7 +474,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 	return rc;
 }
 
-/* Join neighbouring summaries in place: one further level. Returns the new number of summaries, or 0 on error. */
+/* Join neighbouring summaries in place: one more level. Returns the new number of summaries, or 0 on error. */
 static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;

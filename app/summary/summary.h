@@ -1,11 +1,10 @@
 /* app/summary/summary.h - summaries of texts of any length.
  *
- * Texts are cut into sections (sections.c). Each section is summarized; then neighbouring summaries are joined,
- * level by level, until one is left. So each prompt is about as long as one section. Prompts run on a timeline of
- * their own.
+ * Texts are cut into sections (sections.c). Each section is summarized. Then neighbouring summaries are joined, level
+ * by level, until only one is left. So each prompt is about as long as one section. Prompts run on a separate timeline.
  *
- * The result of a prompt has a key: the hash of the prompt, the model and the settings. A caller that stores
- * results by key can resume a stopped summary. */
+ * The result of a prompt has a key: a hash of the prompt, the model and the settings. A caller that stores results by
+ * key can resume a summary that was stopped. */
 #ifndef WEIR_SUMMARY_H
 #define WEIR_SUMMARY_H
 
@@ -28,20 +27,21 @@ struct summary_text {
 };
 
 struct summary_progress {
-	int joining; /* 1 = joining summaries; 0 = summarizing sections */
-	/* part: number of the current prompt of this level, from 1; parts: number of prompts of this level */
+	int joining; /* 1 = summaries are being joined; 0 = sections are being summarized */
+	/* part: number of the current prompt on this level, from 1; parts: number of all prompts on this level */
 	size_t part, parts;
 	double left; /* estimated seconds left; < 0 = not known yet */
 };
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
-	/* Append the result stored under `key` to *out; it may be empty. Returns 1 if found, else 0. May be NULL. */
+	/* Append the result that is stored under `key` to *out; this result may be empty. Returns 1 if found, else 0.
+	 * The function pointer may be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
-	/* Store a new result under `key`. May be NULL. */
+	/* Store a new result under `key`. The function pointer may be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
-	/* Report progress: called before each prompt, during its prefill and before each token. A return value other
-	 * than 0 stops the summary. May be NULL. */
+	/* Report progress. Called before each prompt, during its prefill, and before each token. A return value other
+	 * than 0 stops the summary. The function pointer may be NULL. */
 	int (*progress)(const struct summary_progress *, void *ud);
 	void *ud;
 };
@@ -49,29 +49,29 @@ struct summary_hooks {
 struct summary {
 	struct str text;
 	size_t sections;
-	size_t done;      /* sections that have a summary, stored or new */
-	size_t made;      /* prompts that the model answered in this call */
+	size_t done;      /* number of sections that have a summary, stored or new */
+	size_t made;      /* number of prompts that the model answered in this call */
 	struct str empty; /* numbers and headings of sections for which the model gave no text, as "2, 4 to 5" */
 };
 void summary_free(struct summary *);
 
-/* Summarize all texts together in about `words` words. Returns 0, or -1 with ERR_CANCELLED (stopped), ERR_FIT,
- * ERR_DOCUMENT (no text), .... After an error, put() has stored the results that were completed before. Release *out
- * with summary_free() in both cases. */
+/* Summarize all texts together in about `words` words. Returns 0; or -1 with ERR_CANCELLED (stopped), ERR_FIT,
+ * ERR_DOCUMENT (no text), .... Even after an error, put() has stored the results completed so far. Release *out with
+ * summary_free() in both cases. */
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* Remove the prompt's instruction from an answer: small models repeat the instruction. If the answer begins with the
- * instruction, keep the text after it; if the instruction comes later, keep the text before it. Blanks at both ends are
+/* Remove the prompt's instruction from an answer, because small models repeat it. If the answer begins with the
+ * instruction, the text after it is kept; if the instruction comes later, the text before it. Blanks at both ends are
  * removed. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the end (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes. It
- * ends at the best break in this range: before the highest heading, else after a paragraph, sentence, line, word or
- * character. If several breaks are equally good, the last one is taken. If at most `most` bytes remain, they are one
- * section. */
+/* Return the byte at which the section ends that begins at byte `from`. The section has `least` to `most` bytes, and
+ * ends at the best break in this range. The order of breaks is: before a heading (a higher heading is better), after a
+ * paragraph, sentence, line, word, character. Of equally good breaks, the last one is taken. If at most `most` bytes
+ * are left, they are one section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
 /* A section: bytes [from, to) of text number `text`. heading: the heading above its first word, or NULL. */
