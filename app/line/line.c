@@ -16,7 +16,7 @@ struct line {
 	struct output out;
 	struct progress progress;
 	int color, notice_fd;
-	int once; /* 1 = -p: one question, from the command line */
+	int once; /* 1 = -p: there is only the question from the command line */
 };
 
 /* ---- the callbacks of struct front ---- */
@@ -56,7 +56,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* If the work is not measured in tokens, as indexing, show its name at once. */
+		/* If the work is not measured in tokens (such as indexing), show its name at once. */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
@@ -111,7 +111,7 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n); /* under the same name as in the JSON object of an answer, too */
+		json_text(&s, "text", text, n); /* again under the name that the text of an answer has in JSON */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
@@ -140,8 +140,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or with --json the whole answer as one object. A script gets an object even without an
- * answer: if -p was stopped before the answer began, or if the documents do not answer the question. */
+/* Write the end of an answer; with --json, write the whole answer as one object. A script gets an object even if there
+ * is no answer: because -p was stopped before the answer began, or because the documents do not answer the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
@@ -250,7 +250,7 @@ static const struct front pipe_front = {
 
 enum { MESSAGE_MOST = 16 << 20 };
 
-/* Run standard input as one message, or as one command. */
+/* Run standard input as one command, or as one message. */
 static void run_text(struct chat *c)
 {
 	struct str text = { 0 };
@@ -264,7 +264,7 @@ static void run_text(struct chat *c)
 		chat_error(c, &e);
 	while (text.n && strchr("\r\n", text.p[text.n - 1]))
 		text.p[--text.n] = 0;
-	/* a text of several lines is never a command */
+	/* a text of several lines is always a message */
 	if (text.n && !e.code && memchr(text.p, '\n', text.n))
 		chat_turn(c, text.p, text.n);
 	else if (text.n && !e.code)
@@ -320,8 +320,8 @@ static void run_once(struct chat *c, const char *note)
 		chat_stream(c);
 	if (c->quit)
 		return;
-	/* With -p, /summarize is the only command. Other text that begins with a slash is a question, because a script
-	 * may pass any text. */
+	/* With -p, /summarize is the only command. Any other text that begins with a slash is a question, because a
+	 * script may pass any text. */
 	if (is_summarize(c->o.prompt)) {
 		struct str text = { 0 };
 
@@ -347,7 +347,8 @@ static void run_interactive(struct chat *c, const char *note)
 		names[n] = d->name;
 	for (size_t i = 0; i < n_own && n + 1 < LEN(names); i++)
 		names[n++] = own[i];
-	/* From now on Ctrl-C does not end the program: the user may press it between an answer and the next prompt. */
+	/* From now on Ctrl-C does not end the program, because the user may press it between an answer and the next
+	 * prompt. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names, c->o.private_talk);
 	if (!c->o.quiet) {

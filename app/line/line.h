@@ -11,18 +11,18 @@ void prompt_open(const char *color, const char *const *names, const char *const 
 void prompt_close(void);
 
 enum prompt_got { PROMPT_TEXT, PROMPT_QUIT };
-/* Read one message, without its final newline. It may span lines: after a backslash, between """ marks, or in a
- * paste. PROMPT_QUIT: the user quits (Ctrl-D, Ctrl-C twice), the terminal was closed, or a signal ends the
- * program. */
+/* Read one message, without its final newline. It may have several lines: after a backslash, between """ marks, or in a
+ * paste. Returns PROMPT_QUIT if the user quits (Ctrl-D, Ctrl-C twice), if the terminal was closed, or if a signal ends
+ * the program. */
 enum prompt_got prompt_read(struct str *out);
 
 /* Insert this text into the next input line, where the user can edit it. */
 void prompt_draft(const char *text, size_t n);
-/* Ask a question. Its text must be free of control characters. 1 if the answer begins with y. */
+/* Ask a question. Its text must be free of control characters. Returns 1 if the answer begins with y, else 0. */
 int prompt_ask(const char *question);
 
-/* on = 1: stop echoing typed keys while a command or an answer runs; on = 0: echo again. The keys are read at the
- * next prompt. */
+/* on = 1: stop echoing keys while a command or an answer runs. on = 0: echo again. Keys that were typed meanwhile are
+ * read at the next prompt. */
 void prompt_quiet_keys(int on);
 
 /* ---- front ends ---- */

@@ -19,7 +19,7 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 }; /* so many bytes at once are pasted, not typed */
+enum { BURST = 32 }; /* number of bytes that, arriving at once, are taken for a paste */
 
 /* The input line. It is global, because readline's state is global too. */
 static struct {
@@ -29,12 +29,13 @@ static struct {
 	int color;
 	char *line; /* the line that readline's callback received */
 	int have_line, eof;
-	int draft;         /* 1 = Ctrl-C cleared a line that was not empty */
+	int draft;         /* 1 = Ctrl-C has cleared a line with text */
 	double last_int;   /* time of the last Ctrl-C on an empty line */
 	struct str begins; /* text that the next line begins with */
 	int edit;          /* 1 = Ctrl-G was pressed: edit the line in the user's editor */
-	int burst;         /* 1 = many bytes arrived at once: a paste, even if the terminal does not mark pastes */
-	int marks_pastes;  /* 1 = the terminal marks pastes */
+	/* 1 = many bytes arrived at once. This counts as a paste, even if the terminal does not mark pastes */
+	int burst;
+	int marks_pastes; /* 1 = the terminal marks pastes */
 	int private_talk;
 	struct termios before;
 	int quiet;
@@ -42,7 +43,7 @@ static struct {
 
 /* ---- completion ---- */
 
-/* 1 if the file name has no control or invisible characters. Only such names are offered by completion. */
+/* 1 if the file name has no control or invisible characters. Completion offers only such names. */
 static int is_plain(const char *name)
 {
 	struct str s = { 0 };
@@ -150,8 +151,8 @@ static void read_key(void)
 	p.burst = waits > 1;
 }
 
-/* Ctrl-G: end the line, so that the user's editor can edit it. In a history search, Ctrl-G ends the search
- * instead. */
+/* Ctrl-G: end the line, so that the user can edit it in the editor. Exception: in a history search, Ctrl-G ends the
+ * search. */
 static int to_editor(int count, int key)
 {
 	(void)count, (void)key;
@@ -317,7 +318,7 @@ static enum line_got line_read(const char *prompt)
 	if (p.have_line) {
 		got = p.eof ? LINE_EOF : LINE_TEXT;
 	} else {
-		/* Ctrl-C clears a line that was not sent. Add the line to the history, so that Up restores it. */
+		/* Ctrl-C clears the line. If it has text, add it to the history, so that Up restores it. */
 		p.draft = got == LINE_INT && rl_end > 0;
 		if (p.draft)
 			history_keep(rl_line_buffer);
@@ -337,7 +338,7 @@ static enum line_got line_read(const char *prompt)
 
 static const char *prompt_text(int more)
 {
-	/* \001 and \002 enclose bytes that take no column. */
+	/* \001 and \002 enclose bytes that have no width on the screen. */
 	if (!p.color)
 		return more ? ". " : "> ";
 	return more ? "\001\033[2m\002. \001\033[0m\002" : "\001\033[1m\002> \001\033[0m\002";
@@ -350,8 +351,9 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Remove from *s, the text so far, the mark that continues a message on the next line: """ or a backslash. Returns 0 if
- * the message is complete; 1 if another line follows; 2 if another line follows and this one was only a mark. */
+/* Remove from *s, the text of the message so far, the mark that says that the message continues: """ or a backslash.
+ * Returns 0 if the message is complete; 1 if another line follows; 2 if another line follows and this line was only a
+ * mark. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {
@@ -377,7 +379,7 @@ static int goes_on(struct str *s, int *block)
 	return 0;
 }
 
-/* Edit the current line in the user's editor. The result is the beginning of the next input line. */
+/* Edit the current line in the user's editor. The next input line begins with the result. */
 static void edit_line(void)
 {
 	struct str text = { 0 };
