@@ -293,7 +293,7 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* If `wanted` is the whole name of several files, take the first one: weir's own files come first in the list. */
+	/* If `wanted` is the whole name of several files, take the first one: the list begins with weir's own files. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)
