@@ -1,5 +1,5 @@
-/* app/main.c - the program weir: runs the command that the command line names. `weir eval` and `weir train` are run
- * by a second program, weir-lab (app/lab/main.c). */
+/* app/main.c - the program weir: runs the command that the command line names. A second program, weir-lab, runs `weir
+ * eval` and `weir train` (app/lab/main.c). */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define LAB "weir-lab"
 
-/* Write the path of the folder that contains this executable; "" if it is unknown. */
+/* Write the path of the folder that contains this executable to `dir`; "" = the path is unknown. */
 static void own_folder(char dir[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -26,8 +26,8 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Replace this process by weir-lab. It is in the folder of this program after `make`, and in ../lib/weir after
- * `make install`. Returns only if weir-lab cannot be started. */
+/* Replace this process by weir-lab. After `make`, weir-lab is in the folder of this program; after `make install`, in
+ * ../lib/weir. Returns only if weir-lab cannot be started. */
 static void lab_become(char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
@@ -68,7 +68,7 @@ static int offer_model(struct options *o, struct err *e)
 		if (!rc)
 			o->model = options_own(o, path.p, path.n);
 		else if (e->code == ERR_CANCELLED)
-			say_error(e); /* the error says how much was fetched, and that the next pull continues */
+			say_error(e); /* the message says how much was fetched, and that the next pull continues */
 	}
 	str_free(&path);
 	return rc;
@@ -90,7 +90,7 @@ static int cmd_chat(struct options *o)
 	if (tui_refuses_inline(o, &e) < 0)
 		return fail(&e);
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
-		/* ERR_CANCELLED: the user has cancelled, and needs no error message */
+		/* ERR_CANCELLED needs no error message, because the user has cancelled */
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;
 	else if (!c.o.prompt && tui_wanted(&c.o))
 		rc = tui_run(&c, note.p);
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	/* for a completion, leave out the last word, which the user is still typing */
+	/* when completing, ignore the last word, which the user is still typing */
 	typed_read(&t, NULL, argc - first - complete, argv + first);
 	if (t.commands & CMD_LAB) {
 		lab_become(argv);

@@ -12,8 +12,9 @@
 #include "app/models/models.h"
 #include "app/tools/tools.h"
 
-/* Open /dev/null for each of the descriptors 0 to 2 that is closed. Otherwise the next file to be opened would get this
- * number, and answers would be written into it. /dev/null is opened read-only: writing an answer to it fails. */
+/* Open /dev/null for each of the descriptors 0 to 2 that is closed. Otherwise the next file that is opened would get
+ * one of these numbers, and answers would be written into it. /dev/null is opened read-only, so that writing an answer
+ * to it fails. */
 static void fill_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -22,7 +23,7 @@ static void fill_descriptors(void)
 				return;
 }
 
-/* Set only LC_CTYPE, to a UTF-8 locale. Numbers keep the decimal point, and messages stay in English. */
+/* Set LC_CTYPE to a UTF-8 locale, and nothing else: numbers keep the decimal point, and messages stay in English. */
 static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
@@ -30,14 +31,15 @@ static void set_locale(void)
 		setenv("LC_ALL", "C.UTF-8", 1); /* for readline, which sets the locale from the environment again */
 }
 
-/* 1 if memory will contain secrets: a private conversation, or an access key. Core dumps are switched off then. */
+/* 1 if memory will contain secrets, so that core dumps must be disabled. Secrets are a private conversation and an
+ * access key. */
 static int has_secrets(const struct options *o)
 {
 	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
 }
 
-/* Parse an untrusted model file first in a sandboxed process. The file "read-models" in the user's cache folder
- * lists the model files that passed, so that they are not checked again. */
+/* Parse an untrusted model file in a sandboxed process before this process opens it. Files that passed are listed in
+ * the file "read-models" in the user's cache folder, and not checked again. Returns 0 or -1. */
 static int read_model_first(const char *path, const struct options *o, struct err *e)
 {
 	struct str list = { 0 };

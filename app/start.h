@@ -5,8 +5,8 @@
 #include "app/options/options.h"
 
 /* Prepare the process (descriptors, locale, signals), parse the options into *o, then call `run`, which runs the
- * command. For --help and --version `run` is not called. more: the options that only this program has; NULL = none
- * (options_parse_more). help: appends the text of --help. Returns the exit code. */
+ * command. `run` is not called for --help and --version. more: options that only this program has, as for
+ * options_parse_more(); NULL = none. help: appends the text of --help. Returns the exit code. */
 int program_run(int argc, char **argv, struct options *o, const struct option_def *more,
                 void (*help)(const struct options *, struct str *out), int (*run)(struct options *));
 
