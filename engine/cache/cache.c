@@ -69,10 +69,10 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Bring the entries to attend to into fast memory, and return the parts (ranges or lists of slots) that read the
- * copies. If the planes are in host memory, the entries are copied to the GPU. If the planes are on disk, only the
- * entries that a decoded token has selected are copied to memory, provided that they fit (kv_rows.h). If nothing is
- * copied, r->part is returned. */
+/* Bring the entries to attend to into fast memory, and return the parts (ranges or lists of slots), changed so that
+ * they read the copies. If the planes are in host memory, the entries are copied to the GPU. If the planes are on disk,
+ * only the entries that a decoded token has selected are copied to memory, provided that they fit (kv_rows.h). near:
+ * memory for changed parts. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {

@@ -31,9 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* pos: number of tokens before the step; n: number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* Some functions get a struct step for a single drafted token of a VERIFY step, because each of these tokens
-	 * selects its own KV entries. Then n = 1, tried is the number of tokens of the whole step, and index is the
-	 * token's place in the step, counted from 0. For a whole step, tried = n and index = 0. */
+	/* For a whole step, tried = n and index = 0. In a VERIFY step each drafted token selects its own KV entries, so
+	 * some functions get a struct step for a single one of these tokens. Then n = 1, tried is the number of tokens
+	 * of the whole step, and index is the token's place in it, counted from 0. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -205,15 +205,16 @@ struct retention_ops {
 	/* Return the bytes of KV entries that the token at index pos reads, sliding-window layers not counted.
 	 * generated: 1 for a decoded token. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
-	/* Report which entries are kept and which are evicted. NULL: nothing is ever evicted. */
+	/* Report which entries are kept and which are evicted. The pointer is NULL if nothing is ever evicted. */
 	void (*ring_stats)(const struct cache *, struct ring_stats *);
 	/* Set *view to the state that observers may read. The pointer is NULL if nothing is ever evicted: then there is
 	 * no such state. */
 	void (*view)(const struct cache *, struct retained_view *);
-	/* Copy the attention mass that view() shows from the backend to the host. May be NULL. */
+	/* Copy the attention mass that view() shows from the backend to the host. The pointer may be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */
-	/* Return the number of tokens that have KV entries in the cache. NULL: it is the whole sequence. */
+	/* Return the number of tokens that have KV entries in the cache. The pointer may be NULL; then all tokens have
+	 * entries. */
 	int32_t (*kept)(const struct cache *);
 	/* Return the number of first tokens that have not moved: token i is still in slot i. If no token has moved, the
 	 * result is at least n. */
@@ -308,8 +309,8 @@ void windows_archive(struct cache *, struct serializer *, int32_t n);
 /* Allocate a tensor of the backend. On failure t is zeroed. */
 int cache_alloc(struct cache *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void cache_drop(struct cache *, struct tensor *t);
-/* put() for a retention (retention_ops) that stores token i in slot i. Apply `rope` to keys and queries. The rotated
- * queries are written to c->q or, if c->q has no data, back to the tensor x->q. */
+/* Implement put() for a retention (retention_ops) that stores token i in slot i. Apply `rope` to keys and queries. The
+ * rotated queries are written to c->q or, if c->q has no data, back to the tensor x->q. */
 void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
 /* Return the step's queries after RoPE. In a VERIFY step of several tokens, return a copy of row st->index of q, the
  * query of one drafted token; frame is the index of the buffer for the copy. Otherwise return q. */

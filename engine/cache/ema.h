@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* An exponential moving average of sums. Instead of decaying older values, newer values get larger weights. Both give
- * the same ratios between sums, and only ratios matter. Before weights overflow, all weights and sums are divided by
- * the same power of two. */
+/* An exponential moving average of sums. Older values are not decayed; newer values get larger weights instead. Both
+ * give the same ratios between sums, and only ratios matter. Before weights overflow, all weights and sums are divided
+ * by the same power of two. */
 struct ema {
 	double rate;   /* log2(1 / gamma): growth of the weights per token */
 	float gain;    /* 1 - gamma */

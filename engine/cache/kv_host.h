@@ -68,9 +68,9 @@ void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t 
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
-/* Mark all rows as stale: a step failed or was cancelled. */
+/* Mark all rows as stale, because a step has failed or was cancelled. */
 void kv_host_invalidate(struct kv_store *);
-/* Forget all rows. */
+/* Empty the rows of all layers. */
 void kv_host_clear(struct kv_store *);
 /* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);

@@ -371,8 +371,8 @@ static size_t plane_row(const struct tensor *plane)
 	return (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols);
 }
 
-/* Fill `to` with the n entries from slot0 on, which a sliding-window layer lacks. Entries that kv->copy lacks, too, are
- * left out. kind: 0 = keys, 1 = values. */
+/* Copy entries that a sliding-window layer lacks from kv->copy to `to`, which has room for n entries from slot0 on.
+ * Leave out entries that kv->copy lacks, too. kind: 0 = keys, 1 = values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {

@@ -134,7 +134,7 @@ void kv_clear(struct kv_store *);
  * has no RoPE, copy x to out. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *,
                int32_t n);
-/* The same for queries. */
+/* Rotate queries x [n][n_head * head_dim] in the way that kv_rotate() rotates keys. */
 void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x,
                        const struct rope *, int32_t n);
 /* Write k and v, f32 [n][n_kv_head * head_dim], into slots slot0 .. slot0 + n - 1 of a layer with entries of its
@@ -148,7 +148,7 @@ struct kv_call {
 	int prompt;                     /* 1: the tokens are of a prompt */
 	const struct tensor *sinks;     /* the layer's attention sinks; NULL: none */
 	const struct tensor *blocks;    /* blocks of KV entries that each token reads; NULL: all */
-	const struct attn_probe *probe; /* may be NULL */
+	const struct attn_probe *probe; /* recorder of attention weights; NULL: none */
 };
 /* Compute the attention of n tokens that read the same parts (ranges or lists of slots). If a list of slots is not
  * selected yet, the slots are selected first. */

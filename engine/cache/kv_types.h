@@ -14,7 +14,7 @@ struct kv_types {
 int kv_types_parse(struct kv_types *, const char *text, struct err *);
 /* Return the name of a KV type: "q8_0". */
 const char *kv_type_name(enum dtype);
-/* Write the types in the form that kv_types_parse() reads: "q8_0", or "k=q8_0,v=q4_0" if they differ. */
+/* Write the types to out[] in the form that kv_types_parse() reads: "q8_0", or "k=q8_0,v=q4_0" if they differ. */
 enum { KV_TYPES_TEXT = 16 };
 void kv_types_text(struct kv_types, char out[KV_TYPES_TEXT]);
 

@@ -26,7 +26,7 @@ struct param {
 	const char *help;
 };
 
-/* Declares a setting that only older versions had. Its value is now fixed: preset_ as text, `number` as a number. Users
+/* Declare a setting that only older versions had. Its value is now fixed: preset_ as text, `number` as a number. Users
  * cannot set it, and kv_policy_current() removes it from stored texts. policy_identity() still contains the number, so
  * that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \

@@ -417,8 +417,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at the token that fills the rings, at a token after which waiting tokens are inserted into full
-	 * rings or sums are scaled: each of these changes what the next token reads. */
+	/* End the step at a token that fills the rings, or after which waiting tokens are inserted into full rings or
+	 * sums are scaled: each of these changes what the next token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

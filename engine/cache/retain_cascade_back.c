@@ -224,8 +224,8 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->rewind(&c->sel, 0);
 }
 
-/* Save or load the rollback points: the number of tokens of each (-1: unused) and its attention mass. Then the surprise
- * at tokens that may be decoded again. */
+/* Save or load the rollback points: the number of tokens of each (-1: unused), its attention mass, and the surprise at
+ * tokens that may be decoded again. */
 void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;

@@ -64,7 +64,7 @@ void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 	if (serialize_loading(a) && !a->bad && !kv_window_fits(kv, from, n - from))
 		serialize_fail(a, "the first token in the windows of layers");
 	if (serialize_loading(a) && !a->bad)
-		kv_keep_pinned(kv); /* entries of the pinned prefix were loaded before */
+		kv_keep_pinned(kv); /* the entries of the pinned prefix have been loaded by now */
 	if (!a->bad)
 		serialize_kv(a, kv, 1, from, n - from);
 }

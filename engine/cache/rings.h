@@ -19,9 +19,11 @@
 #include "engine/engine_view.h"
 
 struct rings_shape {
-	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */
-	int32_t stage;          /* staged slots: maximum number of tokens of one rings_insert() */
-	double gamma;           /* EMA factor of attention mass; 0 = ema_gamma(w) */
+	/* sinks: first tokens, never evicted; n: rings, 1 to RINGS_MOST; w: slots per ring; f: ring i accepts 1 token
+	 * in f^i */
+	int32_t sinks, n, w, f;
+	int32_t stage; /* number of staged slots: the maximum number of tokens of one rings_insert() */
+	double gamma;  /* decay factor of attention mass per token; 0 = ema_gamma(w) */
 	/* For tests. no_eager = 1: ring i accepts only one token in f^i from the start; 0: until the rings are full,
 	 * every ring accepts every token. keep_ties = 1: of two tokens with equal mass the older one stays; 0: the
 	 * newer one. */
@@ -60,8 +62,8 @@ struct rings {
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* the oldest token, sinks excepted, that any head still holds */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
-	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. Then its key is rotated by
-	 * rope_shift[rope_shift_at[i][h]] positions; not if rope_shift_at[i][h] is -1. */
+	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. Then the key is rotated by
+	 * rope_shift[rope_shift_at[i][h]] positions (rope_shift_at[i][h] = -1: it is not rotated). */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
