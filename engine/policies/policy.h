@@ -1,6 +1,6 @@
 /* engine/policies/policy.h (private to engine/) - cache policies by name, and their settings as text.
  *
- * engine/cache/policy_def.h defines what a policy is. To add one: write a file with its struct policy_def, and add
+ * engine/cache/policy_def.h defines what a policy is. To add a policy, write a file with its struct policy_def, and add
  * its name to the table in policy.c. */
 #ifndef WEIR_POLICY_H
 #define WEIR_POLICY_H

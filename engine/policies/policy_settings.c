@@ -45,7 +45,7 @@ static int parse_number(const char *text, size_t len, double *out)
 	return *end || !isfinite(*out) ? -1 : 0;
 }
 
-/* Parse "512" or "1/8". */
+/* Parse a number of entries ("512") or a share of all entries ("1/8"). Return 0, or -1 if it is invalid. */
 static int parse_count(const char *text, size_t len, const struct param *p, struct entry_count *out)
 {
 	const char *slash = memchr(text, '/', len);

@@ -60,7 +60,7 @@ static inline void attn_image_changed(struct attn_image *m)
 /* What a network is trained for; a file of another key is not used. */
 struct predictor_key {
 	uint64_t fingerprint; /* fingerprint of the model (hparams.h) */
-	int32_t block, rows;  /* KV entries per block; rows of an image */
+	int32_t block, rows;  /* block: KV entries per block; rows: rows of an image */
 };
 /* Read the network from the user's file or, if there is none, from the installed file. ERR_USAGE: there is no file at
  * all; the message names the command that trains a network. ERR_FAIL: the file is damaged. */

@@ -23,7 +23,7 @@
 struct h2o_params {
 	struct entry_count k;
 	int32_t dense;
-	int rolling; /* 1: h2o+ */
+	int rolling; /* 1: policy h2o+; 0: policy h2o */
 };
 
 struct h2o {
@@ -36,7 +36,7 @@ struct h2o {
 	int changed;    /* 1: heavy[] is newer than mass.slots */
 	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
 	float *sum;
-	struct mass_window window; /* h2o+: the attention of each token that is summed in sum[] */
+	struct mass_window window; /* h2o+: for each token that sum[] covers, its attention to each slot */
 	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of the running prefill */
 	struct tensor query;
 	struct tensor one_query; /* f32 [1][n_head * head_dim]: copy of one row of `query` */
@@ -191,8 +191,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* Admit a slot that has just dropped out of the newest half to the heavy slots: it replaces the heavy slot with the
- * least mass, unless its own mass is even less. */
+/* Let a slot that has just dropped out of the newest half replace the heavy slot with the least mass, unless the
+ * dropped slot has even less mass. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -326,7 +326,7 @@ static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
 	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
 	f->selected = 1;
-	f->changed = 0; /* heavy_select() below replaces the lists on both sides */
+	f->changed = 0; /* heavy_select() below renews the lists on host and backend */
 	f->mass.n = k / 2;
 	f->recent = k - f->mass.n;
 	for (int32_t i = from; f->mass.n > 0 && i < s->kv->n_layer; i++)

@@ -218,7 +218,8 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 			  });
 }
 
-/* Select a new set for this layer in any case, and return it. */
+/* Select a new set for this layer from the first n_slots slots, and return it. i: index of the selecting token in the
+ * step. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw,
                              int32_t i, int32_t n_q, int32_t n_slots)
 {

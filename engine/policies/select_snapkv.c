@@ -1,9 +1,9 @@
-/* engine/policies/select_snapkv.c - the policy `snapkv`: at the end of a prefill k entries are selected once for all
- * decoded tokens. The selected entries are those of the prefill's last `window` tokens, and those to which these tokens
+/* engine/policies/select_snapkv.c - the policy `snapkv`: at the end of a prefill, k entries are selected once for all
+ * decoded tokens. They are the entries of the prefill's last `window` tokens, and the entries to which these tokens
  * attend most (max-pooled attention mass). Tokens decoded later are all read.
  *
- * The published method (SnapKV) evicts the other entries. Here the other entries stay, but decoded tokens do not read
- * them, which allows comparison with other policies. The next prefill attends to everything and selects anew. */
+ * The published method (SnapKV) evicts all other entries. Here they stay, but decoded tokens do not read them. This
+ * allows comparison with other policies. The next prefill attends to everything, and then selects anew. */
 #include "engine/policies/select_mass.h"
 
 #include <stdlib.h>
