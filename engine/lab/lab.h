@@ -64,9 +64,9 @@ int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *co
 /* ---- training the network of the cache policy `predict` (policies/predictor.h, predictor_train.c) ---- */
 
 /* Begin to record attention (observe_rows.c). A row has a token's probabilities, one column for each block of `block`
- * KV entries. Recorded are the last `last` tokens of a prefill and each generated token, until there are `most` rows.
- * The timeline must have the policy `full`. Recording ends when the timeline is closed or its policy changes. It does
- * not change what the timeline computes. */
+ * KV entries. Rows are recorded for the last `last` tokens of a prefill and for each generated token, until there are
+ * `most` rows. The timeline must have the policy `full`. Recording ends when the timeline is closed or its policy
+ * changes. It does not change what the timeline computes. */
 int timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
 
 struct predictor_settings {

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFERENCE_SINKS = 4 }; /* number of first entries in the set whose share is `recent` */
+/* `recent` (struct recovered) measures the share on this many first entries, and on the newest ones */
+enum { REFERENCE_SINKS = 4 };
 
 /* A policy that is watched. */
 struct watched {
@@ -29,7 +30,7 @@ struct watched {
 	struct recovered_ages ages; /* only for policies that use a selection for several tokens */
 	struct watched_layer {
 		struct recovered_layer sum;
-		int32_t age; /* tokens since the last selection */
+		int32_t age; /* number of tokens since the last selection */
 		int whole;   /* 1: in the running step the policy reads everything in this layer */
 		double mass; /* probability that falls on the selection in the running step */
 	} * layer;           /* [n_layer] */

@@ -19,7 +19,8 @@ struct rows_shape {
 void observe_rows_shape(const struct observe_rows *, struct rows_shape *);
 /* Return a row of a KV head: for each block, the largest probability in it. */
 const float *observe_rows_top(const struct observe_rows *, int32_t row, int32_t head);
-/* Return a row of a KV head: for each block, the sum of the probabilities in it. Rows of a prefill do not have it. */
+/* Return a row of a KV head: for each block, the sum of the probabilities in it. These sums are not recorded for a
+ * prefill. */
 const float *observe_rows_mass(const struct observe_rows *, int32_t row, int32_t head);
 
 #endif

@@ -129,7 +129,7 @@ int32_t trainer_at(const struct trainer *t)
 
 /* ---- windows ---- */
 
-/* Allocate t->sets for this mask. It may be larger than for training, because a test may use another mask. */
+/* Allocate t->sets, with the size that this mask needs: a test may use another mask than training. */
 static int sets_reserve(struct trainer *t, const struct train_mask *m, struct err *err)
 {
 	size_t n = (size_t)train_mask_sets(m, t->s.context) * (size_t)t->n_kv_head * (size_t)m->k;
