@@ -183,7 +183,7 @@ struct observe_token {
 	struct cache *c;
 	struct token_attention one;
 	int32_t layer, head; /* head: KV head; -1: all */
-	float *p;            /* [n] by token; borrowed */
+	float *p;            /* [n] share of attention on each token; borrowed */
 	int32_t n;
 };
 
