@@ -37,8 +37,8 @@ struct engine_options {
 	const char *model_path;
 	/* "cpu", "cuda" or "auto". "auto" (also NULL): CUDA if a device has room for the weights, else the CPU */
 	const char *device;
-	/* A GPU is used only if it passes a check that its results agree with the CPU's. If it fails, the CPU computes,
-	 * even if device is "cuda", and info.device_note says so. NULL = use the GPU without a check. */
+	/* A GPU is used only if it passes a check that its results agree with the CPU's. If the check fails, the CPU
+	 * computes, even if device is "cuda", and info.device_note says so. NULL = use the GPU without a check. */
 	const struct gpu_checks *gpu_checks;
 	int threads;      /* CPU threads; 0 = one per available core */
 	int vocab_only;   /* 1: read metadata and tokenizer only */
@@ -48,7 +48,7 @@ struct engine_options {
 	int check_weights; /* 1: scan all weights for NaN and infinity */
 	const char *lora;  /* file of a LoRA adapter, or NULL */
 	double lora_scale; /* factor by which the adapter's changes to the weights are multiplied */
-	const char *pre;   /* name of the pre-tokenizer to use; NULL = the one that the model file names */
+	const char *pre;   /* name of the pre-tokenizer to use; NULL = the pre-tokenizer that the model file names */
 	/* name of a built-in chat template, name of a template in the model file, or path of a template file. NULL =
 	 * the main template of the model file */
 	const char *chat_template;
@@ -65,7 +65,7 @@ struct engine_info {
 	char device_note[240];    /* why a GPU that was found is not used */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */
 	uint64_t device_total;    /* bytes of the GPU's memory; 0 = the device uses system memory */
-	int threads;              /* CPU threads that compute */
+	int threads;              /* number of CPU threads that compute */
 	char tokenizer[48];       /* tokenizer and pre-tokenizer, for example "gpt2/smollm" */
 	/* name of a built-in template; for other templates "jinja-HASH", with a hash of the template's text; "" = no
 	 * usable template */
@@ -86,11 +86,12 @@ struct engine_info {
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token; /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
-	int32_t n_expert, n_expert_used; /* experts in a layer; experts used per token; 0 = dense */
+	/* n_expert: experts in a layer, 0 = the model is dense; n_expert_used: experts used per token */
+	int32_t n_expert, n_expert_used;
 	/* in layers with a sliding window: number of KV heads, head dimension */
 	int32_t n_kv_head_windowed, head_dim_windowed;
 	int32_t n_borrowed; /* number of layers without KV entries of their own; they read those of an earlier layer */
-	/* length of the sliding window in tokens; number of layers with one */
+	/* window: length of the sliding window in tokens; n_windowed: number of layers with such a window */
 	int32_t window, n_windowed;
 	/* number of recurrent layers, which have a state instead of KV entries */
 	int32_t n_recurrent;
@@ -193,9 +194,10 @@ struct text_place {
 /* A conversation as tokens, made by engine_render(). Initialise with zeros, free with rendered_free(). The struct
  * belongs to one engine. */
 struct rendered {
-	struct tokens id;         /* begins with one BOS if the model file asks for it or the template writes it */
+	/* the tokens; they begin with one BOS if the model file asks for it or the template writes it */
+	struct tokens id;
 	uint32_t *end;            /* [id.n] length of the rendered text up to the end of each token */
-	struct text_place *place; /* [n_msg] the text of each message */
+	struct text_place *place; /* [n_msg] where the text of each message is */
 	size_t n_msg;
 	struct rendered_text *text; /* private to the engine */
 };
@@ -241,7 +243,7 @@ int engine_tokenize(const struct engine *, const char *text, size_t len, unsigne
 /* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. The text may be a
  * part of a UTF-8 character. The text of a control token is empty, or its name if with_special is 1. */
 size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
-/* Append the bytes of a token; return how many. */
+/* Append the token's text to *out, and return its length in bytes. */
 size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);
 /* 1 if the token ends an answer. */
 int engine_is_end(const struct engine *, int32_t id);
@@ -252,7 +254,7 @@ double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
 
 /* Check a policy's text. If it is invalid, return -1 with ERR_USAGE and the reason. */
 int kv_policy_check(const char *text, struct err *);
-/* The same for timeline_options.kv_type. */
+/* Check the text of timeline_options.kv_type in the same way. */
 int kv_type_check(const char *text, struct err *);
 /* Return the name of policy i and set *help; policy 0 is the default. NULL past the end. */
 const char *kv_policy_name(int i, const char **help);
@@ -286,8 +288,8 @@ struct timeline_options {
 	/* tokens that the cache can hold; 0 = the trained context, at most 32768, or less if memory is short */
 	int32_t ctx;
 	const char *kv; /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
-	/* element type of keys and values: "f16", "f32", "bf16", "q8_0" or "q4_0"; a type for each: "k=q8_0,v=q4_0";
-	 * NULL = "f16" */
+	/* element type of keys and values: "f16", "f32", "bf16", "q8_0" or "q4_0"; or one type for each:
+	 * "k=q8_0,v=q4_0"; NULL = "f16" */
 	const char *kv_type;
 	/* tokens per prefill step; 0 = 512. Results under the policy `full` do not depend on it. */
 	int32_t batch;
@@ -305,11 +307,11 @@ struct timeline_options {
 
 /* Memory that opening a timeline takes, and what the machine has. In bytes unless said otherwise. */
 struct timeline_need {
-	int32_t ctx; /* tokens, after defaults */
+	int32_t ctx; /* context in tokens, after defaults were applied */
 	/* maximum number of tokens whose KV entries the cache holds at a time; a sequence may be longer */
 	int32_t held;
 	uint64_t kv_bytes;      /* memory for the cache */
-	uint64_t scratch_bytes; /* memory of buffers */
+	uint64_t scratch_bytes; /* memory needed besides the cache, for activations and the like */
 	uint64_t disk_bytes;    /* disk space for entries that exceed kv_memory */
 	uint64_t host_bytes;    /* system memory for entries of a GPU's cache that exceed kv_memory */
 	uint64_t least_bytes;   /* the smallest sufficient kv_memory, if kv_memory limits the cache */
@@ -391,7 +393,7 @@ enum sampling_setting {
 };
 struct sampling_choice {
 	struct sampling s;
-	unsigned char from[SAMPLING_SETTINGS]; /* enum sampling_source */
+	unsigned char from[SAMPLING_SETTINGS]; /* where each setting comes from (enum sampling_source) */
 	const char *family;                    /* family of models whose makers advise the setting, or NULL */
 };
 /* Get the sampler settings for this model. reasons = 1: the settings for answers with reasoning, for which some makers
@@ -428,15 +430,16 @@ enum { RINGS_MOST = 8 };
 /* Under policies that evict, tokens after the pinned ones are kept in rings (ring buffers), the newest tokens in the
  * first ring, older ones thinned out in the next rings (man/weir-cache.7). */
 struct ring_stats {
-	int32_t pinned;             /* first tokens, never evicted */
-	int32_t n_ring, ring_slots; /* number of rings, and slots of each; n_ring 0 = the policy evicts nothing */
-	int32_t factor;             /* of the tokens that a ring accepts, the next ring accepts one in `factor` */
-	int32_t fill[RINGS_MOST];   /* tokens in each ring */
+	int32_t pinned; /* number of first tokens, which are never evicted */
+	/* n_ring: number of rings, 0 if the policy never evicts; ring_slots: slots of each ring */
+	int32_t n_ring, ring_slots;
+	int32_t factor;           /* of the tokens that a ring accepts, the next ring accepts one in `factor` */
+	int32_t fill[RINGS_MOST]; /* number of tokens in each ring */
 	/* index of the oldest and newest token of each ring; -1 = empty */
 	int32_t first[RINGS_MOST], last[RINGS_MOST];
-	int32_t seen;    /* tokens that entered the cache so far, pinned ones included */
-	int32_t evicted; /* tokens whose entries are evicted in all layers and KV heads */
-	/* tokens whose entries are evicted in some layers and KV heads, but not in all */
+	int32_t seen;    /* number of tokens that entered the cache so far, pinned ones included */
+	int32_t evicted; /* number of tokens whose entries are evicted in all layers and KV heads */
+	/* number of tokens whose entries are evicted in some layers and KV heads, but not in all */
 	int32_t evicted_in_part;
 	int32_t oldest; /* oldest token after the pinned ones that has an entry left; -1 = none */
 };
@@ -458,7 +461,8 @@ struct timeline_stats {
 	char kv[128], kv_type[16];
 	/* counts and times of the last timeline_sync() and the steps since: */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
-	int32_t drafted, accepted; /* tokens guessed by speculative decoding, and guesses that were right */
+	/* drafted: number of tokens guessed by speculative decoding; accepted: number of guesses that were right */
+	int32_t drafted, accepted;
 	double prefill_seconds, decode_seconds;
 	double policy_seconds; /* part of decode_seconds spent in the cache policy (timeline_measure) */
 };

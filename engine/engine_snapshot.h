@@ -2,8 +2,8 @@
  * bit (timeline/snapshot.c).
  *
  * A snapshot has two parts. Fixed entries are KV entries that are still in the slot in which they were computed: the
- * entry of token i is in slot i. Fixed entries may be cut after any token, and sequences that begin with equal tokens
- * can share them. The head is all other state: token ids, KV entries that have moved because the policy evicts, the
+ * entry of token i is in slot i. They can be loaded up to any token, and sequences that begin with equal tokens can
+ * share them. The head is all other state: token ids, KV entries that have moved because the policy evicts, the
  * policy's state, the last logits. Key sketches are not saved but recomputed.
  *
  * With a snapshot the caller stores the identities of engine and timeline (text lines, see below). The caller loads the
@@ -48,8 +48,7 @@ enum token_mark {
 	/* the last token of a prefill; or the last token of each prefill step, if results depend on the size of
 	 * steps */
 	MARK_READ_END = 2,
-	/* flag, added to the mark of the first token after the pinned prefix: the generated tokens select entries of
-	 * the prefix */
+	/* flag in the mark of the first token after a pinned prefix: generated tokens select entries of this prefix */
 	MARK_STREAM = 4,
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
@@ -62,7 +61,7 @@ int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
  * timeline_token_bytes() for each token. windows = 0: leave out layers with a sliding window. Use it if these layers
  * have evicted the entries, or would evict them after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
-/* Append the head to *out. */
+/* Append the snapshot's head (all state except the fixed entries) to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
 /* ---- loading: first all fixed entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
@@ -88,7 +87,7 @@ int32_t timeline_entries_dim(const struct timeline *);
 struct entries_packing {
 	int32_t dim, n, exact;
 };
-/* Return how many bytes `bytes` bytes of fixed entries have when they are packed; 0: these entries cannot be packed. */
+/* Return the packed size of `bytes` bytes of fixed entries; 0: these entries cannot be packed. */
 uint64_t entries_packed_bytes(struct entries_packing, uint64_t bytes);
 /* Pack `bytes` bytes of fixed entries that timeline_entries_save() wrote. Entries that sliding-window layers lack are
  * packed as missing. out: room for entries_packed_bytes() bytes; the caller checks that this number is not 0. Return 0;

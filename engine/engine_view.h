@@ -16,7 +16,7 @@
 enum slot_what { SLOT_ADMITTED, SLOT_MOVED, SLOT_EVICTED };
 struct slot_event {
 	enum slot_what what;
-	int32_t token; /* index in the sequence */
+	int32_t token; /* index of the token in the sequence */
 	/* ring that the token entered, or that it left if it was evicted; 1 = the ring of the newest tokens */
 	int32_t ring;
 	float share;   /* share of the pairs (layer, KV head) in which the event happened during this call */
