@@ -14,7 +14,7 @@
 
 /* ---- errors ---- */
 
-/* 1 if the code point can disturb a terminal or deceive its reader. Such are control characters, line separators,
+/* 1 if the code point can disturb a terminal or deceive its reader. These are control characters, line separators,
  * direction overrides, zero-width and tag characters, and noncharacters. */
 static int cp_unsafe(int32_t cp)
 {

@@ -84,8 +84,8 @@ char *xstrndup(const char *s, size_t n);
 	} while (0)
 
 /* Allocate n * size zeroed bytes, which the caller releases with free(). Use it for sizes that depend on a file, a
- * model or a context. If memory is exhausted, return NULL with an ERR_FIT that says what (`what`) could not be
- * allocated, and its bytes. */
+ * model or a context. If memory is exhausted, return NULL with an ERR_FIT. `what` says in the error what the memory was
+ * for. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
 
 /* Set *out to the product (size_mul) or the sum (size_add) of a and b and return 0. On overflow return -1 and leave
@@ -114,8 +114,8 @@ int utf8_encode(int32_t cp, char out[4]);
  * removed. */
 size_t utf8_complete(const char *s, size_t n);
 
-/* Search for the known word that the user mistyped: the candidate with the smallest edit distance to it. Candidates
- * that differ by too many letters for a typing mistake are ignored. */
+/* A search for the word that the user meant. It is the candidate with the smallest edit distance to the mistyped word.
+ * Candidates that differ by too many letters for a typing mistake are ignored. */
 struct nearest {
 	const char *word; /* the mistyped word */
 	size_t len;       /* bytes of word */

@@ -22,7 +22,7 @@ enum {
 	/* bytes; in Thai, a blank after at least this many bytes ends a sentence. An earlier blank may only separate
 	 * phrases. */
 	THAI_LEAST = 90,
-	/* watch() is called after each such number of bytes; cutting them takes a few milliseconds */
+	/* bytes between two calls of watch(); cutting them takes a few milliseconds */
 	WATCH_BYTES = 1 << 20,
 };
 
@@ -101,7 +101,7 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	if (n == 1)
 		return byte_is_upper(p[from]); /* an initial: one upper-case letter */
 	if (n > 1 && dots && n <= 2 * dots + 1 && byte_is_upper(p[from]))
-		return 1; /* U.S., J.R.R. */
+		return 1; /* letters with full stops between them: U.S., J.R.R. */
 	if (!n || n >= sizeof word)
 		return 0;
 	for (size_t i = 0; i < n; i++)
