@@ -27,15 +27,14 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* The largest number of columns that any layer needs in some buffers of struct forward. The comment of a field names
- * its buffers. */
+/* The largest number of columns that any layer needs in some buffers of struct forward. */
 struct mix_columns {
-	int32_t in;    /* conv_in */
-	int32_t conv;  /* conv */
-	int32_t delta; /* delta, delta_gate */
-	int32_t heads; /* alpha, beta */
-	int32_t both;  /* beta_alpha, which has twice as many columns */
-	int32_t gated; /* gate; q_gate, which has twice as many columns */
+	int32_t in;    /* columns of conv_in */
+	int32_t conv;  /* columns of conv */
+	int32_t delta; /* columns of delta and delta_gate */
+	int32_t heads; /* columns of alpha and beta */
+	int32_t both;  /* half the columns of beta_alpha */
+	int32_t gated; /* columns of gate; half the columns of q_gate */
 	/* number of groups of columns that deinterleave() copies from a row to each of its two outputs */
 	int32_t halves;
 };

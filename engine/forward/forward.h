@@ -39,10 +39,10 @@ struct forward {
 	/* For per-layer inputs. inputs, input_embd: f32 [batch][n_layer * n_input], for all layers; input, input_gate:
 	 * f32 [batch][n_input], for the current layer. */
 	struct tensor inputs, input_embd, input, input_gate;
-	/* [batch] for each token, the row of the current layer in `inputs`, taken as [batch * n_layer][n_input] */
+	/* [batch] for each token, its row for the current layer when `inputs` is read as [batch * n_layer][n_input] */
 	int32_t *input_row;
 	struct tensor ffn; /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
-	/* Layers with experts: */
+	/* Buffers for layers with experts: */
 	/* f32 [ROUTE_ROWS(batch)][largest n_expert]: scores and constants by which a layer chooses experts
 	 * (forward_experts.c) */
 	struct tensor route;
@@ -62,8 +62,8 @@ struct forward {
 	struct tensor lora_gate;
 	struct tensor head_in; /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;  /* f32 [head_rows][n_vocab] */
-	/* index within the step of the token in row 0 of x. It is 0 unless the end of the last layer was computed for
-	 * the last tokens only */
+	/* index within the step of the token in row 0 of x. It is not 0 if the end of the last layer was computed only
+	 * for the step's last token */
 	int32_t first;
 	/* if not NULL, the seconds that the forward pass spends in the cache are added to *clock */
 	double *clock;
