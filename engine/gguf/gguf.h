@@ -69,7 +69,7 @@ struct gguf {
 	const uint8_t *base; /* the mapped file, or the caller's bytes */
 	uint64_t size;       /* bytes of the file */
 	uint8_t *head;       /* copy of the head; NULL = the caller's bytes are parsed in place */
-	uint64_t n_head;     /* bytes of that copy */
+	uint64_t n_head;     /* bytes of `head` */
 	int mapped;          /* 1 = base is a mapping, to be unmapped on close */
 	/* 1 = some pages of the mapping became unreadable and were replaced by zeros */
 	atomic_int lost;

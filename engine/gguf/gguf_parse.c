@@ -35,7 +35,7 @@ struct parse {
 	struct gguf *g;
 	struct cursor c;
 	struct err *e;
-	/* for messages: */
+	/* Members for error messages: */
 	const char *kind; /* what is being read: a "key" or a "tensor"; NULL = neither */
 	uint64_t index;   /* number of the record being read, from 0 */
 	struct view name; /* name of the record; empty until it has been read */
