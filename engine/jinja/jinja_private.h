@@ -63,11 +63,11 @@ struct value {
 	enum kind kind;
 	union {
 		const char *hint; /* V_UNDEFINED: why it is undefined ("'x' is undefined"); NULL = unknown */
-		int64_t i;        /* V_BOOL, V_INT */
+		int64_t i;        /* value of a V_BOOL or V_INT */
 		double real;
 		const struct text *text;
-		const struct list *list; /* V_LIST, V_TUPLE */
-		struct dict *dict;       /* V_DICT, V_NAMESPACE */
+		const struct list *list; /* elements of a V_LIST or V_TUPLE */
+		struct dict *dict;       /* entries of a V_DICT or V_NAMESPACE */
 		struct loop *loop;
 		const struct macro *macro;
 		const struct method *method;
@@ -193,51 +193,51 @@ void sort_values(struct work *, struct value *v, const struct value *key, size_t
 
 /* ---- the tree ---- */
 
-/* Kinds of nodes. A comment lists the members of struct node that the kind uses. A member is NULL if the template lacks
- * that part. */
+/* Kinds of nodes. A comment says what the members a, b, c, kid[], name and args of struct node are for the kind. A
+ * member is NULL if the template lacks that part. */
 enum op {
-	/* expressions */
+	/* Kinds of expressions: */
 	E_CONST,
-	E_NAME,    /* name */
-	E_LIST,    /* kid: elements */
-	E_TUPLE,   /* kid: elements */
-	E_DICT,    /* kid: key, value, key, ... */
-	E_ATTR,    /* a: object; name: attribute */
-	E_ITEM,    /* a: object; b: index */
-	E_SLICE,   /* a: object; kid: from, to, step (NULL: none) */
-	E_CALL,    /* a: function; args */
-	E_FILTER,  /* a: operand (NULL: the text of the block); name; args */
-	E_TEST,    /* a: operand; name; args */
-	E_NOT,     /* a: operand */
-	E_NEG,     /* a: operand */
-	E_POS,     /* a: operand */
-	E_AND,     /* kid: operands */
-	E_OR,      /* kid: operands */
-	E_COMPARE, /* a: operand 0; kid[i]: operand i + 1; relation[i]: how operands i and i + 1 are compared */
-	E_ADD,     /* kid: operands */
-	E_SUB,     /* kid: operands */
-	E_MUL,     /* a, b: operands; the same for E_DIV to E_POW */
+	E_NAME,    /* name = name of the variable */
+	E_LIST,    /* kid[] = elements */
+	E_TUPLE,   /* kid[] = elements */
+	E_DICT,    /* kid[] = key, value, key, ... */
+	E_ATTR,    /* a = object; name = its attribute */
+	E_ITEM,    /* a = object; b = index */
+	E_SLICE,   /* a = object; kid[] = from, to, step, each NULL if the slice lacks it */
+	E_CALL,    /* a = function; args = its arguments */
+	E_FILTER,  /* a = operand (NULL: the text of the block); name, args = the filter and its arguments */
+	E_TEST,    /* a = operand; name, args = the test and its arguments */
+	E_NOT,     /* a = operand */
+	E_NEG,     /* a = operand */
+	E_POS,     /* a = operand */
+	E_AND,     /* kid[] = operands */
+	E_OR,      /* kid[] = operands */
+	E_COMPARE, /* a = operand 0; kid[i] = operand i + 1; relation[i] = how operands i and i + 1 are compared */
+	E_ADD,     /* kid[] = operands */
+	E_SUB,     /* kid[] = operands */
+	E_MUL,     /* a, b = operands; the same for E_DIV to E_POW */
 	E_DIV,
 	E_FLOOR,
 	E_MOD,
 	E_POW,
-	E_CONCAT, /* kid: elements */
-	E_IF,     /* a: condition; b: then; c: else or NULL */
-	/* statements */
+	E_CONCAT, /* kid[] = elements */
+	E_IF,     /* a = condition; b, c = values if it is true, and if it is false (c may be NULL) */
+	/* Kinds of statements: */
 	S_TEXT,
-	S_PRINT,     /* a: expression */
-	S_IF,        /* kid: condition, body, condition, body, ..., and the else body if there is one */
-	S_FOR,       /* a: target; b: list; c: body; kid: condition after `if`, body after `else` */
-	S_SET,       /* a: target; b: value */
-	S_SET_BLOCK, /* a: target; b: filter or NULL; c: body */
-	S_MACRO,     /* name; kid: parameters; args: defaults; c: body */
-	S_CALL,      /* a: call; kid: parameters; args: defaults; c: body */
-	S_FILTER,    /* a: filter; c: body */
-	S_WITH,      /* kid: target, value, ...; c: body */
-	S_SCOPE,     /* c: body */
+	S_PRINT,     /* a = expression */
+	S_IF,        /* kid[] = condition, body, condition, body, ..., and the else body if there is one */
+	S_FOR,       /* a = target; b = list; c = body; kid[] = condition after `if`, body after `else` */
+	S_SET,       /* a = target; b = value */
+	S_SET_BLOCK, /* a = target; b = filter or NULL; c = body */
+	S_MACRO,     /* name = name of the macro; kid[] = parameters; args = their defaults; c = body */
+	S_CALL,      /* a = call; kid[] = parameters; args = their defaults; c = body */
+	S_FILTER,    /* a = filter; c = body */
+	S_WITH,      /* kid[] = target, value, target, ...; c = body */
+	S_SCOPE,     /* c = body */
 	S_BREAK,
 	S_CONTINUE,
-	S_BODY, /* kid: statements */
+	S_BODY, /* kid[] = statements */
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
@@ -260,7 +260,7 @@ struct node {
 	struct node **kid;
 	size_t n_kid;
 	const char *name;   /* interned (jinja_intern()): equal names have equal pointers */
-	struct value value; /* E_CONST, S_TEXT */
+	struct value value; /* value of an E_CONST, text of an S_TEXT */
 	struct args *args;
 	enum relation *relation;
 	int recursive;
@@ -289,8 +289,8 @@ struct token {
 	int line;
 	const char *p;
 	size_t n;    /* T_TEXT, T_NAME, T_STRING (escapes decoded), T_MARK: bytes of p */
-	int64_t i;   /* T_INT */
-	double real; /* T_REAL */
+	int64_t i;   /* value of a T_INT */
+	double real; /* value of a T_REAL */
 };
 struct lexed {
 	struct token *v;

@@ -317,7 +317,7 @@ static int run_statement(struct run *r, const struct node *n)
 		break;
 	case S_BREAK: return BREAK;
 	case S_CONTINUE: return CONTINUE;
-	default: return run_inside(r, n, NULL); /* S_WITH, S_SCOPE */
+	default: return run_inside(r, n, NULL); /* S_WITH or S_SCOPE */
 	}
 	return GO_ON;
 }
