@@ -256,7 +256,7 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: of full_attention_interval layers one has gated attention; the others have the gated delta rule. */
+/* Qwen3.5: one of every full_attention_interval layers has gated attention; the others have the gated delta rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };

@@ -56,7 +56,8 @@ struct hparams {
 	struct rope_freqs rope[ROPE_TABLES_MAX];
 	int32_t n_rope;
 	struct layer_spec *spec; /* [n_layer] */
-	/* The next two are NULL unless some layers have a recurrent state in place of KV entries. */
+	/* The next two members are for models in which some layers have a recurrent state in place of KV entries. In
+	 * other models they are NULL. */
 	struct hparams *kv; /* the model without these layers, for the KV cache: model_kv() */
 	int32_t *kv_layer;  /* [n_layer]: index of each layer in `kv`; -1 = the layer has a recurrent state */
 };

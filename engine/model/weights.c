@@ -439,8 +439,8 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* 1 if the tensor needs no binding. Such are RoPE factors (rope_freqs.c reads them), unused layers, tables of angles in
- * old files, and keys and values of layers that read another layer's KV entries. */
+/* 1 if the tensor needs no binding. These are RoPE factors (rope_freqs.c reads them), unused layers, tables of angles
+ * in old files, and keys and values of layers that read another layer's KV entries. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];

@@ -67,7 +67,7 @@ struct layer {
 
 struct model {
 	struct hparams hp;
-	struct backend *be;                 /* not owned */
+	struct backend *be;                 /* borrowed */
 	struct layer *layer;                /* [n_layer] */
 	struct tensor embd;                 /* [n_vocab][n_embd], of which single rows can be read */
 	struct tensor out_norm;             /* f32 [1][n_embd] */
