@@ -40,7 +40,7 @@ int chat_shows_question(const struct chat_template *);
 int chat_takes_system(const struct chat_template *);
 /* 1 if questions and answers must alternate: the template refuses two questions in a row, or omits one of them. */
 int chat_wants_turns(const struct chat_template *);
-/* return the name of built-in template i; NULL = there are not so many */
+/* return the name of built-in template i; NULL after the last one */
 const char *chat_builtin_name(size_t i);
 /* return the text of a built-in template; NULL = no template has this name */
 const char *chat_builtin_text(const char *name);
