@@ -1,8 +1,8 @@
 /* engine/timeline/draft.h (private to engine/timeline) - drafts for speculative decoding: the next tokens, guessed from
  * earlier tokens of the sequence.
  *
- * A draft is guessed token by token. A place earlier in the sequence matches if the same tokens come before it as
- * before the token to guess. Each matching place votes for the token that came next there. A match of m tokens has
+ * A draft is guessed token by token. An earlier place in the sequence matches if the m tokens before it equal the last
+ * m tokens of the sequence (m >= 1). Each matching place votes for the token at that place. A match of m tokens has
  * weight 4^m. ("Prompt lookup", Saxena 2023, copies a whole draft from one place.)
  *
  * Guesses are divided into classes by the length of the longest match and by how many places agree. For each class the
@@ -47,7 +47,8 @@ struct draft {
 	uint8_t class[DRAFT_MOST];
 };
 
-/* Measurements by which the length of a draft is chosen: that with the largest expected number of tokens per second. */
+/* Measurements by which the length of a draft is chosen. The best length has the largest expected number of tokens per
+ * second. */
 struct draft_pace {
 	double seconds[DRAFT_MOST + 2]; /* seconds[n]: mean time of a step of n tokens; 0 = not measured */
 	/* running share of right guesses in each class. A guess is counted only if all earlier guesses of its draft

@@ -190,8 +190,8 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 
 /* Write the ids of the k largest logits to id[], largest first, and return their number; k = 0: all logits. Skip logits
  * that are more than `far` below the largest. To sort fewer logits, divide the vocabulary into blocks and find the
- * maximum of each block. The k largest logits are not below the k-th largest of these maxima, so only logits that reach
- * it are sorted. */
+ * maximum of each block. None of the k largest logits is below the k-th largest block maximum, so only logits that
+ * reach this maximum are sorted. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;

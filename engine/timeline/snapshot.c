@@ -25,7 +25,7 @@ enum {
 	 * arithmetic, of selection or of retention. */
 	BITS_VERSION = 3,
 };
-#define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
+#define HEAD_MAGIC 0x64616568726965ull /* the bytes "eirhead", little-endian */
 
 /* ---- identities ---- */
 
@@ -374,7 +374,8 @@ static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *p
 	tl->logits_at = at;
 }
 
-/* Save or load the points to which the sequence can be rolled back without a new prefill: lengths of the sequence. */
+/* Save or load the lengths to which the sequence can be rolled back without a new prefill, and the logits at the end of
+ * the last prefill. */
 static void points_archive(struct timeline *tl, struct serializer *a)
 {
 	int32_t kept = tl->kept_at, end = tl->read_end;

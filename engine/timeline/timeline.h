@@ -40,13 +40,13 @@ struct timeline {
 	int32_t read_end;   /* length of the sequence at the end of the last prefill; -1 = unknown */
 	float *kept_logits; /* [n_vocab] the logits after the first kept_at tokens of the sequence */
 	int32_t kept_at;    /* equals read_end; -1 = no logits are kept */
-	/* The open VERIFY step (speculative decoding, timeline_step.c): */
+	/* Members for the open VERIFY step (speculative decoding, timeline_step.c): */
 	/* the step's tokens: the newest sampled token if it has no KV entry yet, then guessed tokens; n = 0: no step is
 	 * open */
 	struct tokens draft;
 	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and those after each guessed token */
 	float *draft_logits;
-	/* speculative decoding: */
+	/* Other members for speculative decoding: */
 	int speculates; /* 1: on (timeline_speculate()) */
 	int ahead;      /* 1: timeline_step() opened the VERIFY step, and samples from its logits */
 	int viewed;     /* 1: the cache view measures the next token, so this token must be decoded alone */

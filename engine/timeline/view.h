@@ -43,7 +43,8 @@ static inline int32_t view_column(const struct view_work *w, int32_t token)
 }
 /* Return how many of the sequence's first n tokens are in column col. */
 int32_t view_column_tokens(const struct cache_view *, int32_t col, int32_t n);
-/* Visits tokens first .. end - 1 column by column: tokens at .. at + n - 1 are in column col. */
+/* An iteration over tokens first .. end - 1, column by column. In each round, tokens at .. at + n - 1 are in column
+ * col. */
 struct view_piece {
 	int32_t col, n, at, end;
 };
@@ -71,10 +72,10 @@ void view_measured_heat(struct view_work *);
 /* Count the entries that generated tokens read. Call it after view_rings() and after its attention mass is in
  * w->out. */
 void view_selected(struct view_work *);
-/* Set part[] to the entries that generated tokens read in a layer (ranges or lists of slots), and return the number of
- * parts. Some policies select once for all tokens until the next prefill: then the parts are that selection from the
- * first `region` slots. Under other policies they are what the last generated token read. In a layer with a sliding
- * window, the part is what the next token will read. */
+/* Set part[] to the entries that generated tokens read in a layer, and return the number of parts. A part is a range of
+ * slots, or a list of slots per head. Some policies select once for all tokens until the next prefill: then the parts
+ * are that selection from the first `region` slots. Under other policies they are what the last generated token read.
+ * In a layer with a sliding window, the part is what the next token will read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
 /* Copy the slots that one KV head has selected to w->list. Return their number; 0 if the list is empty or shorter than
  * the part says. */
