@@ -16,7 +16,7 @@ struct vocab;
 
 struct vocab_info {
 	int32_t n;                       /* number of tokens; ids are 0..n-1 */
-	int32_t bos, eos, eot, unk, pad; /* ids of the tokens of these kinds; -1 = none */
+	int32_t bos, eos, eot, unk, pad; /* ids of these special tokens; -1 = the vocabulary has none */
 	/* 1 = raw text needs a BOS at its start (add_bos), an EOS at its end (add_eos) */
 	int add_bos, add_eos;
 	int encoder;             /* 1 = Unigram or WordPiece, the tokenizers of encoders; bos is [CLS], eos is [SEP] */

@@ -112,7 +112,7 @@ struct vocab {
 	struct trie trie;
 	float *score;             /* Unigram: [n] score of each token, finite */
 	double unknown_score;     /* Unigram: score of a character that has no token */
-	struct charsmap charsmap; /* Unigram */
+	struct charsmap charsmap; /* Unigram: replacements for normalising */
 	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
 	/* WordPiece: trie node of U+2581, below which are the tokens that begin a word; 0 = there are none */
 	uint32_t word_node;
@@ -157,7 +157,7 @@ struct symbol {
 /* Cache entry for a word of the run, which is the plain text between two special tokens. When the word occurs again in
  * the run, its ids are copied from the output. */
 struct word_seen {
-	uint32_t at, len; /* offset of the word in the run, and its bytes */
+	uint32_t at, len; /* offset of the word in the run, and its length in bytes */
 	size_t out_at;    /* index of the word's first id in the output */
 	uint32_t out_n;   /* number of the word's ids */
 };

@@ -17,7 +17,7 @@
 struct cut {
 	double sum;
 	uint32_t from; /* NO_CUT = no token ends at byte i */
-	int32_t id;    /* -1 = unknown */
+	int32_t id;    /* -1 = the last token is a character without a token */
 };
 
 #define NO_CUT UINT32_MAX

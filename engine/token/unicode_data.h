@@ -4,15 +4,15 @@
 
 #include <stdint.h>
 
-/* Classes of characters, each with its Unicode general categories. */
+/* Classes of characters, defined by general categories and properties of Unicode. */
 enum char_class {
-	CH_UPPER = 1,    /* Lu Lt */
-	CH_LOWER = 2,    /* Ll */
-	CH_LETTER = 4,   /* Lm Lo: letters without case */
-	CH_MARK = 8,     /* M */
-	CH_NUMBER = 16,  /* N */
-	CH_SPACE = 32,   /* White_Space */
-	CH_OTHER = 64,   /* punctuation, symbols, controls, unassigned */
+	CH_UPPER = 1,    /* categories Lu and Lt */
+	CH_LOWER = 2,    /* category Ll */
+	CH_LETTER = 4,   /* categories Lm and Lo: letters without case */
+	CH_MARK = 8,     /* category M (combining marks) */
+	CH_NUMBER = 16,  /* category N */
+	CH_SPACE = 32,   /* property White_Space */
+	CH_OTHER = 64,   /* all others: punctuation, symbols, controls, unassigned */
 };
 
 /* [n_unicode_run], generated: ranges of code points of one class, ascending. An element is (first code point << 8) |
