@@ -73,8 +73,8 @@ static const struct family_advice families[] = {
 	{ "Phi-4-reasoning", "phi3", "phi4reasoning", ANY, 0.8f, 50, 0.95f, SILENT },
 	/* Model card of GLM-Z1-32B-0414, sampling parameters. */
 	{ "GLM-Z1", "glm4", "glmz1", ANY, 0.6f, 40, 0.95f, SILENT },
-	/* Model card of EXAONE-4.0-32B. There is no entry for answers without reasoning: the card asks for a
-	 * temperature below 0.6, which weir's default is. */
+	/* Model card of EXAONE-4.0-32B. There is no entry for answers without reasoning: for them the card asks for a
+	 * temperature below 0.6, and weir's default is below 0.6. */
 	{ "EXAONE 4", "exaone4", NULL, 1, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of Seed-OSS-36B-Instruct. */
 	{ "Seed-OSS", "seed_oss", NULL, ANY, 1.1f, SILENT, 0.95f, SILENT },
@@ -207,7 +207,7 @@ void sampling_read(struct engine *e)
 			const double says[] = { (double)f->temperature, f->top_k, (double)f->top_p, (double)f->min_p };
 
 			c->family = f->family;
-			/* says[i] belongs to the enum sampling_setting with value i */
+			/* the index of says[] is an enum sampling_setting */
 			for (int i = 0; i < 4; i++)
 				if (says[i] >= 0)
 					choice_put(c, (enum sampling_setting)i, says[i], SAMPLING_FAMILY);
