@@ -412,8 +412,8 @@ struct step_out {
  * NaN or infinite logits. */
 int timeline_step(struct timeline *, struct sampling *, struct step_out *, struct err *);
 /* Turn speculative decoding on or off (initially off). When it is on, timeline_step() guesses the next tokens from
- * earlier parts of the sequence and verifies several in one step, if measured times say that this is faster. Tokens,
- * logits, random draws, cache and snapshots stay the same. */
+ * earlier parts of the sequence, and verifies several of them in one step. It does so only if measured times say that
+ * this is faster. Tokens, logits, random draws, cache and snapshots stay the same. */
 void timeline_speculate(struct timeline *, int on);
 /* End a running step of speculative decoding: commit the KV entries of all tokens that timeline_step() has returned,
  * except the last one. Functions that read the cache end the step themselves; only timeline_stats() does not. */
@@ -427,8 +427,8 @@ void timeline_resume(struct timeline *);
 /* ---- statistics of a timeline ---- */
 
 enum { RINGS_MOST = 8 };
-/* Under policies that evict, tokens after the pinned ones are kept in rings (ring buffers), the newest tokens in the
- * first ring, older ones thinned out in the next rings (man/weir-cache.7). */
+/* Under policies that evict, tokens after the pinned ones are kept in rings (ring buffers). The newest tokens are in
+ * the first ring. Older tokens are thinned out in the next rings (man/weir-cache.7). */
 struct ring_stats {
 	int32_t pinned; /* number of first tokens, which are never evicted */
 	/* n_ring: number of rings, 0 if the policy never evicts; ring_slots: slots of each ring */

@@ -120,12 +120,12 @@ int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t hea
 
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */
 
-/* Start to sum evidence, from 0, until timeline_evidence_end() or a change of policy. The evidence of token i is the
- * sum of the squares of the shares of attention that it gets from the measured tokens, in the measured layers and all
- * their KV heads. Squares favour sharp attention over attention spread over many tokens. The last token of each prefill
- * and every generated token are measured, in the third quarter of the layers: one token in the odd layers of this
- * quarter, the next token in the even ones. If an engine call fails, part of the attention of its tokens may already be
- * summed. */
+/* Start to sum evidence, from 0, until timeline_evidence_end() or a change of policy. The evidence of token i is a sum
+ * of squares: the square of each share of attention that a measured token gives to token i, in the measured layers and
+ * all their KV heads. Squares favour sharp attention over attention spread over many tokens. The last token of each
+ * prefill and every generated token are measured, in the third quarter of the layers: one token in the odd layers of
+ * this quarter, the next token in the even ones. If an engine call fails, part of the attention of its tokens may
+ * already be summed. */
 int timeline_evidence_begin(struct timeline *, struct err *);
 void timeline_evidence_end(struct timeline *);
 /* Set out[i], i < n, to the evidence of token first + i; 0 = no such token. */

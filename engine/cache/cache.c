@@ -312,8 +312,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* Without be->rows_alone, the bits of an output row may depend on the other rows of a call, so each drafted
-	 * token needs a call of its own. Recurrent layers cannot do that. So a VERIFY step has only one token if the
+	/* Without be->rows_alone, the bits of an output row may depend on the other rows of a call. Each drafted token
+	 * then needs a call of its own, which recurrent layers cannot do. So a VERIFY step has only one token if the
 	 * model has recurrent layers. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
@@ -369,8 +369,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The rollback may end at recurrent.at even if the selector cannot continue there, provided that at
-		 * least sel.tail of the next tokens, up to n, are prefilled: the selector observes them. */
+		/* The rollback may end at recurrent.at even if the selector cannot continue there. The condition: at
+		 * least sel.tail tokens from there up to n are prefilled, so that the selector observes them. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -389,9 +389,9 @@ struct returns {
 };
 
 /* Find the lengths to which the sliding-window layers may roll back. Once KV entries have moved, a snapshot saves only
- * the windows that end at one of the newest tokens or at the end of the pinned prefix. A sequence loaded from this
- * snapshot can roll back only to these lengths. Apply the same limits to a sequence that was not loaded, so that both
- * behave alike. */
+ * windows that end at one of the newest tokens, and the window at the end of the pinned prefix. A sequence loaded from
+ * this snapshot can roll back only to these lengths. Apply the same limits to a sequence that was not loaded, so that
+ * both behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;

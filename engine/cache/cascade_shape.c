@@ -59,8 +59,8 @@ static int32_t fill_hold(const struct cache *c)
 	return trained > 0 ? clamp(c->ctx, trained - fill_stage(c)) : c->ctx;
 }
 
-/* Return the number of slots of the store for policy `auto`, at most the trained length: slots for the tokens that the
- * cache keeps, slots for new tokens, and n - 1 spare slots, because the size of n rings may be rounded up. */
+/* Return the number of slots of the store for policy `auto`, at most the trained length. They are for the tokens that
+ * the cache keeps and for new tokens; n - 1 slots are spare, because the size of n rings may be rounded up. */
 static int32_t fill_cap(const struct cache *c)
 {
 	int32_t cap = fill_hold(c) + fill_stage(c) + cascade_params(c)->n - 1, trained = c->hp->ctx_train;
@@ -168,8 +168,8 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* Suggest a larger -c if the trained length has room for the wanted tokens (pinned ones and conversation), the
-	 * tokens of a step, and LAG tokens that wait for insertion. */
+	/* Suggest a larger -c if the trained length has room for the wanted tokens (pinned ones and conversation), a
+	 * step, and LAG waiting tokens. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,
 		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "

@@ -1,6 +1,6 @@
-/* engine/cache/cascade_shape.h (private to engine/) - the sizes of a bounded cache, computed before allocation: how
- * many tokens are sinks (first tokens, never evicted), how many slots the rings have (ring buffers for later tokens,
- * rings.h), and how many slots are for new tokens that are not in a ring yet. */
+/* engine/cache/cascade_shape.h (private to engine/) - the sizes of a bounded cache, computed before allocation: the
+ * number of sinks (first tokens, never evicted), of ring slots (ring buffers for later tokens, rings.h), and of slots
+ * for new tokens that are not in a ring yet. */
 #ifndef WEIR_CASCADE_SHAPE_H
 #define WEIR_CASCADE_SHAPE_H
 

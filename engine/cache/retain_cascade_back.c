@@ -8,9 +8,9 @@
  *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens.
  * An insertion into full rings invalidates all earlier points.
  *
- * A rollback returns to a point, and the tokens between the point and the wanted length that had been decoded are
- * decoded again. If the wanted length is before all points, the rollback returns to a length at which no mass had been
- * summed yet, and later tokens are prefilled again. */
+ * A rollback returns to the last point at or before the wanted length. Tokens between the two that had been decoded are
+ * then decoded again. If there is no such point, the rollback returns to a length at which no mass had been summed yet,
+ * and later tokens are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>

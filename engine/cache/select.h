@@ -1,17 +1,17 @@
 /* engine/cache/select.h (private to engine/) - selection: which of the cached KV entries a decoded token reads.
  *
  * A selector selects from a *region*: slots 0 .. n - 1 of every KV head, where token i is in slot i and nothing is
- * evicted. The region is either the whole cache, whose last slot is then the slot of the decoded token itself (own =
- * 1), or the pinned prefix of a bounded cache (own = 0). Before a decoded token attends, select() names the slots that
- * it reads. Selection does not apply to prompt tokens, but a selector may observe their attention.
+ * evicted. The region is the whole cache (own = 1) or the pinned prefix of a bounded cache (own = 0). If it is the
+ * whole cache, its last slot is the slot of the decoded token itself. Before a decoded token attends, select() names
+ * the slots that it reads. Selection does not apply to prompt tokens, but a selector may observe their attention.
  *
- * Each selector is a file of engine/policies. select_sift.c, select_predict.c and select_quest.c select at every
- * token: by a scan of low-bit keys (key sketch), by a network that predicts attention, by bounds of keys.
+ * Each selector is a file of engine/policies. Three of them select at every token: select_sift.c by a scan of low-bit
+ * keys (key sketch), select_predict.c by a network that predicts attention, select_quest.c by bounds of keys.
  * select_refresh.c selects every few tokens, select_snapkv.c once after a prefill. select_h2o.c selects by attention
  * mass, select_recent.c by position.
  *
- * The running step may use a new selection at once. Later steps use it only after the commit, which calls end(); a
- * step that is rolled back leaves no trace. */
+ * The running step may use a new selection at once. Later steps use it only after the commit, which calls end(); a step
+ * that is rolled back leaves no trace. */
 #ifndef WEIR_SELECT_H
 #define WEIR_SELECT_H
 
@@ -146,8 +146,8 @@ int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[
 /* Return the bytes of `entries` KV entries in all layers except sliding-window layers. entries: mean over the layers,
  * maybe a fraction. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Return the mean number of entries that a decoded token reads in a layer, if the first `dense` layers read all n_slots
- * slots and each other layer reads `some` entries. */
+/* Return the mean number of entries that a decoded token reads in a layer. The first `dense` layers read all n_slots
+ * slots; each other layer reads `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
 /* Return how many entries setting k selects at most, in a sequence of up to cap tokens. k is a number of entries or a
  * share of the sequence. */

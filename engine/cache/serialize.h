@@ -30,7 +30,7 @@ static inline int serialize_loading(const struct serializer *a)
 {
 	return a->mode == SERIALIZE_LOAD;
 }
-/* Record a failure. what: the field, for example "the number of tokens". */
+/* Record a failure. what: name of the field, for example "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
 /* Measure, save or load n bytes, which may have any values. (The functions below say "save or load" for short.) */

@@ -1,9 +1,10 @@
-/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries
- * the last decoded token selected, what share of attention they get, and the shares of attention on the pinned prefix
- * and the rings of a bounded cache.
+/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries the
+ * last decoded token selected; their share of attention; in a bounded cache, the shares of attention on the pinned
+ * prefix and the rings.
  *
- * A measurement costs another attention or a scan of all keys. So each refresh of the view measures only a few layers,
- * each time the next ones, and the view shows the average of every layer's latest measurement. */
+ * To measure a layer, its attention is computed again, or all keys are scanned. So each refresh of the view measures
+ * only a few layers, and the next refresh the next few. The view shows the mean over each layer's latest
+ * measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,13 +2,17 @@
  * 2502.04077). From the attention of earlier tokens it predicts to which blocks of KV entries the next token will
  * attend.
  *
- * Its input is an "image" of one KV head. A row is one of the last tokens (setting `rows`), the oldest first.
- * A column is a block of KV entries. A pixel is the largest probability that the token gave to an entry of the block.
- * Pixels outside of the image count as 0.
+ * Its input is an "image" of one KV head. A row is one of the last tokens (setting `rows`), the oldest first. A column
+ * is a block of KV entries. A pixel is the largest probability that the token gave to an entry of the block. Pixels
+ * outside of the image count as 0.
  *
- * The layers are a 3 x 3 convolution from 1 to 16 channels with ReLU, a 3 x 3 convolution from 16 to 32 channels with
- * ReLU, and the mean over the rows with a linear map from 32 channels to 1; 4,833 weights in all. The output is one
- * value per column, for comparison with the other columns. One network serves all layers and heads of a model. */
+ * The layers, with 4,833 weights in all:
+ * - a 3 x 3 convolution from 1 to 16 channels, with ReLU;
+ * - a 3 x 3 convolution from 16 to 32 channels, with ReLU;
+ * - the mean over the rows, with a linear map from 32 channels to 1.
+ *
+ * The output is one value per column, for comparison with the other columns. One network serves all layers and heads of
+ * a model. */
 #ifndef WEIR_PREDICTOR_H
 #define WEIR_PREDICTOR_H
 
@@ -26,8 +30,8 @@ struct predictor {
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
 /* The image of one KV head: the attention that its last tokens gave to each block. r has the network's value for each
- * row and column, before the mean over the rows. These values are stored and used again, because a changed pixel
- * changes only values at most two rows and two columns away (two 3 x 3 convolutions). So a new row changes r in the
+ * row and column, before the mean over the rows. These values are stored and used again. A changed pixel changes only
+ * values at most two rows and two columns away, because there are two 3 x 3 convolutions. So a new row changes r in the
  * three newest rows; dropping the oldest row changes r in the next two rows; a new column changes r in the last
  * columns. The result has the same bits as a complete run. */
 struct attn_image {

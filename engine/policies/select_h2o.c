@@ -191,8 +191,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* Let a slot that has just dropped out of the newest half replace the heavy slot with the least mass, unless the
- * dropped slot has even less mass. */
+/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the least mass, unless the dropped
+ * slot has even less. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;

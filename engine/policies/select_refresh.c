@@ -143,8 +143,8 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 					       });
 }
 
-/* Copy the queries of token i of the step to r->first, but only those of the first head in each group (query heads that
- * share a KV head). */
+/* Copy queries of token i of the step to r->first: in each group (query heads that share a KV head), the query of the
+ * first head. Return r->first. */
 static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
@@ -247,10 +247,10 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* List what a token reads if the layer selects a new set, and what it reads if the layer keeps the old set (ranges or
- * lists of slots). The host does not wait to learn which case applies: the backend compares the queries and sets a
- * flag. The parts of each case have this flag as a predicate, so the backend reads only the parts of one case. With
- * update=no and scan=k both cases read the old set. */
+/* List in part[] what a token reads in two cases: the layer selects a new set, or it keeps the old set. The host does
+ * not wait to learn which case applies: the backend compares the queries and sets a flag. The parts of each case have
+ * this flag as a predicate, so the backend reads only the parts of one case. With update=no and scan=k both cases read
+ * the old set. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
