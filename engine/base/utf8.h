@@ -1,7 +1,7 @@
 /* engine/base/utf8.h - classes of bytes, and steps from character to character in UTF-8 text.
  *
- * The classes are those of ASCII. byte_is_letter() and byte_is_word() also accept bytes 0x80 to 0xff, which belong to
- * non-ASCII characters. base.h has functions that decode and encode characters. */
+ * The classes are ASCII classes, with one extension: byte_is_letter() and byte_is_word() also accept bytes 0x80 to
+ * 0xff, which belong to non-ASCII characters. base.h has functions that decode and encode characters. */
 #ifndef WEIR_UTF8_H
 #define WEIR_UTF8_H
 
