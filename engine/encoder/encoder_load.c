@@ -303,8 +303,8 @@ static void load_rope(struct loader *l)
 
 /* Return the ALiBi slope of head h of n heads: what the head subtracts from a key's score per token of distance (Press
  * et al. 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), and so on. Otherwise let m be the largest
- * power of two below n. The first m heads have the slopes for m heads. The other heads have every second slope of those
- * for 2 m heads. */
+ * power of two below n. The first m heads have the m slopes for m heads. The other heads have every second one of the 2
+ * m slopes for 2 m heads. */
 static double alibi_slope(int32_t h, int32_t n)
 {
 	int32_t two = 1;
