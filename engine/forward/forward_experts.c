@@ -62,8 +62,8 @@ struct route {
 	const float *shared;       /* [n] scores of the shared expert; NULL = none */
 };
 
-/* Compute the scores of a layer's router. If the layer scores its shared expert, also compute those scores. Read scores
- * and constants from the backend in one call, because each read waits for the device. */
+/* Compute the scores of a layer's router and, if the layer has a router for the shared expert, the scores of that
+ * router. Read scores and constants from the backend in one call, because each read waits for the device. */
 static struct route route_read(struct forward *f, const struct layer_spec *s, const struct layer *l,
                                const struct tensor *in, const struct tensor *choice, int32_t n)
 {
