@@ -143,8 +143,8 @@ int gguf_int(const struct gguf *, const char *key, int64_t min, int64_t max, int
 int gguf_float(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, int *out, struct err *);
 int gguf_string(const struct gguf *, const char *key, struct view *out, struct err *);
-/* Find an array of n elements of type `elem`. n = UINT64_MAX accepts any number of elements. Return values are those of
- * gguf_int(). */
+/* Find an array of n elements of type `elem`. n = UINT64_MAX accepts any number of elements. Return 1, 0 or -1, with
+ * the same meanings as gguf_int(). */
 int gguf_array(const struct gguf *, const char *key, enum gguf_type elem, uint64_t n, const struct gguf_value **out,
                struct err *);
 /* Return element i < v->n of an array of integers. */
