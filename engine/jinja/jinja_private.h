@@ -75,7 +75,7 @@ struct value {
 	};
 };
 /* An immutable string: pieces in order. Strings may share an array of pieces, which makes a + b fast: if a's pieces are
- * the last ones in their array, b's pieces are appended there, and a is not copied. */
+ * at the end of their array, b's pieces are appended there, and a is not copied. */
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;
@@ -105,8 +105,7 @@ struct method {
 	const char *name;
 };
 
-/* Arguments of a call. v[n] are those passed by position. named[n_named] are those passed by name, and name[i] is the
- * name of named[i]. */
+/* Arguments of a call: v[n] were passed by position, named[n_named] by name. name[i] is the name of named[i]. */
 struct call {
 	struct value *v;
 	size_t n;
@@ -241,8 +240,8 @@ enum op {
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
-/* Arguments of a call, as expressions. v[n] are those passed by position. named[n_named] are those passed by name, and
- * name[i] is the name of named[i]. */
+/* Arguments of a call, as expressions: v[n] are passed by position, named[n_named] by name. name[i] is the name of
+ * named[i]. */
 struct args {
 	struct node **v;
 	size_t n;

@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
  *
- * Scopes are those of Jinja2. The body of a loop, a macro, {% with %}, {% call %} and a captured block each have a
- * scope; {% if %} has none. A variable disappears at the end of its scope, but attributes of a namespace keep their
+ * Scopes are the same as in Jinja2. The body of a loop, a macro, {% with %}, {% call %} and a captured block each have
+ * a scope; {% if %} has none. A variable disappears at the end of its scope, but attributes of a namespace keep their
  * values. */
 #include "engine/jinja/jinja_private.h"
 
@@ -269,8 +269,7 @@ static int run_if(struct run *r, const struct node *n)
 	return n->n_kid % 2 ? run_body(r, n->kid[n->n_kid - 1]) : GO_ON;
 }
 
-/* Run a block in a scope of its own. If `captured` is not NULL, do not print the output, but set *captured to it as a
- * string. */
+/* Run a block in a scope of its own. captured: set *captured to the output, as a string; NULL = print the output. */
 static int run_inside(struct run *r, const struct node *n, struct value *captured)
 {
 	struct scope *outer = r->scope, *s = scope_new(r, outer);

@@ -99,7 +99,7 @@ struct value text_cat(struct work *w, struct value a, struct value b)
 	if (!x->n || !y->n)
 		return x->n ? a : b;
 	work_spend(w, y->n_piece / 8);
-	/* If a's pieces are the last ones in their array, append to that array. Otherwise copy the pieces to a new
+	/* If a's pieces are at the end of their array, append to that array. Otherwise copy the pieces to a new
 	 * array. */
 	if (!g || g->v != x->v || g->n != x->n_piece) {
 		g = work_alloc(w, sizeof *g);
