@@ -149,8 +149,8 @@ static int llama_specs(struct hparams *hp, struct key_reader *r)
 	return hp->n_expert ? experts_specs(hp, r) : 0;
 }
 
-/* Give all layers experts whose weights are a softmax over the scores of all experts, and not of the chosen ones
- * alone. */
+/* Give all layers experts whose weights are a softmax over the scores of all experts. (The default is a softmax over
+ * the chosen experts only.) */
 static int whole_softmax(struct hparams *hp, struct key_reader *r)
 {
 	if (experts_specs(hp, r))

@@ -1,8 +1,8 @@
 /* engine/model/arch.h (private to engine/) - model families as rows of a table, and the specs of layers.
  *
  * The file's general.architecture names the family, which is one row of archs[]. The row says how RoPE pairs values,
- * and which tensors layers must or may have. It also has a function for everything in which the family's layers differ
- * from plain ones.
+ * and which tensors layers must or may have. It also has a function that sets everything else in which the family's
+ * layers differ from plain layers.
  *
  * hparams_read() fills one struct layer_spec per layer. Forward pass, weights and cache read only these specs, never
  * the family. layer_spec_check() refuses a model whose specs the kernels cannot compute. */
@@ -106,7 +106,7 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	/* 0 = the layer has its own keys and values; n = it reads those of the layer n layers before it */
+	/* 0 = the layer has its own keys and values; n = it reads the keys and values of layer (this layer - n) */
 	int32_t borrows;
 	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
 	int32_t window;    /* number of tokens that a query attends to, its own included; 0 = all tokens */
@@ -122,7 +122,8 @@ struct attn_spec {
 	/* ATTN_DELTA: numbers of key and value heads, and their sizes. ATTN_SPACE: number of groups, number of heads,
 	 * and rows and columns of a head's state, in this order. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* ATTN_DELTA, the value heads that share key head k: 1 = consecutive ones; 0 = heads k, k + n_key_head, ... */
+	/* ATTN_DELTA, the value heads that share key head k: 1 = consecutive value heads; 0 = heads k, k + n_key_head,
+	 * ... */
 	int grouped;
 };
 
@@ -136,8 +137,8 @@ struct ffn_spec {
 	/* Each token uses the n_used experts, of n_expert, with the highest scores. Unless `whole` or `sigmoid` is set,
 	 * the experts' weights are a softmax over these n_used scores. */
 	int32_t n_expert, n_used;
-	/* 1 = the weights are a softmax over the scores of all experts, so the weights of the used ones add up to less
-	 * than 1 */
+	/* 1 = the weights are a softmax over the scores of all experts, so the weights of the n_used experts add up to
+	 * less than 1 */
 	int whole;
 	/* 1 = experts are chosen by sigmoid(score) + bias (TENSOR_PROBS_BIAS). Their weights are sigmoid(score) /
 	 * (sum of the chosen sigmoids + 1e-6). */
@@ -148,8 +149,8 @@ struct layer_spec {
 	struct attn_spec attn;
 	struct ffn_spec ffn;
 	float residual_scale; /* x += residual_scale * output of attention, or of the feed-forward */
-	/* Sets of tensors, as bits of enum layer_tensor: those that the layer must have (required) and may have
-	 * (optional). A file with any other tensor in the layer is refused. A bias or a norm is computed if its tensor
+	/* Sets of tensors, as bits of enum layer_tensor. required: the layer must have them; optional: it may have
+	 * them. A file with any other tensor in the layer is refused. A bias or a norm is computed if its tensor
 	 * exists. There may be norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them
 	 * (_POST_NORM), or both. */
 	uint64_t required, optional;
@@ -167,9 +168,9 @@ struct arch {
 	int states;
 	/* 1 = the number of KV heads and the width of the feed-forward may differ between layers */
 	int differ;
-	/* Function that turns the plain specs hp->spec[0..n_layer) and the model's factors into those of the family. It
-	 * may read keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all
-	 * layers are plain. */
+	/* Function that adapts the plain specs hp->spec[0..n_layer) and the model's factors to the family. It may read
+	 * keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all layers are
+	 * plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
 };
 extern const struct arch archs[]; /* the last row has name = NULL */
@@ -182,9 +183,9 @@ int layer_spec_check(const struct hparams *, int32_t layer, struct err *);
 /* Return the name of a feature that some layer needs and that the backend lacks; NULL if the backend has all. lacks:
  * the field backend_ops.lacks. */
 const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
-/* Append lines of text that say in what the model differs from one with plain layers. They give the scales of
- * embeddings and logits (if one of them is not 1), and n_input, temperature and logit_softcap (each if it is not 0).
- * They also describe each layer that is not plain. A snapshot fits the model only if these lines are equal. */
+/* Append lines of text that describe how the model differs from a model of plain layers: scales of embeddings and
+ * logits; n_input; temperature; logit_softcap; layers that are not plain. Whatever has its default value is omitted. A
+ * snapshot fits the model only if these lines are equal. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);

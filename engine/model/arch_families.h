@@ -1,7 +1,7 @@
 /* engine/model/arch_families.h (private to engine/model/arch*.c) - the functions of model families.
  *
- * A row of archs[] may name a function that changes the specs of plain layers to those of the family (arch.specs in
- * arch.h). This header declares helpers of these functions, and the functions themselves that are outside of arch.c. */
+ * A row of archs[] may name a function that adapts the specs of plain layers to the family (arch.specs in arch.h). This
+ * header declares helpers of these functions, and the functions that are defined outside of arch.c. */
 #ifndef WEIR_ARCH_FAMILIES_H
 #define WEIR_ARCH_FAMILIES_H
 

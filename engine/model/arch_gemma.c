@@ -83,8 +83,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 }
 
 /* Gemma 4. Layers with a window have their own head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own. Such a layer reads those of the last earlier layer of its kind (with or without
- * a window) that has keys and values. Layers may have per-layer inputs, and experts beside the dense feed-forward. */
+ * have no keys and values of their own. Such a layer reads the keys and values of an earlier layer: the last one of its
+ * kind (with or without a window) that has its own. Layers may have per-layer inputs, and experts beside the dense
+ * feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

@@ -34,10 +34,10 @@ struct rope_freqs {
 
 struct hparams {
 	const struct arch *arch;
-	/* n_ff: width of the widest feed-forward. n_kv_head and head_dim are those of layers without a window.
-	 * ctx_train: context length in training, in tokens. */
+	/* n_ff: width of the widest feed-forward. n_kv_head, head_dim: values for layers without a window. ctx_train:
+	 * context length in training, in tokens. */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
-	int32_t n_unused; /* number of layers at the end of the file that are not used; n_layer does not count them */
+	int32_t n_unused; /* number of unused layers at the end of the file, not counted in n_layer */
 	int32_t n_vocab;  /* number of tokens; set by the owner, from the vocabulary */
 	/* hash of the model's sizes and of the weights that quantization leaves unchanged. Set by engine.c; 0 = no
 	 * weights are loaded. */

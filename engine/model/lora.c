@@ -43,7 +43,7 @@ static int place_of(size_t at)
 	return -1;
 }
 
-/* Pass the f32 values v of the tensor `out` to the backend. Free v, unless the backend reads v in place. */
+/* Pass the f32 values v of the tensor `out` to the backend. If the backend copies the values, free v. */
 static int load_values(struct adapter *a, struct tensor *out, float *v)
 {
 	struct model *m = a->m;
@@ -108,7 +108,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
-/* Return the matrix B whose name belongs to that of matrix A (the tensor t); NULL if the file lacks it. */
+/* Return the matrix B that belongs by its name to matrix A (the tensor t); NULL if the file lacks it. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];

@@ -73,7 +73,7 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 }
 
 /* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753). The file has two sets of factors: for sequences that fit the
- * original context, and for longer ones. Return 1; 0 if the file has no such factors; -1 on error. */
+ * original context, and for longer sequences. Return 1; 0 if the file has no such factors; -1 on error. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];

@@ -258,8 +258,8 @@ static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const c
 	return to;
 }
 
-/* Pass rows row0 .. row0 + rows - 1 of t to the backend, as the tensor `out`. as_table: 1 = the forward pass will read
- * single rows of it. */
+/* Pass rows row0 .. row0 + rows - 1 of t to the backend, as the tensor `out`. as_table: 1 = `out` is a table from which
+ * the forward pass reads single rows. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
