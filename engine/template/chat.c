@@ -109,8 +109,8 @@ static int open_file(struct chat_template **out, const char *path, struct err *e
 	return rc;
 }
 
-/* Compile the model's default template: the one without a name, or else the one called "default". If the model has
- * neither, set *out to NULL. */
+/* Compile the model's default template: the template without a name, or else the template called "default". If the
+ * model has neither, set *out to NULL. */
 static int open_own(struct chat_template **out, const struct gguf *g, struct err *e)
 {
 	struct view text = { 0 };

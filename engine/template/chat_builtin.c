@@ -1,8 +1,8 @@
-/* engine/template/chat_builtin.c - built-in chat templates, for model files without a usable one.
+/* engine/template/chat_builtin.c - built-in chat templates, for model files without a usable template.
  *
- * They are shorter than the original templates: text only, no tools, and no default system message unless the format
- * needs one. Only smollm2 is identical to the template in the default model's file, so that sessions of this model
- * store its name and not a hash. */
+ * They are shorter than the original templates: text only, no tools, and a default system message only where the format
+ * needs one. Only smollm2 is identical to the template in the default model's file. So sessions of this model store the
+ * template's name and not a hash. */
 #include "engine/template/chat.h"
 
 #include <string.h>

@@ -25,8 +25,8 @@ struct rendered_text {
 	struct chat_text t;
 	struct verbatim *verb; /* the answers with sampled ids, in the order of the text */
 	size_t n_verb;
-	/* number of tokens that are not in the text, at the start of the sequence: 1 = a BOS that the template does not
-	 * write */
+	/* number of tokens that come before the tokens of the text: 1 = a BOS that the template does not write; 0 =
+	 * none */
 	size_t lead;
 };
 
@@ -391,7 +391,7 @@ static int render_tokens(struct builder *b, const struct vocab *v, const struct 
 			x->verb[x->n_verb - i].first = old->verb[old->n_verb - i].first + b->id.n - last.token;
 		add_kept(b, r, last.token, r->id.n, to - last.at);
 	}
-	/* the template has written a BOS of its own, so remove the one added above */
+	/* the template has written a BOS of its own, so remove the BOS added above */
 	if (x->lead && b->id.n >= 2 && b->id.id[1] == info->bos && x->t.n_special && !x->t.special[0].off) {
 		memmove(b->id.id, b->id.id + 1, --b->id.n * sizeof *b->id.id);
 		memmove(b->end.at, b->end.at + 1, --b->end.n * sizeof *b->end.at);
@@ -545,7 +545,7 @@ void rendered_add(struct rendered *r, const struct vocab *v, const char *text, s
 	if (!r->text || !r->n_msg)
 		return;
 	from = r->text->t.text.n;
-	/* Add the ids in order, and stop at the first one whose bytes differ from the text. */
+	/* Add the ids in order. Stop at the first id whose bytes differ from the text. */
 	for (i = 0; i < n_id; i++) {
 		size_t len = vocab_piece(v, id[i], 0, piece, sizeof piece);
 
