@@ -106,8 +106,8 @@ static NOINLINE uint8_t scale_of(const float *x)
 	return scale_above(MAX(MAX(a[0], a[1]), MAX(a[2], a[3])) / LEVEL_TOP);
 }
 
-/* Code GROUP values. Try three scales, that of scale_of() and the two below it, and take the one with the smallest
- * squared error. */
+/* Code GROUP values with the best of three scales: the scale from scale_of() and the two next smaller scales. Best
+ * means the smallest squared error. */
 static void block_pack(const float *x, struct block *out)
 {
 	int32_t code[GROUP];
@@ -186,8 +186,8 @@ static void row_unpack(const struct block *in, const float *mean, int32_t dim, u
 	dtype_from_f32(DT_F16, row, x, dim);
 }
 
-/* Compute the means of the columns over all rows that are not missing. Return -1 if a value of these rows is not
- * finite. */
+/* Compute the means of the columns. Rows that are missing are left out. Return -1 if another row has a value that is
+ * not finite. */
 static int column_means(const uint16_t *row, int32_t n, int32_t dim, uint16_t *mean)
 {
 	float sum[DIM_MOST] = { 0 }, x[DIM_MOST];

@@ -1,8 +1,8 @@
 /* engine/timeline/sampler.c - chooses the next token, greedily or at random.
  *
  * The random generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's
- * generator it gives the same numbers on every system, and its state can be saved. Of tokens with equal logits, the one
- * with the lowest id is preferred. */
+ * generator it gives the same numbers on every system, and its state can be saved. Of tokens with equal logits, the
+ * token with the lowest id comes first. */
 #include "engine/timeline/sampler.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
 	BLOCKS = 1024, /* maximum number of blocks into which candidates() divides the vocabulary */
-	ROUND = 16,    /* floats per iteration of a loop; block sizes are multiples of it */
+	ROUND = 16,    /* floats per iteration of a loop; the size of a block is a multiple of this number */
 };
 
 static four load4(const float *x)

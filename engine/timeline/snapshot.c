@@ -453,8 +453,8 @@ int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 	return 0;
 }
 
-/* Check the bytes of a snapshot's head, and return those after its struct frame. If the head is damaged, return NULL
- * with an error. */
+/* Check the bytes of a snapshot's head, and return a pointer to the bytes after its struct frame. If the head is
+ * damaged, return NULL with an error. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;

@@ -162,8 +162,8 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	int failed = 0;
 
 	if (c->wants_nll)
-		/* a token's nll is computed from the logits before it, so all logits of the step are needed; the last
-		 * ones serve the next step */
+		/* A token's nll is computed from the logits before the token, so all logits of the step are needed. The
+		 * logits after the last token are for the next step. */
 		want = WANT_ALL;
 	timeline_backend_take(tl);
 	timeline_step_run(tl, id, &st, want);
@@ -263,7 +263,7 @@ static int32_t truncate_to(struct timeline *tl, int32_t n)
 	return replay;
 }
 
-/* Return the number of tokens at the beginning of want[0..n) that equal those of the sequence. */
+/* Return the length of the common beginning of want[0..n) and the computed sequence, in tokens. */
 static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
@@ -286,8 +286,7 @@ static void restore_read_logits(struct timeline *tl)
 	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past .. n - 1 of tl->tokens. Decode the first `replay` of them one by one, and prefill the later
- * ones. */
+/* Compute tokens n_past .. n - 1 of tl->tokens. Decode the first `replay` tokens one by one, and prefill the rest. */
 static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
 {

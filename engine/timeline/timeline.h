@@ -44,7 +44,8 @@ struct timeline {
 	/* the step's tokens: the newest sampled token if it has no KV entry yet, then guessed tokens; n = 0: no step is
 	 * open */
 	struct tokens draft;
-	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and those after each guessed token */
+	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and the logits after each guessed
+	 * token */
 	float *draft_logits;
 	/* Other members for speculative decoding: */
 	int speculates; /* 1: on (timeline_speculate()) */
@@ -90,7 +91,7 @@ int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */
 
-/* Which logits a step computes: none, those after its last token, or those after every token. */
+/* Which logits a step computes: none, the logits after its last token, or the logits after every token. */
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 /* Lock the engine for this timeline, and let the backend test this timeline's cancel flag. */
 void timeline_backend_take(struct timeline *);
@@ -108,7 +109,7 @@ int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct
  * After WANT_ALL, forward_logits() can compute the logits after any of these tokens, until the next step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
-/* If tl->logits are those at the end of the prefill, move them to kept_logits. Called before the first generated
+/* If tl->logits are the logits at the end of the prefill, move them to kept_logits. Called before the first generated
  * token. */
 void timeline_keep_read_logits(struct timeline *);
 /* Check that the n ids are in the vocabulary, and that at + n tokens fit the context. */

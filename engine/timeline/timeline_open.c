@@ -326,8 +326,8 @@ void timeline_close(struct timeline *tl)
 
 /* ---- changing the cache policy ---- */
 
-/* Open tl->cache, whose settings are those of the new policy, and buffers whose size depends on the policy. The caller
- * has a copy of the old cache. */
+/* Open tl->cache, which already has the settings of the new policy, and buffers whose size depends on the policy. The
+ * caller has a copy of the old cache. */
 static int switch_open(struct timeline *tl, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &tl->cache;

@@ -81,8 +81,8 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step, and drop its other tokens. tl->logits become those after the last
- * committed token. pending: 1 = the step began with the pending token (the last sampled one). */
+/* Commit the first `keep` tokens of the VERIFY step, and drop its other tokens. Set tl->logits to the logits after the
+ * last committed token. pending: 1 = the step began with the pending token (the last sampled one). */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;

@@ -79,8 +79,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to heat[] the number of entries that each layer reads: the selected ones, or in a sliding window, all. Return the
- * number of entries read per KV head, summed over the layers without a window. */
+/* Add to heat[] the number of entries that each layer reads: the selected entries, or in a layer with a sliding window,
+ * all entries of the window. Return the number of entries read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -120,7 +120,8 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* The selector has summed attention mass. Set out->sink to the share of it that the first VIEW_SINKS tokens got. */
+/* Set out->sink to the share that the first VIEW_SINKS tokens have in the attention mass that the selector has
+ * summed. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;
