@@ -46,7 +46,7 @@ static const struct special *special_at(const struct vocab *v, const char *text,
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
 	const struct special *best = NULL;
 
-	/* special[lo..hi) are the special tokens whose first n bytes are text[pos..pos + n). */
+	/* special[lo..hi) are the special tokens that begin with the bytes text[pos..pos + n). */
 	for (size_t n = 1; lo < hi; n++) {
 		int32_t a, b;
 		if (v->special[lo].n == n) {

@@ -24,7 +24,7 @@ struct vocab_info {
 };
 
 /* Load and check the vocabulary. The GGUF file may be closed afterwards. pre: name of the pre-tokenizer; NULL = the
- * file's. If the name is unknown, the error lists the known ones. */
+ * name that the file gives. If the name is unknown, the error lists the known names. */
 int vocab_load(struct vocab **out, const struct gguf *, const char *pre, struct err *);
 void vocab_free(struct vocab *);
 const struct vocab_info *vocab_info(const struct vocab *);

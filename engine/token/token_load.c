@@ -500,7 +500,7 @@ static int load_ids(struct loader *l)
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* The file has no token types. Turn at least those tokens into control tokens whose ids it gives, so
+		/* The file has no token types. It gives the ids of a few special tokens: make these control tokens, so
 		 * that plain text cannot produce them. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < LEN(named); i++)

@@ -173,7 +173,7 @@ struct encoder {
 	size_t cap_heap;
 	struct word_seen *seen; /* hash table: the cache of encoded words; NULL = not allocated */
 	int use_seen;           /* 1 = the run is long enough for the cache of words */
-	/* the run after normalising, or with space marks (U+2581) for spaces. In byte-level BPE only one word of it,
+	/* the run after normalising, or with space marks (U+2581) for spaces. In byte-level BPE: one word of the run,
 	 * spelled as the vocabulary stores it */
 	char *run;
 	size_t cap_run;

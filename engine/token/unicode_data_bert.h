@@ -26,7 +26,7 @@ struct bert_run {
 struct bert_long {
 	int32_t from, to[3];
 };
-/* A mapping of code points: run[n_run] and longer[n_longer], both ascending. A code point in neither stays as it is. */
+/* A mapping of code points: run[n_run] and longer[n_longer], both ascending. Other code points stay as they are. */
 struct bert_map {
 	const struct bert_run *run;
 	const struct bert_long *longer;
