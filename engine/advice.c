@@ -1,5 +1,6 @@
 /* engine/advice.c - the sampler settings for a model. They have three sources: weir's defaults, the settings that the
- * makers of the model's family publish, and keys in the model file. Each source overrides those before it.
+ * makers of the model's family publish, and keys in the model file. A later source in this list overrides an earlier
+ * one.
  *
  * Repetition penalties come from the file's keys only. The penalties that makers publish would suppress words that an
  * answer from documents has to repeat. */
@@ -27,8 +28,8 @@ struct family_advice {
 };
 
 static const struct family_advice families[] = {
-	/* Model card of DeepSeek-R1, usage recommendations. This entry must precede those of Qwen and Llama: models
-	 * distilled from R1 have the architectures of these two families. */
+	/* Model card of DeepSeek-R1, usage recommendations. This entry must precede the entries of Qwen and Llama:
+	 * models distilled from R1 have the architectures of these two families. */
 	{ "DeepSeek-R1", NULL, "deepseekr1", ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of QwQ-32B, usage guidelines (top-k between 20 and 40). */
 	{ "QwQ", "qwen2", "qwq", ANY, 0.6f, 20, 0.95f, 0 },
