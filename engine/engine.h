@@ -90,7 +90,8 @@ struct engine_info {
 	int32_t n_expert, n_expert_used;
 	/* in layers with a sliding window: number of KV heads, head dimension */
 	int32_t n_kv_head_windowed, head_dim_windowed;
-	int32_t n_borrowed; /* number of layers without KV entries of their own; they read those of an earlier layer */
+	/* number of layers without KV entries of their own; they read the entries of an earlier layer */
+	int32_t n_borrowed;
 	/* window: length of the sliding window in tokens; n_windowed: number of layers with such a window */
 	int32_t window, n_windowed;
 	/* number of recurrent layers, which have a state instead of KV entries */
@@ -260,8 +261,8 @@ int kv_type_check(const char *text, struct err *);
 const char *kv_policy_name(int i, const char **help);
 /* Append a description of all policies with their settings. */
 void kv_policy_help(struct str *out);
-/* Append the policy's text with all settings, even default ones. Sessions store this text, because defaults may
- * change. */
+/* Append the policy's text with all settings, even settings with default values. Sessions store this text, because
+ * defaults may change. */
 void kv_policy_whole(const char *text, struct str *out);
 /* Append the policy's text without settings that older versions had and this one has not. List the dropped settings in
  * *removed, for example "every=2, pool=9". A setting with the value that this version always uses is dropped, but not
@@ -336,9 +337,9 @@ typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *);
 /* Change the cache policy. Call timeline_sync() before the next step: it prefills the tokens whose KV entries the new
- * policy cannot reuse. If neither policy evicts, all entries are reused, even those of generated tokens, which were
- * computed under the old policy. (To recompute these, sync to the prompt first.) Pinning is lost: call timeline_pin()
- * again. After -1 the timeline is unchanged. */
+ * policy cannot reuse. If both policies never evict, all entries are reused, even entries of generated tokens, which
+ * were computed under the old policy. (To recompute these, sync to the prompt first.) Pinning is lost: call
+ * timeline_pin() again. After -1 the timeline is unchanged. */
 int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 /* Pin the first n tokens (system prompt, documents): they are never evicted. Call it before the timeline_sync() that
  * adds these tokens; if pinning changes the slots of tokens, that sync prefills them again. ERR_FIT: too few slots

@@ -23,12 +23,12 @@ void engine_identity(const struct engine *, struct str *out);
 /* Append lines of text with the timeline's settings that decide the bits of KV entries: cache policy, entry type,
  * step size, and the context if the policy depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* Append only those lines of timeline_identity() that decide the bits of the entries of prefilled tokens (MARK_READ).
- * The cache policy is not among them, because prefilled tokens attend to all entries under every policy. */
+/* Append the lines of timeline_identity() that decide the bits of the entries of prefilled tokens (MARK_READ). The
+ * cache policy is not among them, because prefilled tokens attend to all entries under every policy. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
-/* Declare that other CPU kernels have computed the entries of the first n tokens. by[0 .. n_by): name of those kernels.
- * While the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because later
- * entries depend on earlier ones. */
+/* Declare that other CPU kernels have computed the entries of the first n tokens. by[0 .. n_by): name of the other
+ * kernels. While the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because
+ * later entries depend on earlier ones. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */

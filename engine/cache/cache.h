@@ -299,9 +299,9 @@ void windows_close(struct cache *);
 void windows_begin(struct cache *, const struct step *);
 void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
 void windows_parts(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-/* Save or load those KV entries of sliding-window layers that the next token after n tokens reads (serialize.h). Called
- * only if entries of other layers have moved. Otherwise a snapshot has the entries of all layers token by token,
- * sliding-window layers included. */
+/* Save or load the KV entries of sliding-window layers, as far as the next token after n tokens reads them
+ * (serialize.h). Called only if entries of other layers have moved. Otherwise a snapshot has the entries of all layers
+ * token by token, sliding-window layers included. */
 void windows_archive(struct cache *, struct serializer *, int32_t n);
 
 /* ---- for retentions ---- */

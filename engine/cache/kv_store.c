@@ -245,8 +245,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* In each head, move row `by` and all later rows to the front. The backend copies whole f32 values. A row may end in
- * the middle of such a value, but two rows never do, in any type. So rows are copied in pairs. */
+/* In each head, move row `by` and all later rows to the front. The backend copies whole f32 values. One row may have
+ * half an f32 value at its end; two rows always have a whole number of f32 values. So rows are copied in pairs. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -351,7 +351,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Return how many of the slots slot0 .. slot0 + n - 1 a layer lacks. The missing slots are always the first ones. */
+/* Return how many of the slots slot0 .. slot0 + n - 1 a layer lacks. If it lacks k of them, it lacks the first k. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;

@@ -56,7 +56,7 @@ struct recurrent {
 
 /* Return the bytes of the states of all layers. */
 uint64_t recurrent_state_bytes(const struct hparams *);
-/* Return an upper limit of the bytes of all states: the current ones, those before the last step, and the copies. */
+/* Return an upper limit of the bytes of all states: current states, states before the last step, and copies. */
 uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);

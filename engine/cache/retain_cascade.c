@@ -382,8 +382,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* Keep no point while tokens wait for insertion, nor before probe_from, the first token whose attention is
-	 * summed: there are no sums yet. */
+	/* There are no sums to keep before probe_from, the first token whose attention is summed. While tokens wait for
+	 * insertion, no point is kept. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)

@@ -11,7 +11,7 @@
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
 
 struct cascade {
-	struct rope rope[RINGS_MOST]; /* RoPE angles of each ring; cache.rope has those of the prefix */
+	struct rope rope[RINGS_MOST]; /* RoPE angles of each ring; the angles of the prefix are in cache.rope */
 	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated for each ring */
 	struct tensor q[RINGS_MOST];
 	struct rings rings;

@@ -84,7 +84,7 @@ int32_t cascade_rewind(struct cache *c, int32_t n)
 	}
 	if (to >= cascade_tokens(f))
 		return cascade_tokens(f);
-	/* only waiting tokens are removed, and there is no attention mass to restore: keep the first ones waiting */
+	/* only waiting tokens are removed, and there is no attention mass to restore */
 	if (!f->mass.be && to >= r->t && !rings_filling(r)) {
 		f->waiting = to - r->t;
 		return to;

@@ -269,8 +269,8 @@ static void start_full(struct rings *r)
 }
 
 /* In each head, let two tokens compete: the token offered by the previous ring, and the newest token of this ring.
- * Evict the token with less attention mass. If both have the same mass, or mass is not summed, the offered token stays
- * (unless s.keep_ties is set). */
+ * Evict the token with less attention mass. If both have the same mass, or mass is not summed, evict the newest token
+ * of this ring; with s.keep_ties, evict the offered token. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;

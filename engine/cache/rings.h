@@ -123,8 +123,8 @@ int32_t rings_rank(const struct rings *);
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
 /* Insert the first n staged tokens into the rings. mass[] must have the attention mass of these tokens. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Returns how many tokens remain: n or, if entries have moved, only those of the n
- * tokens that are sinks (first tokens, never evicted). */
+/* Roll back to the first n tokens. Returns how many tokens remain: n; but if entries have moved, at most the sinks
+ * (first tokens, never evicted). */
 int32_t rings_rewind(struct rings *, int32_t n);
 /* Recompute all fields except attention mass and factors from id[]. Call this after rings_reset() and after loading
  * id[] for t tokens. t must be larger than the number of sinks and ring slots. Returns -1 if no sequence of t tokens

@@ -119,7 +119,7 @@ int predictor_trainer_save(struct predictor_trainer *, struct str *path, struct 
 struct train_mask {
 	int32_t k, prefill, stride, pool;
 };
-/* Parse "full" or "recycled:prefill=N,k=N,stride=N,pool=N". ERR_USAGE: the text is neither. */
+/* Parse "full" or "recycled:prefill=N,k=N,stride=N,pool=N". ERR_USAGE: the text is invalid. */
 int train_mask_parse(const char *text, struct train_mask *out, struct err *);
 
 struct train_settings {

@@ -51,14 +51,14 @@ struct observe_recovery {
 	float *now, *last, *sum;
 	int64_t before;      /* number of decoded tokens that `sum` covers */
 	struct tensor guess; /* f32 [n_kv_head][ctx]: values by which a guess ranks the entries */
-	/* How much of the running layer's probability falls on n guessed entries: on those ranked highest by w->last
-	 * (member `last`) or by w->sum (member `mean`). n = 0: not computed yet. */
+	/* How much of the running layer's probability falls on n guessed entries. last: the entries ranked highest by
+	 * w->last; mean: the entries ranked highest by w->sum. n = 0: not computed yet. */
 	struct {
 		int32_t n;
 		double last, mean;
 	} guessed;
 	int32_t *slots; /* [ctx] list of slots of one head, on the host */
-	float *bias;    /* [ctx] biases of the slots in such a list (attn_part.bias) */
+	float *bias;    /* [ctx] biases of the slots in `slots` (attn_part.bias) */
 	/* [n_layer][n_head * head_dim] unrotated queries of the running token (query) and of the token before
 	 * (query_before) */
 	float *query, *query_before;

@@ -233,9 +233,9 @@ static void unit_set(struct predictor_trainer *t)
 	}
 }
 
-/* Scale the biases of a network that was trained on scaled probabilities, so that it works on unscaled ones. This is
- * exact, because the network's only nonlinearity is the ReLU: if inputs and biases are multiplied by c, so is the
- * output. */
+/* Scale the biases of a network that was trained on scaled probabilities, so that the network works on unscaled
+ * probabilities. This is exact, because the network's only nonlinearity is the ReLU: if inputs and biases are
+ * multiplied by c, so is the output. */
 static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 {
 	scale(p->b1, PREDICTOR_INNER, t->unit);

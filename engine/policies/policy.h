@@ -11,7 +11,7 @@ extern const struct policy_def policy_sift, policy_refresh; /* policies whose se
 extern const struct policy_def *const policies[];           /* terminated by NULL; the first is the default */
 
 /* Parse a policy's text, "NAME" or "NAME:key=value,..."; NULL or "" = the default policy. Returns 0, or -1 with
- * ERR_USAGE. For an unknown name or key, the message lists the valid ones. */
+ * ERR_USAGE. For an unknown name or key, the message lists the valid names or keys. */
 int policy_parse(struct policy *, const char *text, struct err *);
 
 /* ---- policy_settings.c: one policy, without the table ---- */
@@ -27,7 +27,8 @@ void param_range(const struct param *, char *out, size_t cap);
 void policy_inherit(struct policy *to, const struct policy *from, const char *keys);
 /* Write the policy's text: its name, and every setting that differs from its default. */
 void policy_text(const struct policy *, char *out, size_t cap);
-/* Append the name and all settings, even default ones. Sessions store this text, because defaults may change. */
+/* Append the name and all settings, even settings with default values. Sessions store this text, because defaults may
+ * change. */
 void policy_whole(const struct policy *, struct str *out);
 /* Append the name and all settings as numbers: equal texts mean equal settings. Saved snapshots are found by this text.
  * If its format changes, older snapshots are no longer found. */

@@ -30,7 +30,8 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *sketch; /* [n_layer] u8 key sketches; no data for sliding-window layers, nor with bits = 16 */
+	/* [n_layer] u8 key sketches; no data for sliding-window layers; no data at all with bits = 16 */
+	struct tensor *sketch;
 	/* Scores and selected slots of one token. A step that verifies drafted tokens has one choice for each of them.
 	 * The first choice is always allocated, the others on first use. */
 	struct choice {
