@@ -14,16 +14,16 @@ enum pretok_kind {
 	/* a word is letters with at most one other character before them, or digits, or symbols; newlines belong to the
 	 * symbols or blanks before them */
 	PRETOK_LLAMA3,
-	PRETOK_SEED,   /* like LLAMA3, but newlines do not belong to the symbols before them */
-	PRETOK_QWEN35, /* like LLAMA3, but combining marks count as letters */
-	PRETOK_TEKKEN, /* like LLAMA3, but a word also ends between a lower-case and an upper-case letter */
+	PRETOK_SEED,   /* like PRETOK_LLAMA3, but newlines do not belong to the symbols before them */
+	PRETOK_QWEN35, /* like PRETOK_LLAMA3, but combining marks count as letters */
+	PRETOK_TEKKEN, /* like PRETOK_LLAMA3, but a word also ends between a lower-case and an upper-case letter */
 };
 
 struct pretok {
 	const char *name;
 	enum pretok_kind kind;
 	int digits;      /* maximum number of digits in one word; 0 = no limit */
-	int suffix;      /* TEKKEN: 1 = a contraction is part of the word before it */
+	int suffix;      /* PRETOK_TEKKEN: 1 = a contraction is part of the word before it */
 	int whole_words; /* 1 = a word that equals a token of the vocabulary becomes that token without merging */
 	int add_bos;     /* 1 = a BOS is needed, if the file lacks tokenizer.ggml.add_bos_token */
 };

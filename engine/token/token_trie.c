@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return 1 + byte d of a token's text; 0 if the text has no byte d. */
+/* Return byte d of a token's text, plus 1. Return 0 if the text has no byte d. */
 static unsigned key_at(const struct vocab *v, int32_t id, uint32_t d)
 {
 	return d < v->off[id + 1] - v->off[id] ? (unsigned char)v->text[v->off[id] + d] + 1u : 0;

@@ -86,8 +86,8 @@ static int normalise(struct encoder *e, const char *s, size_t n, int begins, siz
 
 /* ---- the best cut ---- */
 
-/* *c is a best cut so far. If it has a lower sum than the new cut, or is no cut yet, replace it. The new cut's last
- * token is `id` and begins at `from`. */
+/* Replace *c, the best cut so far (NO_CUT: none yet), if the new cut has a higher sum. The last token of the new cut is
+ * `id` and begins at `from`. */
 static void relax(struct cut *c, double sum, size_t from, int32_t id)
 {
 	if (c->from == NO_CUT || sum > c->sum)
