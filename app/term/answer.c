@@ -1,11 +1,11 @@
-/* app/term/answer.c - writes an answer to standard output: filters control characters, wraps lines at the
- * terminal's width, never cuts a UTF-8 character. */
+/* app/term/answer.c - writes an answer to standard output: filters control characters, and wraps lines at the
+ * terminal's width. It never cuts a UTF-8 character. */
 #include "app/term/term.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct output *mid_line; /* the answer whose last line on the terminal has not ended yet, or NULL */
+static struct output *mid_line; /* the answer that is in the middle of a line of the terminal, or NULL */
 
 void output_init(struct output *out, int raw)
 {

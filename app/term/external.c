@@ -1,7 +1,7 @@
 /* app/term/external.c - runs other programs: the user's editor, shell commands, clipboard helpers.
  *
- * Programs are started with posix_spawn(), which is safe while other threads run. $EDITOR may contain arguments: a
- * shell splits them. The draft's folder is a parameter of that shell, so its name needs no quoting. */
+ * Programs are started with posix_spawn(), which is safe while other threads run. $EDITOR may contain arguments, so a
+ * shell splits it. The shell gets the draft's folder as a parameter, so the folder's name needs no quoting. */
 #include "app/term/term.h"
 
 #include <dirent.h>
@@ -44,8 +44,8 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. When the editor has ended, the script deletes the draft if weir was killed in
- * the meantime. The trap keeps the script alive if the terminal is closed. */
+/* The shell script that runs the editor. If weir was killed while the editor ran, the script deletes the draft. The
+ * trap keeps the script alive if the terminal is closed. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
@@ -99,7 +99,7 @@ static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 	                               dir ? dir : "/tmp", strerror(errno));
 }
 
-/* Delete the folder of the draft, with backup files that the editor may have left. */
+/* Delete the folder of the draft, with any backup files that the editor has left. */
 static void remove_folder(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -151,7 +151,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 
 /* ---- a command of the user ---- */
 
-/* Read the command's output to its end. -1 if it is longer than `most` bytes or the user stops it
+/* Read the command's output to its end. Returns 0; -1 if it has more than `most` bytes, or if the user stops it
  * (signals_stopped()). */
 static int read_output(int fd, size_t most, struct str *out, struct err *e)
 {
@@ -190,8 +190,7 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	/* Start a process group. Ctrl-C on the terminal then reaches only weir, which kills the command and its
-	 * children. */
+	/* Start a new process group. Ctrl-C then reaches only weir, which kills the command and its children. */
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
@@ -216,7 +215,7 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 
 /* ---- the clipboard ---- */
 
-/* Write the text to the pipe of a clipboard helper. -1 if the helper reads nothing for half a second. */
+/* Write the text to the pipe of a clipboard helper. Returns 0; -1 if the helper reads nothing for half a second. */
 static int pipe_write(int fd, const char *text, size_t n)
 {
 	fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -237,8 +236,9 @@ static int pipe_write(int fd, const char *text, size_t n)
 	return 0;
 }
 
-/* Wait for a clipboard helper to exit. After a second it is killed, so that a hanging desktop cannot block the screen.
- * now: 1 = kill it at once. Returns the exit status. (The helper leaves a child process that serves the clipboard.) */
+/* Wait for a clipboard helper to exit. A helper that has not exited after a second is killed, so that a hanging desktop
+ * cannot block the screen. now: 1 = kill it at once. Returns the exit status. (A child process of the helper stays and
+ * serves the clipboard.) */
 static int wait_a_second(pid_t pid, int now)
 {
 	int status;

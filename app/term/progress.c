@@ -29,7 +29,7 @@ static void add_time(struct str *s, double seconds)
 		str_addf(s, "%d min %d s", (int)(seconds / 60), (int)seconds % 60);
 }
 
-/* 1 if it is time to show progress: after a quarter of a second, and then every p->every seconds. */
+/* 1 if progress should be shown now. It is shown first after a quarter of a second, and then every p->every seconds. */
 static int line_due(struct progress *p)
 {
 	double now = now_seconds();
@@ -51,7 +51,7 @@ static void draw_line(struct progress *p, const char *text)
 	if (p->on)
 		str_adds(&s, terminal_is_dumb() ? "\r" : "\r\033[K");
 	str_adds(&s, text);
-	/* A dumb terminal cannot erase the rest of a longer old line, so overwrite it with blanks. */
+	/* A dumb terminal cannot erase the end of a longer old line, so write blanks over it. */
 	str_adds(&s, !p->on ? "\n" : terminal_is_dumb() ? "      " : "");
 	write_all(2, s.p, s.n);
 	p->shown = p->on;

@@ -1,5 +1,5 @@
-/* app/term/say.c - prints errors, notices and output. Text that is not weir's own is freed of control characters
- * first (clean_*). */
+/* app/term/say.c - prints errors, notices and output. Control characters are removed from text that is not weir's own
+ * (clean_*). */
 #include "app/term/term.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ void say_error(const struct err *e)
 {
 	struct str line = { 0 }, wrapped = { 0 };
 
-	/* An error without a text means that the reader of standard output is gone (`weir | head`): print nothing. */
+	/* An error without a text means that nobody reads standard output any more (`weir | head`): print nothing. */
 	if (e->code == ERR_FAIL && !e->msg[0])
 		return;
 	str_adds(&line, "weir: ");
@@ -70,8 +70,8 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines that say() wrote to standard error. When a full screen opens, it covers these lines and shows them
- * again. No lock is needed: before a screen opens, only the main thread calls say(). */
+/* The last lines that say() wrote to standard error. A full screen covers these lines when it opens, and then shows
+ * them again. No lock is needed, because only the main thread calls say() before a screen opens. */
 enum { AGAIN_MOST = 20 };
 static struct {
 	char *line[AGAIN_MOST];
@@ -167,7 +167,7 @@ int print_all(const char *bytes, size_t n, struct err *e)
 	if (errno == EINTR)
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (errno == EPIPE) {
-		/* `weir ... | head`: no message (see say_error()) */
+		/* nobody reads standard output any more: give no message (see say_error()) */
 		if (e)
 			*e = (struct err){ .code = ERR_FAIL };
 		return -1;

@@ -33,7 +33,8 @@ static void restore_terminal(void)
 {
 	if (saved_fd < 0)
 		return;
-	if (write(saved_fd, saved_reset, strlen(saved_reset)) < 0) { /* the terminal is gone: nothing to restore */
+	/* if this fails, the terminal is gone, and there is nothing to restore */
+	if (write(saved_fd, saved_reset, strlen(saved_reset)) < 0) {
 	}
 	tcsetattr(saved_fd, TCSANOW, &saved);
 }
@@ -42,7 +43,7 @@ static void poll_wake(void)
 {
 	int keep = errno;
 
-	if (write(wake_pipe[1], "!", 1) < 0) { /* the pipe is full: poll() returns anyway */
+	if (write(wake_pipe[1], "!", 1) < 0) { /* if the pipe is full, poll() returns anyway */
 	}
 	errno = keep;
 }
@@ -59,7 +60,7 @@ static void on_stop_signal(int sig)
 		atomic_store(&stopped, 1);
 		if (tl)
 			timeline_cancel(tl);
-		/* The third SIGINT during one answer ends the process, because the answer evidently does not stop. */
+		/* Two SIGINT did not stop the answer, so the third one ends the process. */
 		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
 			restore_terminal();
 			_exit(130);
@@ -113,12 +114,12 @@ void signals_init(void)
 	struct sigaction hup, bus = { .sa_flags = SA_ONSTACK | SA_SIGINFO };
 
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe a prompt notices a signal at the next key */
+		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe, a prompt notices a signal only at the next key */
 	/* Without SA_RESTART, a signal also interrupts a write to a full pipe. SIGINT is handled even if it was ignored
-	 * at the start, as in a shell's background job: the answer so far is then saved. */
+	 * when weir started (as in a background job of a shell), so that the answer so far is saved. */
 	signal_handle(SIGINT, on_stop_signal, 0);
 	signal_handle(SIGTERM, on_stop_signal, 0);
-	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* keep the setting of nohup */
+	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* under nohup, keep ignoring SIGHUP */
 		signal_handle(SIGHUP, on_stop_signal, 0);
 	signal_handle(SIGPIPE, SIG_IGN, 0);
 	signal_handle(SIGXFSZ, SIG_IGN, 0);
@@ -127,8 +128,8 @@ void signals_init(void)
 	sigaction(SIGBUS, &bus, NULL);
 #ifndef __SANITIZE_ADDRESS__
 	{
-		/* After a stack overflow, the handler needs a stack of its own. The system also saves the registers
-		 * there; those of AMX alone take 8 KB. */
+		/* The handler needs its own stack, because the stack may have overflowed. The system also saves the
+		 * registers there; those of AMX alone take 8 KB. */
 		static char stack[32768];
 		stack_t ss = { .ss_sp = stack, .ss_size = sizeof stack };
 		sigaltstack(&ss, NULL);
@@ -141,8 +142,8 @@ void signals_init(void)
 #endif
 }
 
-/* The dumpable flag is cleared, too, because a core limit of 0 is not enough: the kernel still pipes the core to a
- * handler such as systemd-coredump. A sanitizer's leak checker needs the flag. */
+/* A core limit of 0 is not enough: the kernel still pipes the core to a handler such as systemd-coredump. So the
+ * dumpable flag is cleared, too, except under a sanitizer, whose leak checker needs it. */
 void signals_leave_no_core(void)
 {
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

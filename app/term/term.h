@@ -25,28 +25,28 @@
 /* ---- messages (say.c) ---- */
 
 int exit_code(enum err_code);
-/* Write "weir: TEXT" as one clean line to standard error. */
+/* Write "weir: TEXT" to standard error, as one line without control characters. */
 void say_error(const struct err *);
-/* Print *e and return its exit code: `return fail(&e)`. */
+/* Print *e and return its exit code. Used as `return fail(&e)`. */
 int fail(const struct err *);
 /* Write a message as one line, without control characters, to standard error or to the function of say_to(). */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Like say(), but say_again() does not repeat the line. */
+/* Do the same as say(), but the line is not repeated by say_again(). */
 void say_once(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Call say() for each line of the text. */
 void say_lines(const struct str *);
 typedef void say_fn(const char *line, size_t n, void *ud);
-/* Send the lines of say() to this function, without the newline; NULL: to standard error again. The function must
- * be thread-safe, because any thread may call say(). Call say_to() while no other thread runs. */
+/* Pass each line of say() to this function, without the newline. NULL: write to standard error again. The function must
+ * be thread-safe, because any thread may call say(). say_to() itself may be called only while no other thread runs. */
 void say_to(say_fn *, void *ud);
-/* Call the function with each of the last 20 lines that say() wrote to standard error, then forget them. A full screen
- * has covered these lines, and shows them again in this way. */
+/* Call the function with each of the last 20 lines that say() wrote to standard error, then forget these lines. A full
+ * screen uses this to show the lines that it has covered. */
 void say_again(say_fn *, void *ud);
-/* log_add(): keep a message for /log. log_show(): append the last `last` messages with their times; returns their
+/* log_add(): keep a message for /log. log_show(): append the newest `last` messages with their times, and return their
  * number. */
 void log_add(const char *text, size_t n);
 size_t log_show(size_t last, struct str *out);
-/* Write all bytes to standard output. ERR_FAIL if that fails. */
+/* Write all bytes to standard output. Returns 0, or -1 with ERR_FAIL. */
 int print_all(const char *bytes, size_t n, struct err *);
 /* Write a line of JSON to standard output. On a terminal, control characters are filtered (clean_text()). */
 int print_json(const struct str *line, struct err *);
@@ -58,11 +58,11 @@ int write_all(int fd, const char *bytes, size_t n);
 /* human_count(): append a number such as "1,234,567". human_bytes(): append a size such as "93.8 MiB". */
 void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
-/* Append the size of saved snapshots, and how much of it is near-exact (packed to save room), such as "6.5 MiB, 6.0 MiB
- * of it near-exact". */
+/* Append the size of saved snapshots, and how much of it is near-exact (packed to save room). Example: "6.5 MiB, 6.0
+ * MiB of it near-exact". */
 void human_saved(struct str *out, uint64_t bytes, uint64_t near);
-/* Append text in exactly `width` columns: padded with blanks, or cut and marked with three dots. Control
- * characters are filtered. */
+/* Append text in exactly `width` columns: shorter text is padded with blanks, longer text is cut and ends with three
+ * dots. Control characters are filtered. */
 void table_cell(struct str *out, const char *text, size_t width);
 /* Append the age of a time (seconds since 1970): "now", "5 min ago", "3 h ago", "2 days ago", or the date. */
 void human_age(struct str *out, int64_t then);
@@ -77,86 +77,86 @@ enum cell_kind {
 	CELL_AGE, /* seconds since 1970 */
 };
 struct listing_cell {
-	const char *key;   /* member of the JSON object; NULL: shown only as text */
-	const char *title; /* head of the column; NULL: written only as JSON */
-	/* width in columns. If it is negative, the text is untrusted: it is filtered, cut to the width and left-aligned
+	const char *key;   /* name of the JSON member; NULL: the cell appears only in tables */
+	const char *title; /* title of the column; NULL: the cell appears only in JSON */
+	/* width in columns; negative = the text is untrusted: it is filtered, left-aligned, and cut to the width
 	 * (table_cell()) */
 	int width;
 	enum cell_kind kind;
 	const char *text;
 	int64_t number;
 };
-/* A table that is being made. All rows have the same cells. */
+/* A table that is being built. All rows have the same cells. */
 struct listing {
-	int json;       /* 1 = a JSON object a row */
-	int titles;     /* 1 = titles of the columns above the first row */
+	int json;       /* 1 = each row is written as a JSON object */
+	int titles;     /* 1 = write the titles of the columns above the first row */
 	int rows;       /* number of rows so far */
-	struct str out; /* lines with newlines between, none after the last */
+	struct str out; /* the lines so far, separated by newlines */
 };
 void listing_row(struct listing *, const struct listing_cell *, size_t n);
 /* Write the table to standard output, and free it. */
 int listing_print(struct listing *, struct err *);
-/* Append a found passage as one line: newlines and form feeds become blanks. The search puts the bytes 1 and 2
- * around each found word; they are replaced by `mark`. */
+/* Append a found passage as one line: newlines and form feeds become blanks. The search encloses each found word in the
+ * bytes 1 and 2; each of these bytes is replaced by `mark`. */
 void one_line(struct str *out, const char *text, size_t n, const char *mark);
 
 /* ---- files (paths.c) ---- */
 
-/* Create the directories above the last slash of the path, with mode 0700. -1 and errno on error. */
+/* Create the directories above the last slash of the path, with mode 0700. Returns 0, or -1 with errno set. */
 int make_parents(const char *path);
-/* free space at the path, or at its nearest parent that exists; -1 = unknown */
+/* returns the free space, in bytes, at the path or at its nearest parent that exists; -1 = unknown */
 int64_t disk_free_bytes(const char *path);
-/* Append the bytes of a file, or of standard input ("-"), to *out. ERR_USAGE: it cannot be read, or has more than
- * `max` bytes. */
+/* Append the bytes of a file, or of standard input ("-"), to *out. Returns 0, or -1 with ERR_USAGE if it cannot be read
+ * or has more than `max` bytes. */
 int read_whole(const char *path, size_t max, struct str *out, struct err *);
 
 /* ---- signals (signals.c) ---- A handler sets flags, cancels the watched timeline (the running answer) and makes
  * signals_fd() readable. */
 
 void signals_init(void);
-/* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. With NULL, these signals end the program; but after
- * signals_note(1) they are only recorded, for signals_take_int() and signals_quit(). */
+/* Let SIGINT, SIGTERM and SIGHUP cancel the work of this timeline. NULL: these signals end the program instead. After
+ * signals_note(1), NULL only lets them be recorded, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* on = 1: long work begins; it polls signals_stopped(), so that signals stop it. on = 0: the work has ended. If
- * signals_watch() gets a timeline after a signal has stopped the work, the timeline is cancelled at once. */
+/* on = 1: long work begins. It must poll signals_stopped(), so that signals can stop it. on = 0: the work has ended. If
+ * a signal has stopped the work before signals_watch() gets a timeline, that timeline is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
-/* Call with 1 before waiting for a key, and with 0 after it. In between, changes of the window size and Ctrl-Z are
- * recorded, too. */
+/* Call with 1 before waiting for a key, and with 0 after it. Between these calls, changes of the window size and Ctrl-Z
+ * are recorded, too. */
 void signals_prompt(int waiting);
 /* Disable core files of this process and of programs that it starts, because its memory contains secrets. */
 void signals_leave_no_core(void);
-/* Save the terminal's state. It is restored if the program dies of a signal. reset: constant string, a control sequence
- * that is then written. */
+/* Save the terminal's state, which is restored if the program dies of a signal. reset: a control sequence that is then
+ * written; it must be a constant string. */
 void signals_save_terminal(int fd, const char *reset);
 /* Stop the running answer or work, as SIGINT does. */
 void signals_stop(void);
 int signals_fd(void);
 void signals_drain(void);
-int signals_take_int(void); /* 1 if SIGINT came since the last call */
+int signals_take_int(void); /* returns 1 if SIGINT has come since the last call */
 int signals_take_resize(void);
-int signals_take_stop(void); /* 1 if SIGTSTP came at a prompt */
-int signals_quit(void);      /* number of the SIGTERM or SIGHUP that came; 0 = none */
-int signals_working(void);   /* 1 while work runs: between signals_work(1) and signals_work(0) */
-int signals_stopped(void);   /* 1 if the running answer or work was stopped, by a signal or by signals_stop() */
+int signals_take_stop(void); /* returns 1 if SIGTSTP has come at a prompt */
+int signals_quit(void);      /* returns the number of the SIGTERM or SIGHUP that has come; 0 = none */
+int signals_working(void);   /* returns 1 while work runs, between signals_work(1) and signals_work(0) */
+int signals_stopped(void);   /* returns 1 if a signal or signals_stop() has stopped the running answer or work */
 
 /* ---- the answer (answer.c) ---- A model's text may contain control sequences, and arrives in parts that may end
- * inside a UTF-8 character. The filter (clean_text) keeps an incomplete character for the next part. At the end it
- * becomes U+FFFD. */
+ * inside a UTF-8 character. The filter (clean_text) keeps an incomplete character until the next part. An incomplete
+ * character at the end of the answer becomes U+FFFD. */
 
 struct output {
 	int filter; /* 1 = pass the text through clean_text() */
 	struct clean clean;
 	int to_terminal; /* 1 = wrap words */
 	struct wrap wrap;
-	struct str held;  /* without the filter: bytes of an incomplete character */
+	struct str held;  /* if filter is 0: bytes of an incomplete character */
 	struct str ready; /* scratch buffer */
 	int mid_line;     /* 1 = the text written so far does not end with a newline */
-	int broken;       /* 1 = standard output cannot be written any more */
+	int broken;       /* 1 = standard output can no longer be written */
 };
 void output_init(struct output *, int raw);
 void output_free(struct output *);
-/* Write a part of the answer. -1 if standard output cannot be written. */
+/* Write a part of the answer. Returns 0, or -1 if standard output cannot be written. */
 int output_text(struct output *, const char *bytes, size_t n, struct err *);
 /* End the answer: write an incomplete character as U+FFFD, and a newline if the last line has none. */
 int output_end(struct output *, struct err *);
@@ -165,15 +165,16 @@ void output_break(void);
 
 /* ---- the terminal (terminal.c) ---- */
 
-/* Return the width of the terminal of this file descriptor, in columns; 0 = it is no terminal, or unknown. */
+/* Return the width, in columns, of the terminal of this file descriptor. 0 = it is not a terminal, or the width is
+ * unknown. */
 size_t terminal_width(int fd);
-/* Append text, wrapped at the terminal's width. It is appended unchanged if fd is no terminal. The text must be
+/* Append text, wrapped at the terminal's width. If fd is not a terminal, append the text unchanged. The text must be
  * free of control characters. */
 void terminal_wrap(int fd, const char *text, size_t n, struct str *out);
-/* 1 if TERM is missing or "dumb": no control sequences. */
+/* 1 if control sequences must not be written, because TERM is missing or "dumb". */
 int terminal_is_dumb(void);
-/* Ask the user on standard error until one of the letters is pressed, and return that letter. Enter means the
- * first letter. 0: Ctrl-D, or the end of the input. */
+/* Ask the user on standard error until one of the letters is typed, and return this letter. Enter means the first
+ * letter. Returns 0 for Ctrl-D and at the end of the input. */
 int terminal_choose(const char *question, const char *letters);
 /* 1 if output to this file descriptor should have colours. when: "always", "never" or "auto". */
 int color_wanted(const char *when, int fd);
@@ -182,55 +183,55 @@ int color_wanted(const char *when, int fd);
 
 /* A progress line on standard error, which is overwritten: "reading 512/4,096 tokens ...". */
 struct progress {
-	int on;       /* 1 = rewrite one line */
-	int lines;    /* 1 = print a new line each time, because standard error is no terminal */
-	double every; /* least seconds between two updates */
-	int shown;    /* 1 = the line is on the terminal */
+	int on;       /* 1 = the same line is overwritten each time */
+	int lines;    /* 1 = each time a new line is printed, because standard error is not a terminal */
+	double every; /* least number of seconds between two updates */
+	int shown;    /* 1 = the line is on the terminal now */
 	const char *verb, *unit;
 	double start, last;
-	int64_t first; /* value of `done` at the first call: the speed does not count it */
+	int64_t first; /* value of `done` at the first call; the work before it does not count for the speed */
 	int started;
 };
 /* 1 while say_to() is in effect: a full screen uses standard error, so no progress line may be written. */
 int said_elsewhere(void); /* say.c */
 void progress_init(struct progress *, int quiet, int verbose, const char *verb, const char *unit);
 void progress_show(struct progress *, int64_t done, int64_t total);
-/* For very long work, after progress_init(): if standard error is no terminal, print a new line every five seconds,
- * even without -v. */
+/* Call this after progress_init() for very long work. If standard error is not a terminal, a new line is then printed
+ * every five seconds, even without -v. */
 void progress_slow(struct progress *, int quiet);
-/* Like progress_show(), but show this text. */
+/* Do the same as progress_show(), but show this text. */
 void progress_line(struct progress *, const char *text);
-/* Like progress_line(), but show the text immediately, because the work that follows may take long. */
+/* Do the same as progress_line(), but show the text at once, because the work that follows may take long. */
 void progress_now(struct progress *, const char *text);
 /* Show the name of work whose progress is unknown, until progress_clear(). */
 void progress_begin(struct progress *, int quiet, const char *text);
-/* How far a streamed text (weir read) is read. */
+/* How much of a streamed text (weir read) was read. */
 struct reading {
 	uint64_t tokens;
-	uint64_t at, total; /* bytes; total 0 = unknown */
-	/* page: label of the current page, NULL if the text has no pages; number: its number, from 1 */
+	uint64_t at, total; /* in bytes; total 0 = unknown */
+	/* page: label of the current page, or NULL if the text has no pages; number: number of this page, from 1 */
 	const char *page;
 	int32_t number, pages;
-	double tps, left; /* left: seconds, < 0 = unknown */
-	int waiting;      /* 1 = the source has no more text yet */
-	int imports;      /* 1 = no text yet: the document is being imported */
+	double tps, left; /* tps: tokens per second; left: seconds, < 0 = unknown */
+	int waiting;      /* 1 = the source has no more text at the moment */
+	int imports;      /* 1 = there is no text yet, because the document is being imported */
 };
-/* Append how far a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left". brief:
- * 1 = "reading 123,456 24% of 1.2 MiB p. 34/311". If a page's label is not its number, both are appended: "p. xii (12
- * of 311)". */
+/* Append how much of a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left".
+ * brief: 1 = "reading 123,456 24% of 1.2 MiB p. 34/311". If the label of a page differs from its number, both are
+ * appended: "p. xii (12 of 311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 
 /* ---- other programs (external.c) ---- */
 
-/* Let the user edit the text in $VISUAL, $EDITOR or vi. Close the screen before. *text becomes the saved text without
- * its last newline. Returns 0; after -1 *text is unchanged. in_memory: 1 = put the temporary file only on a file system
- * that is in memory. */
+/* Let the user edit the text in $VISUAL, $EDITOR or vi. The caller must close the screen first. *text becomes the saved
+ * text without its last newline. Returns 0; or -1 with *text unchanged. in_memory: 1 = create the temporary file only
+ * on a file system that is in memory. */
 int external_edit(struct str *text, int in_memory, struct err *);
-/* Run a shell command with empty input. Its output is appended to *out; *status: its exit status. -1: it could not
- * be run, printed more than `most` bytes, or was stopped (signals_stopped()). */
+/* Run a shell command with empty input. *out: its output is appended. *status: receives its exit status. Returns 0; -1
+ * if the command could not be run, printed more than `most` bytes, or was stopped (signals_stopped()). */
 int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);
-/* Copy the text to the desktop's clipboard by wl-copy, xclip or xsel, and inside tmux also to tmux's buffer. A
+/* Copy the text to the desktop's clipboard by wl-copy, xclip or xsel; inside tmux, also copy it to tmux's buffer. A
  * program that hangs is killed after about a second. Returns the names of the programs that took the text ("xclip and
  * tmux"), or NULL. */
 const char *external_copy(const char *text, size_t n);

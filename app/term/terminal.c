@@ -38,7 +38,7 @@ int terminal_choose(const char *question, const char *letters)
 		keys.c_cc[VTIME] = 0;
 		tcsetattr(0, TCSANOW, &keys);
 	}
-	/* Read one byte at a time, because the bytes after the answer belong to the chat. */
+	/* Read one byte at a time: the bytes after the answer are meant for the chat. */
 	while (!answer && read(0, &c, 1) == 1 && c != 4) {
 		if (c == '\n' || c == '\r')
 			answer = letters[0];
