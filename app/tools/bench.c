@@ -1,9 +1,9 @@
 /* app/tools/bench.c - weir bench: measures prefill and decode speed, and compares them with the limits of the machine.
  *
- * A decoded token reads all weights and the KV cache once. So decode is compared with the memory bandwidth (on a GPU:
- * the speed of copying inside its memory). Prefill is compared with the 8-bit multiply-adds per second; only
+ * To decode a token, all weights and the KV cache are read once. So decode is compared with the memory bandwidth (on a
+ * GPU: the speed of copying inside its memory). Prefill is compared with the 8-bit multiply-adds per second; only
  * multiply-adds with weights are counted. The text is pseudo-random, which takes the same work as any text. --fill
- * random fills the cache with random KV entries: this reaches a depth of 128K tokens in seconds. */
+ * random fills the cache with random KV entries, which reaches a depth of 128K tokens in seconds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ int bench_print(struct bench *b, struct str *s, struct err *e)
 	return rc;
 }
 
-/* Begin the JSON object of a measurement, with what was measured and the cache's figures. */
+/* Begin the JSON object of a measurement: what was measured, and the figures of the cache. */
 static void json_measured(struct str *out, const char *test, int32_t n, int32_t depth, const struct timeline_stats *st,
                           int threads)
 {
@@ -113,8 +113,8 @@ int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, st
 	return bench_print(b, &s, e);
 }
 
-/* Return the bytes per token that a prefill of n tokens must read. Each chunk reads all weights once, and once the KV
- * entries up to the chunk's end. */
+/* Return how many bytes a prefill of n tokens must read per token. Each chunk reads all weights once, and also the KV
+ * entries up to the end of the chunk. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
@@ -129,8 +129,8 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
-/* Return the multiply-adds with weights per token, in a prefill of n tokens. Every token passes all layers; only the
- * last token passes the output head. */
+/* Return how many multiply-adds with weights a prefill of n tokens needs per token. Every token passes all layers; only
+ * the last token passes the output head. */
 static double prefill_macs(const struct bench *b, int32_t n)
 {
 	const struct engine_info *i = engine_info(b->engine);
@@ -141,7 +141,7 @@ static double prefill_macs(const struct bench *b, int32_t n)
 
 /* ---- filling the cache with random entries ---- */
 
-/* Fill p with random entries. In every element type, each two bytes are a float of moderate size and either sign. So no
+/* Fill p with random entries. In every element type, any two bytes form a float of moderate size and either sign. So no
  * value, and no scale of a block, is NaN, infinite or denormal. */
 static void random_entries(uint8_t *p, size_t bytes)
 {
@@ -183,7 +183,7 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 
 	while (s.n < b->o->reps) {
 		double start;
-		/* Remove the tokens of the last repetition. The first `depth` tokens stay: they are prefilled only
+		/* Remove the tokens of the last repetition. The first `depth` tokens stay, so they are prefilled only
 		 * once. */
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
@@ -214,7 +214,7 @@ int bench_steps(struct bench *b, struct timeline *tl, size_t at, int32_t n, stru
 static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct timings s = { .n = 0 };
-	/* decoding continues a sequence of at least one token */
+	/* decoding needs a sequence of at least one token */
 	size_t fill = depth ? (size_t)depth : 1;
 
 	while (s.n < b->o->reps) {
@@ -223,8 +223,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A step computes the token that the step before it has sampled, so the first step computes nothing: n
-		 * tokens need n + 1 steps. */
+		/* A step computes the token that the previous step has sampled, so the first step computes nothing, and
+		 * n tokens need n + 1 steps. */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
@@ -237,7 +237,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 }
 
 /* Measure the seconds per generated token, after `fill` tokens. *own: seconds of the policy's own work. *all: seconds
- * of all work. Both are set only if the new *own is less than the value from an earlier call. */
+ * of all work. Of several calls, the one with the least *own counts: a call with more leaves both values unchanged.
+ * Returns 0 or -1. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -255,12 +256,13 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Measure the seconds per generated token, after `fill` tokens. *least is set only if the new value is less. */
+/* Measure the seconds per generated token, after `fill` tokens. *least is set only if the new value is smaller. Returns
+ * 0 or -1. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
 
-	/* The first step costs nothing, see bench_decode(). */
+	/* The first step computes nothing (see bench_decode()), so it is not timed. */
 	if (timeline_sync(tl, b->text.id, fill, NULL, NULL, e) < 0 || bench_steps(b, tl, fill, 1, e) < 0)
 		return -1;
 	start = now_seconds();
@@ -271,8 +273,8 @@ static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int3
 	return 0;
 }
 
-/* Measure what a bounded cache costs on a GPU: the time of a token, less the time under `full` with as many KV
- * entries. Whole tokens are timed, because a call returns before the GPU has done its work. */
+/* Measure what a bounded cache costs on a GPU: (time of a token) - (time of a token under `full` with as many KV
+ * entries). Whole tokens are timed, because a call returns before the GPU has done its work. */
 static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -311,9 +313,8 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: the time of its own work, less the time of the own work of the policy
- * `full` (rotating queries and keys). The difference is a few microseconds, so several repetitions are made, and the
- * least time is taken. */
+/* Measure what a policy costs beyond attention: (time of its own work) - (time of the own work of `full`, which rotates
+ * queries and keys). The difference is a few microseconds, so the least time of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -355,8 +356,8 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 
 /* ---- the command ---- */
 
-/* 1 if a prefill of n tokens is also measured at this depth: together they fit the context that the model was trained
- * for. */
+/* 1 if a prefill of n tokens is also measured at this depth. It is if both together fit the context that the model was
+ * trained for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
@@ -365,7 +366,7 @@ static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 void bench_machine(struct bench *b, struct str *s)
 {
 	const char *device = engine_info(b->engine)->device;
-	/* Copy 1/64 of the GPU's memory, at most COPY_BYTES: more than its cache holds. */
+	/* Copy 1/64 of the GPU's memory, at most COPY_BYTES: this is more than the GPU's cache holds. */
 	uint64_t part = engine_info(b->engine)->device_total / 64, copy = MIN(part, COPY_BYTES);
 
 	if (b->measured++)
@@ -453,8 +454,8 @@ static int bench_all(struct bench *b, struct err *e)
 	for (int i = 0; i < o->prefill.n; i++)
 		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
-	/* --fill random: fill the cache with random entries. A bounded cache has too few slots for them, and is filled
-	 * by prefill. */
+	/* --fill random: fill the cache with random entries. A bounded cache has too few slots for them, so it is
+	 * filled by prefill. */
 	timeline_stats(b->tl, &st);
 	if (made_up && !st.endless && o->depth.n && depth[0] && bench_fill_entries(b, b->tl, depth[0], e) < 0)
 		return -1;

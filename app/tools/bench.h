@@ -6,7 +6,7 @@
 
 struct bench {
 	const struct options *o;
-	/* copy of the options with one policy (--kv) at a time; the member `o` then points here */
+	/* copy of the options that has only one policy (--kv) at a time; the member `o` then points to this copy */
 	struct options each;
 	int gpu;
 	struct engine *engine;
@@ -32,12 +32,12 @@ int bench_print(struct bench *, struct str *, struct err *);
 /* Extend b->text to at least n tokens, the same in every run. */
 void bench_text(struct bench *, size_t n);
 /* Fill the cache with random KV entries for the first `depth` tokens of the text. If the policy cannot continue from
- * such entries, the next timeline_sync() prefills the tokens. */
+ * such entries, the next timeline_sync() prefills these tokens instead. */
 int bench_fill_entries(struct bench *, struct timeline *, int32_t depth, struct err *);
-/* Generate n tokens after the first `at` tokens of the text. Where the model ends its answer, the text's own token is
- * decoded instead. */
+/* Generate n tokens after the first `at` tokens of the text. If the model wants to end its answer, the next token of
+ * the text is decoded instead. */
 int bench_steps(struct bench *, struct timeline *, size_t at, int32_t n, struct err *);
-/* Measure the limits of the machine, and append them as one or two lines. Does nothing after the first call. */
+/* Measure the limits of the machine, and append them as one or two lines. Later calls do nothing. */
 void bench_machine(struct bench *, struct str *);
 /* Print a line about a measurement: the median, and the bytes and multiply-adds per second as shares of the machine's
  * limits. */

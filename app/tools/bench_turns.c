@@ -1,9 +1,9 @@
 /* app/tools/bench_turns.c - weir bench --turns N: compares policies and depths on a machine whose speed varies.
  *
- * Every policy at every depth has its own sequence. All sequences are open at once. In each round (turn) every sequence
- * generates a few tokens, so the compared times are only seconds apart. Speeds are compared within a round; the medians
- * of the ratios over all rounds are shown. After a round, sequences shorter than SHORT tokens are rolled back, because
- * a longer cache would make them slower. */
+ * Every policy has a separate sequence at every depth, and all sequences are open at once. In each round (turn) every
+ * sequence generates a few tokens, so the compared times are only seconds apart. Speeds are compared within a round;
+ * the result is the median of the ratios over all rounds. After a round, sequences shorter than SHORT tokens are rolled
+ * back, because a longer cache would make them slower. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +11,20 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { SHORT = 512 }; /* tokens; sequences that begin shorter are rolled back after a turn */
+enum { SHORT = 512 }; /* in tokens; sequences that begin shorter than this are rolled back after a turn */
 
 struct runner {
 	const char *kv;
 	struct timeline *tl;
 	int32_t depth;
-	size_t at;        /* tokens in the sequence */
+	size_t at;        /* number of tokens in the sequence */
 	double tps[1000]; /* [turn]: tokens per second */
 };
 
 static int runner_open(struct bench *b, struct runner *r, struct err *e)
 {
 	struct timeline_stats st;
-	size_t fill = r->depth ? (size_t)r->depth : 1; /* decoding continues a sequence of at least one token */
+	size_t fill = r->depth ? (size_t)r->depth : 1; /* decoding needs a sequence of at least one token */
 
 	b->each = *b->o;
 	b->each.kv = r->kv;
@@ -39,8 +39,8 @@ static int runner_open(struct bench *b, struct runner *r, struct err *e)
 	return timeline_sync(r->tl, b->text.id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 }
 
-/* Time one turn of one sequence. The first step after a prefill is not timed: a step computes the token that the step
- * before it has sampled, so the first one computes nothing. */
+/* Time one turn of one sequence. The first step after a prefill is not timed: a step computes the token that the
+ * previous step has sampled, so the first step computes nothing. */
 static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *e)
 {
 	int32_t n = b->o->decode_steps;
@@ -71,8 +71,8 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 	return timings_median(&s);
 }
 
-/* Append the speed of sequence r (one policy at one depth). first: the sequence of the first policy at the same depth.
- * shallow: the sequence of the same policy at the least depth. */
+/* Append the speed of sequence r, which is one policy at one depth. first: the sequence of the first policy at the same
+ * depth. shallow: the sequence of the same policy at the least depth. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

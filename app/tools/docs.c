@@ -78,7 +78,7 @@ static int add_text(const struct library_text *t, void *ud)
 	return 0;
 }
 
-/* Append a sentence that the search found, with its document, page and heading. */
+/* Append a sentence that the search has found, with the document, page and heading to which it belongs. */
 static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct found_passage *h,
                       struct str *s)
 {

@@ -72,7 +72,7 @@ void version_describe(int verbose, struct str *out)
 	str_addf(out, "%s\n", __VERSION__);
 }
 
-/* Append the result of the GPU's check, and that weir has not been measured on a real GPU yet. */
+/* Append the result of the GPU's check, and a note that weir has not been measured on a real GPU yet. */
 static void doctor_gpu_check(const struct options *o, const struct engine_gpu *gpu, struct str *s)
 {
 	str_adds(s, "\n");
@@ -267,7 +267,7 @@ static void doctor_server(const struct options *o, struct str *s)
 	remote_close(r);
 }
 
-/* Append the names of a table, wrapped. name_of: returns name number i; NULL at the end. */
+/* Append the names of a table, wrapped. name_of: returns name number i; NULL after the last name. */
 static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
 {
 	size_t col = 0;
@@ -329,7 +329,7 @@ static void doctor_dirs(struct str *s)
 	}
 }
 
-/* Append the size of kv.db's snapshots. Nothing is written. */
+/* Append the size of the snapshots in kv.db, without writing to kv.db. */
 static void doctor_snapshots(struct str *s)
 {
 	struct store *store = NULL;

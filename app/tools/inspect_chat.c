@@ -28,7 +28,7 @@ static void file_free(struct conversation_file *f)
 	free(f->text);
 }
 
-/* Append the content of a message: a string, null, or a list, whose parts of type "text" are taken. */
+/* Append the content of a message. It is a string, null, or a list, of which the parts of type "text" are taken. */
 static int read_content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -116,7 +116,8 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		e.code = ERR_MODEL; /* sets the exit code, also if the template refuses the conversation */
+		/* ERR_MODEL also if the template refuses the conversation: this sets the exit code */
+		e.code = ERR_MODEL;
 		rc = -1;
 	}
 	/* a file gets the exact bytes, a terminal gets filtered text */

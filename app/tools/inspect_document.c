@@ -91,7 +91,7 @@ static void document_json(const struct options *o, const struct doc *d, struct s
 	str_adds(s, "\n");
 }
 
-/* Append the text: unchanged for a file or a pipe, without control characters for a terminal. */
+/* Append the text. For a file or pipe it is unchanged; for a terminal, control characters are removed. */
 static void document_text(const struct doc *d, struct str *s)
 {
 	struct clean clean;

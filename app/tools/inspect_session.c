@@ -61,7 +61,7 @@ static int show_setting(const char *key, const void *value, size_t n, int whole,
 	struct view *v = ud;
 	int text = is_text(value, n);
 
-	/* leave out summaries: a long document has hundreds */
+	/* leave out the results of summaries, because a long document has hundreds */
 	if (!v->json && !strncmp(key, "summary/", 8)) {
 		v->summaries++;
 		return 0;
@@ -168,7 +168,7 @@ static int show_snapshot(const struct snap_info *s, void *ud)
 	return 0;
 }
 
-/* Append the snapshots. An error of kv.db becomes part of the report, because a damaged kv.db loses no text. */
+/* Append the snapshots. An error of kv.db only becomes part of the report, because a damaged kv.db loses no text. */
 static int show_snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
 {
 	struct snaps *snaps = NULL;
@@ -193,7 +193,7 @@ static int show_snapshots(struct view *v, struct store *store, int64_t id, struc
 		return -1;
 	}
 	if (rc) {
-		/* Drop the list, which may be incomplete. */
+		/* Drop the list, because it may be incomplete. */
 		v->out->n = before;
 		v->out->p[before] = 0;
 		if (v->json) {

@@ -13,8 +13,8 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* List the partial downloads (NAME.gguf.SUM.part) in a folder of weir: `in` is "models" or "encoders". out NULL: list
- * nothing, and raise *width to the longest name. */
+/* List the partial downloads (NAME.gguf.SUM.part) in one of weir's folders. in: "models" or "encoders". *width: raised
+ * to the length of the longest name. out: NULL = only set *width. */
 static void list_unfinished(const char *in, struct str *out, size_t *width)
 {
 	struct str folder = { 0 };
@@ -48,8 +48,8 @@ static void list_unfinished(const char *in, struct str *out, size_t *width)
 	str_free(&folder);
 }
 
-/* Append the path of the file, with "~" for the home directory. Of weir's own files append only the folder, because the
- * name is in the list already. */
+/* Append the path of the file, with "~" for the home directory. For one of weir's own files, append only the folder,
+ * because the list already shows the name. */
 static void add_place(struct str *out, const struct model_file *f)
 {
 	const char *home = getenv("HOME"), *last = strrchr(f->path, '/');
@@ -63,8 +63,8 @@ static void add_place(struct str *out, const struct model_file *f)
 	clean_line(f->path + skip, n - skip, out);
 }
 
-/* Append a line for each file. The file whose path is `used` gets a star. Returns 1 if one of the files has this
- * path. */
+/* Append a line for each file. A star marks the file whose path is `used`. Returns 1 if one of the files has this path,
+ * else 0. */
 static int list_files(const struct model_file *file, size_t n, const struct str *used, size_t width, struct str *out)
 {
 	int listed = 0;
@@ -158,7 +158,7 @@ static int is_of(const char *file, const char *name)
 	return n == 5 || (n == 5 + 1 + 16 + 5 && !strcmp(file + n - 5, ".part"));
 }
 
-/* Count the files of a model into *count, or delete them if count is NULL. */
+/* If count is not NULL, count the files of a model into *count; else delete them. */
 static int each_file(const char *folder, const char *name, int *count, struct err *e)
 {
 	DIR *dir = opendir(folder);

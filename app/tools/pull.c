@@ -14,7 +14,7 @@ struct pull {
 	struct hub_model *model;
 	size_t n_model;
 	const struct hub_model *chosen;
-	int encodes;          /* 1 = the model is a text encoder or reranker, which goes into the folder of encoders */
+	int encodes;          /* 1 = the model is a text encoder or reranker; its folder is "encoders" */
 	struct fetched *file; /* [chosen->n] files of the chosen model */
 	int n_open;
 	struct str folder;
@@ -22,8 +22,8 @@ struct pull {
 };
 
 /* Parse the name of a model: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the built-in table. Sets
- * *repo, *revision and *wanted (a quantization or file) to strings that the caller frees; NULL = not given. Sets
- * *encodes to 1 if the table says that it is an encoder. */
+ * *repo, *revision and *wanted (a quantization or a file name) to strings that the caller frees; NULL = not given.
+ * *encodes: set to 1 if the table says that it is an encoder. */
 static int read_name(const char *said, char **repo, char **revision, char **wanted, int *encodes, struct err *e)
 {
 	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
@@ -58,7 +58,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	/* In an address, /tree/REVISION or /blob/REVISION/FOLDER/FILE may follow the repository. */
+	/* An address may continue after the repository with /tree/REVISION or /blob/REVISION/FOLDER/FILE. */
 	file = strcspn(name, "/") + 1;
 	file += strcspn(name + file, "/:?#");
 	if (name != said && name[file] == '/') {
@@ -87,8 +87,8 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	if (!rc) {
 		p->n_model = hub_models(&p->repo, &p->model);
 		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
-		/* The built-in table may name a file that the repository no longer has: then choose as if no file was
-		 * named. */
+		/* The repository may no longer have the file that the built-in table names: then choose as if no file
+		 * was named. */
 		if (!p->chosen && !strpbrk(said, "/:"))
 			p->chosen = hub_choose(&p->repo, p->model, p->n_model, NULL, engine_memory_free(), e);
 		rc = p->chosen ? 0 : -1;
@@ -211,10 +211,10 @@ static int pull_ask(const struct pull *p, const struct fit *f, struct err *e)
 	if (!isatty(0) || !isatty(2))
 		return err_set(e, ERR_USAGE,
 		               "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, "Fetch the rest, "); /* without the header, which is here already */
+	str_adds(&question, "Fetch the rest, "); /* the size without the header, which was fetched already */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
-	signals_work(0); /* while the user is asked, Ctrl-C ends the program */
+	signals_work(0); /* let Ctrl-C end the program while the user is asked */
 	answer = terminal_choose(question.p, f->fits ? "yn" : "ny");
 	signals_work(1);
 	str_free(&question);
@@ -288,8 +288,8 @@ static void close_files(struct pull *p)
 	p->n_open = 0;
 }
 
-/* Fetch the headers of the files, and find what the model needs. A model goes into the folder "models"; if its header
- * shows that it is an encoder, the headers are fetched again into "encoders". */
+/* Fetch the headers of the files, and find what the model needs. The files go into the folder "models". If the header
+ * shows that the model is an encoder, the headers are fetched again, into "encoders". Returns 0 or -1. */
 static int pull_heads(struct pull *p, int opens_now, struct fit *fit, struct err *e)
 {
 	for (;;) {
@@ -329,8 +329,8 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	/* Rename the first file last: a model of several files is opened by its first file, so all others must be
-	 * there. */
+	/* Rename the first file last. A model of several files is opened by its first file, so the other files must
+	 * have their final names by then. */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
 			return -1;
@@ -373,7 +373,7 @@ out:
 	return rc;
 }
 
-/* Read a line that the user types, without blanks at its end. Returns its length; 0 also at the end of input. */
+/* Read a line that the user types, without blanks at its end. Returns its length; 0 at the end of input, too. */
 static size_t read_answer(char *line, size_t cap)
 {
 	size_t n = 0;
@@ -422,7 +422,7 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 		          : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
 		if (!rc || e->code == ERR_CANCELLED)
 			break;
-		say_error(e); /* go on: another model may work */
+		say_error(e); /* continue: another model may work */
 	}
 	str_free(&question);
 	return rc;

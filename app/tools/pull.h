@@ -21,16 +21,17 @@ struct known_model {
 	const char *name, *repo, *file;
 	uint64_t bytes;
 	const char *what;
-	int encoder; /* 1: a text encoder, not a model to talk to */
+	int encoder; /* 1 = a text encoder instead of a chat model */
 };
-extern const struct known_model known_models[]; /* models by size, then encoders by size; ends with name = NULL */
+/* models by size, followed by encoders by size; ends with name = NULL */
+extern const struct known_model known_models[];
 /* Find a model of the table by its name or the beginning of its name. Returns NULL with *e set if none or several
  * match. */
 const struct known_model *known_model(const char *name, struct err *e);
-/* Return the row of the table whose file is FILE.gguf; NULL if there is none. file: the name FILE. */
+/* Return the row of the table for the file FILE.gguf; NULL if there is none. file: its name without .gguf. */
 const struct known_model *known_model_of(const char *file);
-/* Append the models of the table, one per line. encoders: 1 = append the encoders instead. here: 1 = leave out models
- * whose file is on this machine. numbered: 1 = with numbers from 1. */
+/* Append the models of the table, one per line. encoders: 1 = append the encoders instead of the models. here: 1 =
+ * leave out models whose file is on this machine. numbered: 1 = number the lines from 1. */
 void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
@@ -42,9 +43,10 @@ struct hub_file {
 	char sum[65];
 };
 struct hub_repo {
-	char *name, *address, *token; /* name: "ORG/NAME"; address: of the server; token: access token, NULL = none */
-	char *revision;               /* branch, tag or commit that the user named, escaped for use in an address */
-	/* the commit that the revision names; all files are fetched from this commit, even if newer ones are uploaded
+	/* name: "ORG/NAME"; address: address of the server; token: access token, NULL = none */
+	char *name, *address, *token;
+	char *revision; /* branch, tag or commit that the user named, escaped for use in a URL */
+	/* the commit to which the revision refers; all files are fetched from it, even if newer files are uploaded
 	 * meanwhile */
 	char commit[41];
 	struct hub_file *file;
@@ -55,18 +57,18 @@ int hub_open(struct hub_repo *, const char *name, const char *revision, struct e
 void hub_free(struct hub_repo *);
 /* Append the address of a file. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);
-/* Set *e to the meaning of a reply with an error status, and return -1. what: the requested file; NULL = the list of
- * files. */
+/* Set *e to the meaning of a reply with an error status. what: the file that was requested; NULL = the list of files.
+ * Always returns -1. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
-/* Wait before the next try. tries: number of failures since the last progress. Returns 0 to try again. Returns -1 with
- * *e set if another try cannot help, or if the user has stopped. */
+/* Wait before the next try. tries: number of failures since the last progress. Returns 0 to try again; -1 with *e set
+ * if another try cannot help, or if the user has stopped. */
 int hub_wait(const struct http_reply *, int tries, struct err *);
 
 /* ---- pull_choose.c ---- */
 
 enum { PARTS_MOST = 99 };
 struct hub_model {
-	char *name;     /* name of the file without folder, part and .gguf */
+	char *name;     /* name of the model: the file name without folder, part and .gguf */
 	char quant[24]; /* "Q4_K_M"; "" if the name has none */
 	const struct hub_file *part[PARTS_MOST];
 	int n; /* number of its files (parts) */
@@ -76,8 +78,8 @@ struct hub_model {
  * hub_models_free(). */
 size_t hub_models(const struct hub_repo *, struct hub_model **out);
 void hub_models_free(struct hub_model *, size_t n);
-/* Find the model with this quantization or file name. wanted NULL: take the first quantization of a list (from Q4_K_M
- * on) whose model fits into `memory` bytes. */
+/* Find the model with this quantization or file name. wanted: NULL = take the first quantization, in an order of
+ * preference from Q4_K_M on, whose model fits into `memory` bytes. Returns NULL with *e set if there is none. */
 const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_model *, size_t n, const char *wanted,
                                    uint64_t memory, struct err *);
 
@@ -86,26 +88,26 @@ const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_mod
 struct fetched {
 	const struct hub_repo *repo;
 	const struct hub_file *file;
-	char *path, *part; /* path: of the complete file; part: of the partial file */
+	char *path, *part; /* path: path of the complete file; part: path of the partial file */
 	int fd;
-	int whole;         /* 1 = the file was complete, with the right sum */
-	uint64_t at, head; /* at: bytes on disk. head: bytes before the weights; 0 = unknown */
+	int whole;         /* 1 = the complete file is there, with the right checksum */
+	uint64_t at, head; /* at: number of bytes on disk; head: number of bytes before the weights, 0 = unknown */
 	struct sum *sum;   /* checksum of the bytes on disk */
 	struct progress *progress;
-	uint64_t before, all; /* bytes of all files of the model before this one, and of all its files */
+	uint64_t before, all; /* before: bytes of the model's files before this one; all: bytes of all its files */
 	uint64_t limit;       /* byte at which the next transfer ends */
 	double started;       /* time at which the transfer began */
 	uint64_t from;        /* value of `at` when the transfer began */
 	int restarts;
 	int said_restart;
 };
-/* Open a file for fetching, with the bytes that an earlier run has fetched. Returns 0, or -1 if another process is
- * fetching it, or a different file has its name. */
+/* Open a file for fetching, and find the bytes that an earlier run has fetched. Returns 0; -1 if another process is
+ * fetching the file, or if a different file has its name. */
 int fetched_open(struct fetched *, const struct hub_repo *, const struct hub_file *, const char *folder,
                  struct progress *, struct err *);
 /* Fetch everything before the weights. */
 int fetched_head(struct fetched *, struct err *);
-/* Fetch the rest and check the sum. */
+/* Fetch the rest of the file and check its checksum. */
 int fetched_rest(struct fetched *, struct err *);
 /* Rename the complete partial file to its final name. */
 int fetched_name(struct fetched *, struct err *);
@@ -117,14 +119,14 @@ struct fit {
 	char family[32], quant[16], template_name[32];
 	uint64_t weights, cache, memory; /* sizes in bytes; memory: the machine's free memory */
 	int32_t ctx, trained;
-	double tps; /* tokens a second; 0 = unknown */
+	double tps; /* estimated tokens per second; 0 = unknown */
 	int fits, has_template;
-	/* 1 = the model is a text encoder or reranker; the members after `memory`, except `fits` and `encoder`, are
-	 * unused */
+	/* 1 = the model is a text encoder or reranker; of the members after `memory`, only `fits` and `encoder` are
+	 * then used */
 	int encodes;
 	struct encoder_look encoder;
 };
-/* Find what a model needs, from the headers of its n files. Returns 0, or -1 if weir cannot run it. */
+/* Find what a model needs, from the headers of its n files. Returns 0, or -1 if weir cannot run the model. */
 int fit_find(const struct options *, const struct fetched *, int n, const char *folder, struct fit *, struct err *);
 
 #endif

@@ -10,8 +10,8 @@
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* Quantizations in order of preference. The first one is taken that the repository has and that fits. The best
- * quantizations of four bits come first: they lose little quality, and larger files are slower. */
+/* Quantizations in order of preference: the first one is taken that the repository has and that fits into memory. The
+ * best quantizations of four bits come first, because they lose little quality, and larger files are slower. */
 static const char *const quants[] = {
 	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",
 	"Q5_1",   "Q5_0",  "Q6_K",   "Q8_0",   "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K",   "BF16", "F16",  "F32",
@@ -24,8 +24,8 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Return which part of a split model a file is: for "NAME-00002-of-00005" 2, with *of set to 5. 0 = the model is one
- * file. */
+/* Return the number of the part of a split model that a file is: 2 for "NAME-00002-of-00005". *of: receives the number
+ * of parts, 5. Returns 0 if the model is one file. */
 static int part_of(const char *name, size_t n, int *of)
 {
 	int no, end = 0;
@@ -51,7 +51,7 @@ static int is_quant(const char *p, size_t n)
 	return n == at + 2 || p[at + 2] == '_';
 }
 
-/* Write the last word of the name that is a quantization, in capitals; "" if there is none. */
+/* Find the last word of the name that is a quantization, and write it to `out` in capitals; "" if there is none. */
 static void find_quant(const char *name, size_t n, char out[24])
 {
 	*out = 0;
@@ -64,8 +64,8 @@ static void find_quant(const char *name, size_t n, char out[24])
 	}
 }
 
-/* Return the model to which a file belongs: the model that has other parts of it. If there is none, add a new model to
- * m[]. */
+/* Return the model to which a file belongs. It is the model of which other parts are in m[]; if there is none, a new
+ * model is added to m[]. */
 static struct hub_model *model_of(struct hub_model *m, size_t *n, const char *path, size_t len, int of)
 {
 	const char *base = base_of(path);

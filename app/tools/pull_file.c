@@ -1,8 +1,8 @@
-/* app/tools/pull_file.c - fetches one file of a model, and resumes it after every interruption (pull.h).
+/* app/tools/pull_file.c - fetches one file of a model, and resumes after every interruption (pull.h).
  *
- * The partial file is called NAME.gguf.SUM.part, which no program takes for a model. SUM is the beginning of the whole
- * file's SHA-256: with another version of the file, the download begins anew. A complete file with the right checksum
- * is renamed to NAME.gguf. */
+ * The partial file is called NAME.gguf.SUM.part; programs do not take such a file for a model. SUM is the beginning of
+ * the SHA-256 of the whole file: if the server has another version of the file, the download begins anew. A complete
+ * file with the right checksum is renamed to NAME.gguf. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
 
@@ -28,7 +28,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Add the first `bytes` bytes of file fd to the checksum f->sum. what: the verb for the progress line. */
+/* Add the first `bytes` bytes of file fd to the checksum f->sum. what: verb for the progress line. */
 static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what, struct err *e)
 {
 	enum { CHUNK = 1 << 20 };
@@ -121,7 +121,7 @@ static int begin_again(struct fetched *f, struct err *e)
 }
 
 /* Open and lock the partial file. Returns 1; -1 if another process is fetching it, or if it cannot be written; 0 if
- * another process has just finished or deleted it: the caller must then look again. */
+ * another process has just finished or deleted it, so that the caller must look again. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -230,8 +230,8 @@ static void show_progress(void *ud)
 	str_free(&s);
 }
 
-/* Check the header of the reply. Returns -1 if its file is not the file of the list, or if it begins at another byte
- * than was asked for. */
+/* Check the header of the reply. Returns 0; -1 if the reply is about another file than the list, or if it begins at
+ * another byte than was asked for. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;
@@ -259,7 +259,8 @@ static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 			e, ERR_FAIL,
 			"'%.100s' has another size than its list says, so it has just been changed: run the same command again",
 			base_of(f->path));
-	if (r->status == 200 && f->at) { /* the server does not support ranges, and sends the file from its beginning */
+	/* the server does not support byte ranges, and sends the file from its beginning */
+	if (r->status == 200 && f->at) {
 		if (f->at > HEAD_STEP && !f->said_restart++) {
 			progress_clear(f->progress);
 			say("the server cannot continue a file: it begins again");
@@ -290,7 +291,7 @@ static int on_bytes(const void *p, size_t n, void *ud, struct err *e)
 	sum_add(f->sum, p, n);
 	f->at += n;
 	show_progress(f);
-	/* A server that ignores byte ranges sends the whole file: stop it at the limit. */
+	/* A server that ignores byte ranges sends the whole file, so stop at the limit. */
 	return f->at >= f->limit && f->limit < f->file->bytes ? -1 : 0;
 }
 
@@ -323,14 +324,14 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* The partial download is longer than the server's file, so it is of another version: begin
-			 * again. */
+			/* The partial download has more bytes than the server's file, so it is of another version:
+			 * begin again. */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;
 			}
 		} else if (!rc) {
-			reply.broken = 1; /* the reply announced no length, and its body ended too soon */
+			reply.broken = 1; /* the reply did not announce its length, and its body ended too soon */
 			rc = err_set(&why, ERR_FAIL, "the connection ends too soon");
 		}
 		if (why.code == ERR_CANCELLED) {
@@ -377,7 +378,7 @@ int fetched_head(struct fetched *f, struct err *e)
 			f->head = engine_head_bytes(p, n);
 		free(p);
 		if (!rc && !f->head && (n == f->file->bytes || n >= head_most))
-			f->head = n; /* no header found: opening the file reports why */
+			f->head = n; /* no header was found; opening the file will report why */
 	}
 	if (f->whole && fd >= 0)
 		close(fd);

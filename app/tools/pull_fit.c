@@ -1,7 +1,7 @@
 /* app/tools/pull_fit.c - finds what a model needs on this machine, before its weights are fetched (pull.h).
  *
- * The header of each file is fetched into a sparse file of the full size, which the engine opens like any model.
- * So a model that weir cannot run is refused before the download. */
+ * The header of each file is written into a sparse file that has the size of the whole file. The engine opens it like
+ * any model. So a model that weir cannot run is refused before the download. */
 #include "app/tools/pull.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Write a sparse file: the fetched header, then a hole. */
+/* Write a sparse file that consists of the fetched header and a hole. */
 static int write_shape(const struct fetched *f, const char *path, struct err *e)
 {
 	int from = f->whole ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd,
@@ -38,8 +38,7 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
-/* Set the context size that a conversation would get with the memory that is free now. Also set whether the model
- * fits. */
+/* Set the context size that a conversation would get with the memory that is free now, and whether the model fits. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
 	struct timeline_options to = { .ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory };
@@ -54,7 +53,7 @@ static int find_cache(struct engine *engine, const struct options *o, struct fit
 	return 0;
 }
 
-/* Round to two digits: the estimate is not more precise. */
+/* Round to two digits, because the estimate is not more precise. */
 static double two_digits(double v)
 {
 	double unit = v > 0 ? pow(10, floor(log10(v)) - 1) : 1;
@@ -69,15 +68,15 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Estimate the tokens per second from the memory bandwidth. Each token reads the weights once, at 0.9 times the speed
- * of plain reading. The median of several measurements is taken, without the first one: the CPU's clock is still low
- * then. */
+/* Estimate the tokens per second from the memory bandwidth. For each token the weights are read once, at 0.9 times the
+ * speed of plain reading. The median of several measurements is taken. The first one does not count, because the CPU's
+ * clock is still low then. */
 static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
 	double run[RUNS];
-	/* Measure with as many bytes as the weights have, at most 512 MiB: the weights of a small model stay in the
-	 * CPU's caches, which are faster. */
+	/* Read as many bytes as the weights have, at most 512 MiB. The weights of a small model stay in the CPU's
+	 * caches, which are faster than memory. */
 	uint64_t bytes = i->bytes_per_token < (512u << 20) ? i->bytes_per_token : 512u << 20;
 
 	for (int k = -WAKE; k < RUNS; k++) {

@@ -1,9 +1,9 @@
 /* app/tools/pull_hub.c - lists the files of a repository, by the web interface of huggingface.co and its mirrors
  * (pull.h).
  *
- * HF_ENDPOINT names another server. HF_TOKEN is an access token; without it, the token is used that Hugging Face's own
- * tools have stored. Names, sizes and checksums are not trusted. A file is identified by its SHA-256, whichever server
- * sent it. */
+ * HF_ENDPOINT names another server. HF_TOKEN is an access token; without it, the token that Hugging Face's own tools
+ * have stored is used. Names, sizes and checksums are not trusted. A file is identified by its SHA-256, whichever
+ * server sent it. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 
@@ -36,8 +36,8 @@ static int name_ok(const char *p, size_t n)
 	return 1;
 }
 
-/* 1 if the path is safe: it stays inside its folder, and has no character with a meaning for a shell or a
- * terminal. */
+/* 1 if the path is safe: it stays inside its folder, and contains no characters that a shell or a terminal
+ * interprets. */
 static int path_ok(const char *path)
 {
 	for (const char *p = path;; p++) {
@@ -74,8 +74,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* Read the access token. It may be sent only encrypted, or to a server on this machine. For any other server, HF_TOKEN,
- * which the user has set, is an error; a stored token is not used. */
+/* Read the access token. It may be sent only encrypted, or to a server on this machine. For any other server, a token
+ * in HF_TOKEN is an error, because the user has set it; a stored token is ignored. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -153,7 +153,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 {
 	const char *host = strstr(r->address, "://") + 3;
 
-	/* the reply is from the server that stores the files: the addresses there expire after a while */
+	/* the reply comes from the server that stores the files, whose addresses expire after a while */
 	if (reply->elsewhere && reply->status != 429 && reply->status < 500)
 		return err_set(e, ERR_FAIL,
 		               "the storage that %s redirects to refuses '%.100s' (%d): run the same command again",
@@ -167,7 +167,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 				e, ERR_FAIL,
 				"%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist",
 				host, r->name);
-		if (what) /* the server has listed the files, so the repository exists */
+		if (what) /* the repository exists, because the server has listed its files */
 			return refused_gated(r, reply, e);
 		return err_set(
 			e, ERR_FAIL,
@@ -226,7 +226,7 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* Send a request and read the reply into *out, with retries. *reply: header of the last reply. */
+/* Send a request and read the reply into *out, with retries. *reply: receives the header of the last reply. */
 static int ask_server(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply,
                       struct err *e)
 {
@@ -259,7 +259,7 @@ static int ask_server(const struct hub_repo *r, const char *url, struct str *out
 	}
 }
 
-/* Read a reply that must be a complete JSON list (open = '[') or object (open = '{'). */
+/* Read a reply, which must be a complete JSON list (open = '[') or object (open = '{'). */
 static int ask_json(const struct hub_repo *r, const char *url, char open, struct str *out, struct http_reply *reply,
                     struct err *e)
 {
@@ -275,12 +275,12 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 			r->address);
 	while (out->n && isspace((unsigned char)out->p[out->n - 1]))
 		out->n--;
-	if (out->p[out->n - 1] != open + 2) /* the closing bracket: in ASCII ']' is '[' + 2, '}' is '{' + 2 */
+	if (out->p[out->n - 1] != open + 2) /* check the closing bracket; in ASCII, ']' is '[' + 2 and '}' is '{' + 2 */
 		return err_set(e, ERR_FAIL, "the answer of %s is cut off: run the same command again", r->address);
 	return 0;
 }
 
-/* Set r->commit to the commit that the revision names now. */
+/* Set r->commit to the commit to which the revision refers now. */
 static int ask_commit(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, body = { 0 }, sha = { 0 };
@@ -301,8 +301,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* Set *url to the address of the list's next page, which must be on the same server. A mirror may pass on addresses of
- * huggingface.co: they are changed to the mirror's. */
+/* Set *url to the address of the list's next page, which must be on the same server. A mirror may send addresses of
+ * huggingface.co; they are changed to addresses of the mirror. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;
@@ -322,8 +322,8 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	return 0;
 }
 
-/* Add a file of the list if it is a GGUF file. Returns 1 if it was skipped because its name, size or checksum is
- * invalid; else 0. */
+/* Add a file of the list, if it is a GGUF file. Returns 1 if its name, size or checksum is invalid, so that it was
+ * skipped; else 0. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
 	struct str path = { 0 }, sum = { 0 };
@@ -360,7 +360,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct hub_file *)a)->path, ((const struct hub_file *)b)->path);
 }
 
-/* Read all pages of the list. Returns the number of GGUF files skipped, or -1. */
+/* Read all pages of the list. Returns the number of GGUF files that were skipped, or -1. */
 static int ask_files(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, list = { 0 };
@@ -439,6 +439,7 @@ void hub_free(struct hub_repo *r)
 void hub_file_address(const struct hub_repo *r, const struct hub_file *f, struct str *out)
 {
 	str_addf(out, "%s/%s/resolve/%s/", r->address, r->name, r->commit);
-	for (const char *p = f->path; *p; p++) /* path_ok() allows two characters that an address must escape */
+	/* Escape the two characters that path_ok() allows but that must be escaped in a URL. */
+	for (const char *p = f->path; *p; p++)
 		str_addf(out, *p == '+' ? "%%2B" : *p == '=' ? "%%3D" : "%c", *p);
 }

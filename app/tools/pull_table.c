@@ -1,6 +1,6 @@
-/* app/tools/pull_table.c - the built-in table of models and text encoders to choose from, ordered by size. All are of
- * families that weir runs. Files of a model's makers are preferred, if they publish GGUF files. Sizes of the encoders
- * are rounded. */
+/* app/tools/pull_table.c - the built-in table of models and text encoders to choose from, ordered by size. All models
+ * are of families that weir runs. Files published by a model's makers are preferred to other conversions. The sizes of
+ * the encoders are rounded. */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -72,7 +72,7 @@ const struct known_model *known_model_of(const char *file)
 	return NULL;
 }
 
-/* 1 if file[0 .. n) has the file of model k. */
+/* 1 if the file of model k is among file[0 .. n). */
 static int is_here(const struct known_model *k, const struct model_file *file, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -99,7 +99,7 @@ void known_models_show(struct str *out, int encoders, int here, int numbered)
 		human_bytes(&size, k->bytes);
 		if (numbered)
 			str_addf(out, "%3d", i);
-		/* beside the weights, KV cache and computation need at least 512 MiB */
+		/* apart from the weights, KV cache and computation need at least 512 MiB */
 		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what,
 		         k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
 		str_free(&size);

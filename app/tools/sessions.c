@@ -17,7 +17,7 @@
 
 struct session_list {
 	struct listing list;
-	struct snap_state *state; /* snapshot states of all sessions, in the order of the list */
+	struct snap_state *state; /* snapshot state of each session, in the order of the list */
 	size_t n, cap, row;
 };
 
@@ -30,7 +30,7 @@ static int state_one(const struct session *s, void *ud)
 	return 0;
 }
 
-/* Find the sizes of all sessions' snapshots. If kv.db is damaged or missing, the sizes are 0. */
+/* Find the size of each session's snapshots. If kv.db is damaged or missing, all sizes are 0. */
 static int list_states(struct store *store, struct session_list *l, struct err *e)
 {
 	struct snaps *snaps = NULL;
@@ -48,7 +48,7 @@ static int list_states(struct store *store, struct session_list *l, struct err *
 static int list_one(const struct session *s, void *ud)
 {
 	struct session_list *l = ud;
-	/* Another process may have created or deleted a session after list_states(). */
+	/* Search all states, because another process may have created or deleted a session after list_states(). */
 	struct snap_state none = { .session = s->id }, *kept = &none;
 
 	for (size_t i = 0; i < l->n && kept == &none; i++)
@@ -162,8 +162,8 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* Find and lock all sessions before the first session is deleted: if a name is unknown or a session is in use,
-	 * no session is deleted. If deleting one fails, the sessions deleted before it stay deleted. */
+	/* Find and lock all sessions before the first one is deleted. So no session is deleted if a name is unknown or
+	 * a session is in use. If deleting a session fails, those deleted before it stay deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

@@ -1,6 +1,6 @@
 /* app/tools/sessions_import.c - weir sessions import: makes a session from the output of weir sessions export json.
  *
- * The file is not trusted. It is checked while it is stored, in one transaction, so that a refused file leaves
+ * The file is not trusted. It is checked while it is stored, in one transaction, so a file that is refused leaves
  * nothing behind. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
@@ -14,14 +14,14 @@
 #include "engine/base/utf8.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000, RECORD_MOST = 4096 };
-#define NUMBER_MOST (INT64_C(1) << 53)    /* a double holds all whole numbers up to 2^53 exactly */
-#define AT_MOST     INT64_C(253402300799) /* the end of the year 9999 */
+#define NUMBER_MOST (INT64_C(1) << 53)    /* a double represents all whole numbers up to 2^53 exactly */
+#define AT_MOST     INT64_C(253402300799) /* the end of the year 9999, in seconds since 1970 */
 
 struct importing {
 	const struct options *o;
 	const char *file;
 	struct jv all;
-	char where[60];            /* what is being read, for errors: "message 3" */
+	char where[60];            /* the part of the file that is being read, for errors: "message 3" */
 	int64_t session, *message; /* message[i]: id in the store of message i */
 	size_t n_message, n_document, n_lost;
 	struct str notice;
@@ -34,14 +34,14 @@ static int import_refuse(const struct importing *x, const char *key, const char 
 	return err_set(e, ERR_USAGE, "'%.200s' is not imported: %s: \"%.40s\" %s", x->file, x->where, key, why);
 }
 
-/* Read a text member into *out, which is cleared first. */
+/* Read a member that is a text into *out, which is cleared first. */
 static int get_text(const struct importing *x, struct jv object, const char *key, struct str *out, struct err *e)
 {
 	str_clear(out);
 	return jv_text(jv_get(object, key), out) < 0 ? import_refuse(x, key, "is missing or no text", e) : 0;
 }
 
-/* Read a text member of at most `most` bytes, without a NUL byte. */
+/* Read a member that is a text of at most `most` bytes, without NUL bytes. */
 static int get_words(const struct importing *x, struct jv object, const char *key, size_t most, struct str *out,
                      struct err *e)
 {
@@ -62,7 +62,7 @@ static int whole_number(struct jv v, int64_t most, int64_t *out)
 	return 0;
 }
 
-/* Read a number member from 0 to `most`; 0 if it is missing. */
+/* Read a member that is a number from 0 to `most`. *out: 0 if the member is missing. */
 static int get_number(const struct importing *x, struct jv object, const char *key, int64_t most, int64_t *out,
                       struct err *e)
 {
@@ -76,7 +76,7 @@ static int get_number(const struct importing *x, struct jv object, const char *k
 	return import_refuse(x, key, why, e);
 }
 
-/* Read an object or list member; empty if it is missing. */
+/* Read a member that is an object or a list. *out: empty if the member is missing. */
 static int get_members(const struct importing *x, struct jv object, const char *key, char bracket, struct jv *out,
                        struct err *e)
 {
@@ -95,7 +95,8 @@ static const struct option_def *kept_option(const char *name)
 	return NULL;
 }
 
-/* Check a setting: parse it as the value of its option. A session with an invalid value could not be opened. */
+/* Check a setting by parsing its value as the value of its option. A session with an invalid value could not be
+ * opened. */
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
 	struct options scratch;
@@ -160,7 +161,7 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 	return 0;
 }
 
-/* Append the record of how an answer was made, if the object has a whole one. */
+/* If the object has a complete record of how an answer was made, append it. */
 static void add_record(struct jv object, struct str *out)
 {
 	struct jv made = jv_get(object, "made");
@@ -179,8 +180,8 @@ static void add_record(struct jv object, struct str *out)
 	str_free(&value);
 }
 
-/* Set *out to the JSON that the store keeps beside a message's text: the context of a question, or the sources of an
- * answer and the record of how it was made. */
+/* Set *out to the JSON that the store keeps with a message. For a question it has the context; for an answer, the
+ * sources and the record of how it was made. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };
@@ -278,7 +279,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1))) /* the list is full if it has 0, 1, 2, 4, 8, ... marks */
+		if (!(*n & (*n - 1))) /* grow the list when it has 0, 1, 2, 4, 8, ... marks: it is full then */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}
@@ -358,7 +359,8 @@ static int import_all(struct store *store, void *arg, struct err *e)
 	struct str name = { 0 }, model = { 0 }, kv = { 0 };
 	int rc;
 
-	x->n_message = x->n_lost = 0; /* start anew: the transaction is repeated if an index was damaged */
+	/* start from the beginning, because the transaction is repeated if an index was damaged */
+	x->n_message = x->n_lost = 0;
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");
 	rc = (!x->o->session && get_words(x, x->all, "name", WORDS_MOST, &name, e)) ||

@@ -22,10 +22,11 @@ struct snaps;
 int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);
-/* Fetch a model by a name of the built-in table or of a repository, with the messages and questions of weir pull.
- * Appends its path to *path (may be NULL). */
+/* Fetch a model, with the messages and questions of weir pull. name: a name of the built-in table or of a repository.
+ * *path: the model's path is appended; may be NULL. */
 int pull_model(const struct options *, const char *name, struct str *path, struct err *);
-/* Offer to fetch a model, if the user is at a terminal. Returns 0 if it was fetched (its path is appended), or -1. */
+/* If the user is at a terminal, offer to fetch a model. Returns 0 if it was fetched, with its path appended to *path;
+ * else -1. */
 int pull_offer(const struct options *, struct str *path, struct err *);
 int cmd_inspect_model(const struct options *);
 int cmd_inspect_tokens(const struct options *);
@@ -38,8 +39,8 @@ int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 
-/* Open chat.db and kv.db, call the function, and close them. reads: 1 = open only chat.db, read-only; snaps is then
- * NULL. Returns the exit code: the function's result, or after -1 the exit code of its error. */
+/* Open chat.db and kv.db, call the function, and close them. reads: 1 = open only chat.db, read-only, and pass NULL as
+ * snaps. Returns the exit code: the function's result; or, if that is -1, the exit code of its error. */
 typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
 int stored_run(const struct options *, int reads, stored_fn *);
 /* Append the words that follow the command on the command line, with blanks between them. Returns 0, or -1 with
