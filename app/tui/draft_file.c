@@ -1,8 +1,8 @@
 /* app/tui/draft_file.c - saves unsent text in a file, so that it is not lost when the program is killed.
  *
- * The file contains the queued messages and the text of the input line. It is written at most once a second; if the
- * text has become shorter, at once. It is deleted when the screen is closed normally. A private conversation writes no
- * draft file. A lock lets only one process use the file: a second weir has no draft file. */
+ * The file contains the queued messages and the text of the input line. It is written at most once a second; but if the
+ * text has become shorter, it is written at once. It is deleted when the screen is closed normally. A private
+ * conversation has no draft file. A lock lets only one process use the file, so a second weir saves no drafts. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 enum { DRAFT_MOST = 1 << 20 };
 #define EVERY 1.0
 
-/* Append the path of the draft file. Returns 0 if no draft is saved. */
+/* Append the path of the draft file. Returns 1; 0 if no draft is saved. */
 static int draft_path(const struct tui *t, struct str *path)
 {
 	return t->keeps_draft && !user_path(path, DIR_STATE, "draft", NULL);
@@ -24,7 +24,8 @@ static int draft_path(const struct tui *t, struct str *path)
 /* Lock the draft file until the program ends. Returns 1; 0 if another process has locked it. */
 static int draft_lock(void)
 {
-	static int fd = -1; /* holds the lock; the next screen of this program closes it and locks the file again */
+	/* holds the lock; if the program opens another screen, that closes it and locks the file again */
+	static int fd = -1;
 	struct str path = { 0 };
 	int mine = 0;
 
@@ -57,7 +58,7 @@ void draft_restore(struct tui *t)
 	str_free(&text);
 }
 
-/* Replace the file atomically, so that a crash leaves either the old text or the new one. */
+/* Replace the file atomically, so that after a crash it has either the old text or the new one. */
 static void write_draft(const struct str *path, const struct str *text)
 {
 	struct str fresh = { 0 };
@@ -88,7 +89,7 @@ double draft_save(struct tui *t, double now)
 		str_free(&text);
 		return 0;
 	}
-	/* Shorter text is written at once: a message that was sent must not be restored as unsent. */
+	/* Write shorter text at once, because a message that was sent must not be restored as unsent. */
 	if (now < t->saved_at + EVERY && text.n >= t->saved.n) {
 		due = t->saved_at + EVERY;
 		str_free(&text);

@@ -15,7 +15,8 @@ struct screen_slash {
 	const char *name, *aliases, *args, *help;
 	enum ui_busy busy;
 	enum ui_arg arg;
-	int (*run)(struct tui *, const char *arg, struct err *); /* returns 1 if the worker must run the command, too */
+	/* returns 1 if the worker must run the command afterwards, else 0 */
+	int (*run)(struct tui *, const char *arg, struct err *);
 };
 
 static int run_help(struct tui *t, const char *arg, struct err *e)
@@ -81,7 +82,7 @@ static int run_kv(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Open the list of sessions, which shows the session's name and asks whether to delete it. */
+/* Open the list of sessions. It shows the session's name and asks whether to delete it. */
 static int run_delete(struct tui *t, const char *arg, struct err *e)
 {
 	int64_t id = t->session;
@@ -226,7 +227,7 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-enum { SCREEN_AT = 8 }; /* number of the chat's commands that come before the screen's own commands */
+enum { SCREEN_AT = 8 }; /* number of the chat's commands that are listed before the screen's own commands */
 
 static struct ui_command of_screen(const struct screen_slash *s)
 {
@@ -260,8 +261,8 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
-	/* The chat's commands keep their order. The screen's own commands are put before the rarely used commands of
-	 * the chat. */
+	/* The chat's commands keep their order. The screen's own commands are inserted before the chat's less common
+	 * commands. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
 		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));
@@ -372,7 +373,7 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 	return 1;
 }
 
-/* 1 if the text is a command that changes nothing. */
+/* 1 if the text is a command that only shows something. */
 static int only_looks(const struct tui *t, const struct str *text)
 {
 	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
@@ -390,8 +391,8 @@ void tui_take(struct tui *t, struct str *text)
 	struct err e = { 0 };
 	char *arg;
 
-	/* Report an unknown command here: the worker does not know the commands of the screen and would suggest a
-	 * wrong one. */
+	/* Report an unknown command here instead of in the worker, which does not know the screen's commands and would
+	 * suggest a wrong one. */
 	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && is_unknown(t, text->p, n, &e))
 		;
 	else if (s) {
@@ -404,13 +405,14 @@ void tui_take(struct tui *t, struct str *text)
 			s = NULL;
 	}
 	if (!e.code && !s) {
-		/* A command that only shows something (JOB_LOOK) does not wait for the running answer. */
+		/* A command that only shows something becomes a JOB_LOOK, so that it need not wait for the end of the
+		 * running answer. */
 		worker_do(t->worker, t->working && only_looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		/* the transcript ends with the running answer, so show the error in the status row instead */
+		/* the running answer must stay at the end of the transcript, so show the error in the status row */
 		ui_say(t->ui, e.msg);
 	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));
@@ -418,5 +420,5 @@ void tui_take(struct tui *t, struct str *text)
 		ui_entry_end(t->ui, NULL);
 	}
 	if (!t->working)
-		ui_work(t->ui, NULL); /* no work runs, so the next message is sent at once */
+		ui_work(t->ui, NULL); /* nothing runs, so the next message is sent at once */
 }

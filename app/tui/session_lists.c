@@ -1,4 +1,5 @@
-/* app/tui/session_lists.c - reads what the list of sessions shows: sessions, search results, and a session's last messages.
+/* app/tui/session_lists.c - reads from the store what the list of sessions shows: sessions, search results, and a
+ * session's last messages.
  *
  * The main thread reads the store through a separate read-only connection, so that it need not wait for the worker. */
 #include <stdlib.h>
@@ -27,8 +28,8 @@ int tui_is_hidden(const struct tui *t, int64_t session)
 	return 0;
 }
 
-/* The rows for ui_sessions() while they are made. All strings are in one buffer, which moves as it grows. So the rows
- * contain offsets in the buffer until the list is complete. */
+/* The rows for ui_sessions() while they are being made. All strings are in one buffer, which may move as it grows. So
+ * until the list is complete, the rows contain offsets in the buffer instead of pointers. */
 struct rows {
 	struct tui *t;
 	struct ui_session *row;
@@ -46,8 +47,8 @@ static size_t keep_string(struct str *text, const char *s)
 	return at;
 }
 
-/* Return an offset as a pointer, to store it in a pointer member. It is replaced by a true pointer when the list is
- * complete. */
+/* Return an offset as a pointer, so that it can be stored in a pointer member. When the list is complete, it is
+ * replaced by a true pointer. */
 static const char *as_offset(size_t at)
 {
 	return (const char *)(uintptr_t)at;
@@ -80,7 +81,8 @@ static struct ui_session *row_add(struct rows *r, const struct session *s, const
 	return u;
 }
 
-/* Add to each row the size of its KV snapshots, and how many seconds of prefill it takes to resume the session. */
+/* Add to each row the size of the session's KV snapshots, and how many seconds of prefill are needed to resume the
+ * session. */
 static void rows_states(struct rows *r)
 {
 	struct snap_state *state = xcalloc(r->n + 1, sizeof *state);
@@ -232,7 +234,7 @@ static int preview_add(const struct stored_message *m, void *ud)
 	str_adds(s, m->role == ROLE_USER ? "> " : "");
 	str_add(s, m->text, m->n_text);
 	str_adds(s, "\n\n");
-	/* The pane shows only the end: drop the beginning. */
+	/* The pane shows only the end of the text, so drop the beginning. */
 	if (s->n > 4 * PREVIEW_MOST) {
 		memmove(s->p, s->p + s->n - PREVIEW_MOST, PREVIEW_MOST + 1);
 		s->n = PREVIEW_MOST;

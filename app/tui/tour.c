@@ -1,7 +1,7 @@
 /* app/tui/tour.c - the tour for new users: a few steps, in an ordinary conversation.
  *
- * A step shows a notice and puts a text into the input line. The next step follows when the user has done what the
- * notice asks, in any way. The notices are not part of the conversation. */
+ * A step shows a notice and puts a text into the input line. When the user has done, in any way, what the notice asks
+ * for, the next step begins. The notices are not part of the conversation. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "app/tui/tui_private.h"
 
-/* A document of invented facts. The model cannot know them, so a right answer shows that it read the document. */
+/* A document of invented facts. The model cannot know them, so a right answer shows that it has read the document. */
 static const char document[] =
 	"# The light on Grey Skerry\n\n"
 	"Notes about a lighthouse, from its logs. It stands in no atlas: it was made up for the tour of weir.\n\n"
@@ -42,7 +42,7 @@ static int has_document(const struct tui *t)
 static int has_panel(const struct tui *t)
 {
 	return t->tour.panel;
-} /* true also if the panel was open before this step */
+} /* also true if the panel was open before this step */
 static int is_away(const struct tui *t)
 {
 	return t->session != t->tour.session;
@@ -52,8 +52,8 @@ static int is_back(const struct tui *t)
 	return t->session == t->tour.session;
 }
 
-/* draft: text for the input line; "%" stands for the document's path. done: returns 1 if the step is done. served:
- * notice to show instead of `text` if the model is on a server; NULL = text. */
+/* draft: text for the input line, in which "%" stands for the document's path. done: returns 1 if the step is done.
+ * served: notice to show if the model is on a server; NULL = show `text` in this case, too. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);
@@ -87,7 +87,7 @@ static void say_step(struct tui *t, const char *text)
 	ui_entry_end(t->ui, NULL);
 }
 
-/* Write the document to a file. Append its path, with "~" for the home directory, as the user would type it. */
+/* Write the document to a file. Append the file's path as the user would type it, with "~" for the home directory. */
 static int write_document(struct str *path, struct err *e)
 {
 	const char *home = getenv("HOME");
@@ -119,7 +119,7 @@ static void tour_propose(struct tui *t, const char *draft)
 
 	ui_unsent(t->ui, &text);
 	if (text.n) {
-		; /* keep what the user has begun to type */
+		; /* leave the input line as it is, because the user has begun to type */
 	} else if (mark && write_document(&path, &e)) {
 		say_step(t, e.msg);
 	} else {

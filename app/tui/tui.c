@@ -1,9 +1,9 @@
 /* app/tui/tui.c - the event loop of the full screen, in the main thread.
  *
- * Keys from the terminal are passed to the ui. Its requests (ui_action()) are carried out by the worker (the
- * thread that runs the chat), the terminal, or the store. Events, status and cache figures of the worker are
- * passed to the ui, which then draws, at most 30 times a second. The main thread never waits for the worker: lists
- * and searches read the store through a separate connection. */
+ * Keys from the terminal are passed to the ui. The ui returns requests (ui_action()), which are carried out by the
+ * worker (the thread that runs the chat), on the terminal, or in the store. Events, status and cache figures of the
+ * worker are passed to the ui, which then draws, at most 30 times a second. The main thread never waits for the worker:
+ * lists and searches read the store through a separate connection. */
 #include "app/tui/tui.h"
 
 #include <errno.h>
@@ -17,10 +17,10 @@
 #include "app/tui/tui_private.h"
 
 #define FRAME       (1.0 / 30)
-/* least seconds between two drawings after a key: typing is shown sooner than an answer */
+/* least seconds between two drawings after a key; this is shorter than for an answer, so that typing feels immediate */
 #define KEY_FRAME   (1.0 / 120)
-/* On an inline screen, seconds to wait after a change of the terminal's size before anything is written. tmux reports
- * the change up to 0.25 s after it has wrapped the shown text. */
+/* On an inline screen: seconds to wait after the terminal's size has changed, before anything is written. tmux reports
+ * a change up to 0.25 s after it has wrapped the shown text. */
 #define RESIZE_REST 0.3
 enum { READ_MOST = 65536 };
 
@@ -54,7 +54,7 @@ void tui_measure(struct tui *t)
 	ui_resize(t->ui, w, h);
 }
 
-/* Record a change of the terminal's size, and hide an inline screen: the size may change again at once. */
+/* Record a change of the terminal's size. Hide an inline screen, because the size may change again at once. */
 static void wait_for_size(struct tui *t)
 {
 	t->resized = now_seconds();
@@ -88,12 +88,12 @@ static void take_keys(struct tui *t)
 		ui_feed(t->ui, buf, (size_t)n, now_seconds());
 		t->typed = 1;
 	} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-		t->left = 1; /* the terminal is gone; the conversation is saved */
+		t->left = 1; /* the terminal is gone, so end the program; the conversation is saved already */
 	}
 	free(buf);
 }
 
-/* Read what was typed before the screen opened, line by line. The terminal was in line mode, where Enter arrives as a
+/* Read the lines that were typed before the screen opened. The terminal was in line mode, so Enter arrives as a
  * newline. */
 static void take_typed_ahead(struct tui *t)
 {
@@ -116,7 +116,7 @@ static void take_typed_ahead(struct tui *t)
 	free(buf);
 }
 
-/* Return the time at which the next frame may be drawn. */
+/* Return the earliest time at which the next frame may be drawn. */
 static double frame_due(const struct tui *t)
 {
 	double due = t->drawn + (t->typed ? KEY_FRAME : FRAME);
@@ -130,7 +130,7 @@ void tui_show(struct tui *t)
 
 	t->drawn = now_seconds();
 	t->typed = 0;
-	/* display_show() fails if the terminal's size has just changed: SIGWINCH will follow. */
+	/* If display_show() fails, the terminal's size has just changed, and SIGWINCH will follow. */
 	if (!t->display || display_show(t->display, g))
 		ui_shown(t->ui);
 	else
@@ -207,8 +207,8 @@ static void notice_again(const char *line, size_t n, void *ud)
 	notice(ud, "%.*s", (int)n, line);
 }
 
-/* Show the banner and the note about the resumed session, and let the worker prefill the documents. Call it before
- * the worker's thread starts. */
+/* Show the banner and the note about the resumed session, and queue the prefill of the documents. Call this before the
+ * worker's thread starts. */
 static void screen_greet(struct tui *t, const char *note)
 {
 	struct chat *c = t->chat;
@@ -218,7 +218,7 @@ static void screen_greet(struct tui *t, const char *note)
 		if (c->o.command != CMD_TOUR)
 			tui_welcome(t);
 	}
-	say_again(notice_again, c); /* the screen hides the lines that were written before */
+	say_again(notice_again, c); /* show again the lines that were written before, because the screen covers them */
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);
@@ -249,12 +249,13 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	uo.color = !strcmp(c->o.color, "always");
 	if (fd >= 0) {
 		dopt.inlined = uo.inlined = c->o.inlined;
-		signals_save_terminal(fd, display_reset()); /* before the display changes the terminal's settings */
+		/* save the terminal before the display changes its settings */
+		signals_save_terminal(fd, display_reset());
 		if (display_open(&t->display, fd, &dopt, e) < 0)
 			goto done;
 		display_size(t->display, &uo.w, &uo.h);
 		uo.ascii = !display_utf8(t->display);
-		/* with 256 colours one screen row can show the heat of two layers by two shades */
+		/* with 256 colours, two shades in one screen row can show the heat of two layers */
 		uo.color = display_colors(t->display) >= 256;
 	}
 	t->still = fd < 0;
@@ -314,7 +315,7 @@ void tui_close(struct tui *t)
 	free(t);
 }
 
-/* While the screen is open, redirect standard error to /dev/null if it is the terminal: messages of libraries
+/* While the screen is open, redirect standard error to /dev/null if it is the terminal. Otherwise messages of libraries
  * would overwrite the screen. */
 static int hide_stderr(void)
 {

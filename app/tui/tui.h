@@ -1,16 +1,16 @@
 /* app/tui/tui.h - the full screen. The main thread owns the screen, the input line and a read-only connection to the
- * store. The worker thread (worker.h) owns the conversation. Two queues connect them.
+ * store. The worker thread (worker.h) owns the conversation. Two queues connect the threads.
  *
- * The program calls tui_run(). Tests use the other functions to drive the same screen without a terminal. */
+ * The program calls tui_run(). The other functions are for tests, which run the same screen without a terminal. */
 #ifndef WEIR_TUI_H
 #define WEIR_TUI_H
 
 #include "app/chat/chat.h"
 
-/* 1 if the full screen can and may be used: standard input and output are a suitable terminal, and no option (--line,
- * --json) asks for line mode. */
+/* 1 if the full screen can be used and is wanted: standard input and output are a suitable terminal, and no option
+ * (--line, --json) asks for line mode. */
 int tui_wanted(const struct options *);
-/* Return -1 with ERR_USAGE if --inline was given for a terminal that cannot do it. */
+/* Return -1 with ERR_USAGE if --inline was given and the terminal cannot do it; else 0. */
 int tui_refuses_inline(const struct options *, struct err *);
 /* Append the keys and commands of the full screen, for `weir help keys`. */
 void tui_help(struct str *out);
@@ -19,7 +19,8 @@ void tui_help(struct str *out);
 int tui_run(struct chat *, const char *note);
 
 struct tui;
-/* Open the screen on the terminal fd. fd < 0: without a terminal, as a grid of w x h cells (for tests). */
+/* Open the screen on the terminal fd. If fd < 0, there is no terminal, and the screen is a grid of w x h cells (for
+ * tests). */
 int tui_open(struct tui **, struct chat *, int fd, int w, int h, const char *note, struct err *);
 void tui_close(struct tui *);
 void tui_feed(struct tui *, const char *bytes, size_t n);

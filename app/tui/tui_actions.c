@@ -1,4 +1,4 @@
-/* app/tui/tui_actions.c - carries out the user's requests that the ui returns, by the worker or on the terminal. */
+/* app/tui/tui_actions.c - carries out the user's requests, which the ui returns: by the worker or on the terminal. */
 #include <signal.h>
 
 #include "app/tui/tui_private.h"
@@ -13,7 +13,7 @@ void tui_suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* the terminal was cleared and the grid of cells did not change: draw everything */
+	/* draw everything, because the terminal was cleared and the grid of cells did not change */
 	tui_show(t);
 }
 
@@ -94,7 +94,7 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 {
 	struct str text = { 0 };
 
-	/* the text is valid only until the next call of the ui */
+	/* copy the text, which is valid only until the next call of the ui */
 	str_add(&text, a->text ? a->text : "", a->n);
 	switch (a->what) {
 	case UI_SEND: tui_take(t, &text); break;

@@ -7,7 +7,7 @@
 
 #include "app/tui/tui_private.h"
 
-#define MEMORY_EVERY 1.0 /* seconds between two readings of the process's memory */
+#define MEMORY_EVERY 1.0 /* seconds between two measurements of the process's memory */
 enum { STREAM_ENTRY = 16384 };
 
 static void post_documents(struct tui *t, const struct event *e)
@@ -38,7 +38,7 @@ static void post_documents(struct tui *t, const struct event *e)
 	free(d);
 }
 
-/* Begin the answer's entry in the transcript when its first text arrives, so that the sources are above it. */
+/* Begin the answer's entry in the transcript only when its first text arrives, so that the sources come above it. */
 static void begin_answer(struct tui *t)
 {
 	if (t->answer_due)
@@ -69,8 +69,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* Begin another entry after STREAM_ENTRY bytes: whenever text is appended, the whole entry is laid out
-		 * again. */
+		/* After STREAM_ENTRY bytes begin another entry, because each append lays out its whole entry again. */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);
@@ -104,7 +103,7 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_SOURCES: ui_sources(t->ui, e->at, e->source, e->n_source); break;
 	case EV_UNSUPPORTED: ui_underline(t->ui, text); break;
 	case EV_SESSIONS:
-		t->relist = 1; /* list the sessions again after the next status */
+		t->relist = 1; /* after the next status, list the sessions again */
 		break;
 	case EV_IDLE: break;
 	case EV_QUIT: t->left = 1; break;

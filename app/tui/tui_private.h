@@ -19,47 +19,48 @@
 enum { MARKS_MOST = 8 }; /* length of mark[] in struct ui_cache */
 
 struct tui {
-	struct chat *chat; /* only the worker uses it between worker_start() and worker_close() */
+	struct chat *chat; /* used only by the worker between worker_start() and worker_close() */
 	struct ui *ui;
 	struct display *display; /* NULL in tests, which have no terminal */
 	struct worker *worker;
-	struct store *store; /* the main thread's read-only connection; NULL: no session is stored */
+	struct store *store; /* read-only connection of the main thread; NULL = no session is stored */
 	struct ui_command *commands;
 	char **prompts;
-	/* prompts[n_prompt]: names of the user's own prompts, which are the last rows of `commands` */
+	/* prompts[n_prompt]: names of the user's prompt files; their commands are the last rows of `commands` */
 	size_t n_prompt;
 	struct ui_setting *settings;
 	struct str encoders; /* values of the setting `encoder`, with '|' between them */
 	int fd;
 	int left;   /* 1 = the user quits, or the terminal is gone */
 	int signal; /* signal that ended the program; 0 = none */
-	int listed; /* 1 = the list of sessions was opened once, so it must be kept up to date */
+	int listed; /* 1 = the list of sessions was opened at least once, so it must be kept up to date */
 	int relist; /* 1 = the list of sessions has changed */
 	int64_t hidden[HIDDEN_MOST];
 	int n_hidden; /* number of ids in `hidden`: deleted sessions that can still be restored */
 	int working;
-	int typed;          /* 1 = keys have come since the last drawing */
-	int answer_due;     /* 1 = a question was asked whose answer has no entry yet */
-	size_t streams;     /* bytes of the entry that shows a streamed text; 0 = none */
-	int still;          /* 1 = no figures that depend on time (tests) */
+	int typed;          /* 1 = a key was typed after the last drawing */
+	int answer_due;     /* 1 = the last question's answer has no entry in the transcript yet */
+	size_t streams;     /* bytes in the transcript entry that shows a streamed text; 0 = there is none */
+	int still;          /* 1 = show no figures that depend on time (for tests) */
 	int64_t session;    /* session on the screen; 0 = not stored yet */
-	double prefill_tps; /* tokens a second of the last prefill; 0 = none yet */
-	/* documents that the strip of the cache panel marks: first token, number of tokens, name */
+	double prefill_tps; /* tokens per second of the last prefill; 0 = none yet */
+	/* the documents that are marked on the strip of the cache panel: first token, number of tokens, name */
 	struct {
 		int32_t first, n;
 		char name[64];
 	} mark[MARKS_MOST];
 	int n_mark;
 	uint64_t memory;
-	double memory_at, drawn, resized; /* resized: when the terminal's size changed last */
+	double memory_at, drawn, resized; /* resized: time at which the terminal's size changed last */
 	int served;                       /* 1 = the model is on a server */
-	/* The tour. step: number of the current step, from 1; 0 = no tour. before: number of answers or documents when
-	 * the step began. A step that waits for an answer or a document ends when there are more. */
+	/* State of the tour. step: number of the current step, from 1; 0 = no tour. before: number of answers or
+	 * documents at the beginning of the step. A step that waits for an answer or a document is done when there are
+	 * more than that. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
 	} tour;
-	/* A copy to the clipboard. It runs in a thread of its own, because the desktop's program may hang. */
+	/* The running copy to the clipboard. It has its own thread, because the desktop's program may hang. */
 	struct {
 		pthread_t thread;
 		int running;
@@ -69,7 +70,7 @@ struct tui {
 	} copy;
 	int keeps_draft;
 	struct str saved;
-	double saved_at; /* saved: the text that is in the draft file; saved_at: when it was written */
+	double saved_at; /* saved: the text in the draft file; saved_at: time at which it was written */
 };
 
 /* tui.c */
@@ -80,28 +81,28 @@ void tui_take_events(struct tui *); /* show all waiting events, the newest statu
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
 void tui_copy_end(struct tui *, int wait); /* report a finished copy to the clipboard; wait: 1 = wait for the copy */
-void tui_suspend(struct tui *);            /* Ctrl-Z: stop until the shell continues the program */
+void tui_suspend(struct tui *);            /* Ctrl-Z: stop the process until the shell continues it */
 /* screen_commands.c */
 void tui_commands(struct tui *); /* make the table for ui_open() */
 void tui_look(struct tui *);     /* apply the options of the screen: mouse, panel, answers */
-/* run a text that the user sent: a command of the screen here, all other text by the worker */
+/* run a text that the user has sent: the screen runs its own commands, the worker all other text */
 void tui_take(struct tui *, struct str *text);
 /* draft_file.c */
-void draft_restore(struct tui *); /* put the saved text into the input line, if a weir process was killed */
-/* save unsent text if it is time to; returns the time of the next call, 0 = after the next key */
+void draft_restore(struct tui *); /* put saved text into the input line, if a weir process was killed before */
+/* save unsent text if it is due; returns the time at which to call again, 0 = after the next key */
 double draft_save(struct tui *, double now);
-void draft_forget(struct tui *); /* the screen is closed normally: delete the file */
+void draft_forget(struct tui *); /* delete the file, because the screen is closed normally */
 /* tour.c */
-void tour_begin(struct tui *); /* begin the tour, or end it if it runs */
+void tour_begin(struct tui *); /* begin the tour; if it runs already, end it */
 void tour_go_on(struct tui *); /* go to the next step if this one is done */
 /* session_lists.c */
-void tui_welcome(struct tui *); /* show first hints and the sessions used last */
+void tui_welcome(struct tui *); /* show hints for a new user, and the sessions that were used last */
 /* open the main thread's connection to the store, if sessions are stored */
 void tui_store(struct tui *);
 /* 1 if the session was deleted and can still be restored */
 int tui_is_hidden(const struct tui *, int64_t session);
 void tui_list(struct tui *);
 void tui_find(struct tui *, const char *words);
-void tui_preview(struct tui *, int64_t session); /* show the end of a session */
+void tui_preview(struct tui *, int64_t session); /* show the last messages of a session */
 
 #endif

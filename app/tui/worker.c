@@ -1,5 +1,4 @@
-/* app/tui/worker.c - starts and stops the worker thread; contains the functions that the main thread calls
- * (worker.h). */
+/* app/tui/worker.c - starts and stops the worker thread; the functions that the main thread calls (worker.h). */
 #include "app/tui/worker_private.h"
 
 #include <errno.h>
@@ -11,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CACHE_EVERY 0.2 /* seconds between two reports of the cache while it is shown */
+#define CACHE_EVERY 0.2 /* seconds between two reports of the cache while the panel is shown */
 
 /* ---- the thread ---- */
 
@@ -22,7 +21,7 @@ static int is_due(const struct worker *w)
 	return at > 0 && at <= now_seconds();
 }
 
-/* Wait for a job, or until it is time to delete a session for good. The caller holds the lock. */
+/* Wait until there is a job, or until a deleted session must be removed from the disk. The caller holds the lock. */
 static void wait_for_work(struct worker *w)
 {
 	double at = chat_delete_next(w->c), left = at - now_seconds();
@@ -41,7 +40,7 @@ static void wait_for_work(struct worker *w)
 	pthread_cond_timedwait(&w->wake, &w->lock, &until);
 }
 
-/* 1 if there is work to do while no job waits: a growing file to read, or passages to encode. */
+/* 1 if there is work to do although no job waits: a growing file to read, or passages to encode. */
 static int has_more(const struct worker *w)
 {
 	return (w->c->streaming.on || w->c->indexing.due) && !w->c->quit;
@@ -70,7 +69,7 @@ static void *worker_main(void *arg)
 			w->job_end = &w->job;
 		w->running = 1;
 		if (job)
-			atomic_store(&w->stop, 0); /* the lock is held: a stop from now on is meant for this job */
+			atomic_store(&w->stop, 0); /* the lock is held, so a later stop is meant for this job */
 		pthread_mutex_unlock(&w->lock);
 		if (job) {
 			worker_run_job(w, job);
@@ -130,10 +129,10 @@ int worker_start(struct worker *w, struct err *e)
 	sigset_t all, before;
 	int rc;
 
-	w->running = w->c->streaming.on; /* reading a streamed text begins at once */
-	/* Block signals in the worker thread, because the main thread handles them. Signals that an instruction of the
-	 * worker raises are not blocked, such as SIGBUS in a truncated mapped file. If such a signal was blocked, it
-	 * would kill the program without calling the handler. */
+	w->running = w->c->streaming.on; /* 1 = reading a streamed text begins at once */
+	/* Block signals in the worker thread, because the main thread handles them. Exception: signals that an
+	 * instruction of the worker raises, such as SIGBUS in a mapped file that was truncated. If such a signal was
+	 * blocked, it would kill the program without calling the handler. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
@@ -169,14 +168,14 @@ int worker_stop(struct worker *w)
 {
 	int dropped = 0;
 
-	/* The lock keeps the next job from starting, so that only the running job is cancelled. */
+	/* The lock keeps the next job from starting, so only the running job is cancelled. */
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; (w->job_end = p, *p);) {
 		struct job *job = *p;
 
 		if (worker_job_is_small(
-			    /* keep the small jobs (rename, delete, ...): the list of sessions already shows them as
-			     * done */
+			    /* keep small jobs (rename, delete, ...), because the list of sessions already shows their
+			     * results */
 			    job->what)) {
 			p = &job->next;
 			continue;
@@ -187,7 +186,7 @@ int worker_stop(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
-	w->status_new = 1; /* no message is queued any more */
+	w->status_new = 1; /* the number of queued messages is 0 now */
 	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);
@@ -228,7 +227,7 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
-	/* The worker may not have begun the newest job. Its last report is then about an earlier job: report "working"
+	/* If the worker has not begun the newest job, its last report is about an earlier job: report "working"
 	 * instead. */
 	if (w->waiting && !s->working) {
 		s->working = WORKER_BUSY;
@@ -261,7 +260,7 @@ void worker_still(struct worker *w)
 void worker_panel(struct worker *w, int how)
 {
 	atomic_store(&w->panel, how);
-	worker_do(w, JOB_REPORT, 0, NULL, 0); /* this also reports while nothing runs */
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* this also causes a report while nothing runs */
 }
 
 int worker_cache(struct worker *w, const struct cache_report **out)
@@ -297,7 +296,7 @@ void worker_close(struct worker *w)
 		pthread_join(w->thread, NULL);
 	worker_finish(w);
 	worker_ignore(w);
-	chat_delete_due(w->c, 1); /* delete the sessions from the disk now, while an error can still be shown */
+	chat_delete_due(w->c, 1); /* remove the sessions from the disk now, while an error can still be shown */
 	say_to(NULL, NULL);
 	while ((e = worker_take(w)))
 		event_free(e);

@@ -1,8 +1,8 @@
 /* app/tui/worker.h (private to app/tui/) - the worker: a thread that runs the chat.
  *
- * The main thread queues jobs (worker_do()), which the worker runs one by one. The chat's callbacks become events,
- * which the main thread takes (worker_take()). Events arrive in order, and none is lost. Figures (progress,
- * status, cache) replace older figures that were not read.
+ * The main thread queues jobs (worker_do()), which the worker runs one by one. Calls of the chat's callbacks become
+ * events, which the main thread takes (worker_take()). Events arrive in order, and none is lost. Figures (progress,
+ * status, cache) are different: a newer figure replaces an older one that was not read.
  *
  * From worker_start() to worker_close() only the worker uses struct chat, with its timeline and session log. */
 #ifndef WEIR_WORKER_H
@@ -13,48 +13,50 @@
 enum job_what {
 	JOB_LINE, /* text: a message or a command */
 	JOB_READ, /* prefill the documents */
-	/* id: the session to switch to. text: if not empty, first wait until no other process writes this session */
+	/* id: the session to switch to. text: not empty = first wait until no other process writes this session */
 	JOB_SWITCH,
 	/* id: a session; text: its new name. JOB_RENAME and the jobs below are small: they also run between two tokens
 	 * of an answer */
 	JOB_RENAME,
 	JOB_FORK, /* id: the session to copy */
-	/* id: the session to delete. If it has a running answer, the job waits for the end of this answer */
+	/* id: the session to delete. If an answer runs in this session, the job waits for its end */
 	JOB_DELETE,
 	JOB_UNDELETE, /* restore the session that was deleted last */
 	JOB_LOOK,     /* text: a command that only shows something; its output becomes EV_LOOK */
 	JOB_MOUSE,    /* switch the mouse on (id = 1) or off, and store this in the config file */
-	JOB_REPORT,   /* report the cache at once */
+	JOB_REPORT,   /* make a report of the cache at once */
 };
 
 enum event_what {
 	EV_MESSAGES, /* empty the transcript; the conversation's messages follow as EV_MESSAGE */
 	EV_MESSAGE,  /* a message: role, text, note */
 	EV_CUT,      /* remove everything after the first `messages` messages */
-	EV_QUESTION, /* text: a question; its answer follows. Empty text: the last question is answered again */
+	EV_QUESTION, /* text: a question; its answer follows. If text is empty, the last question is answered again */
 	EV_PIECE,    /* text to append to the answer */
-	/* text of the growing file, from its byte `at`; begins: 1 = it does not continue the text sent before */
+	/* text of the growing file, beginning with its byte `at`; begins: 1 = it does not continue the text of the
+	 * previous event */
 	EV_STREAM,
-	/* span[n_span]: how surprising the growing file's sentences are to the model, from its byte `at` */
+	/* span[n_span]: how much the sentences of the growing file surprise the model, beginning with its byte `at` */
 	EV_SURPRISE,
 	/* All messages after the first `messages` were undone, but stay visible on the screen. */
 	EV_RETURNED,
-	EV_TURNED, /* the answer has ended; note: a line below it, or empty */
+	EV_TURNED, /* the answer has ended; note: a line to show below it; may be empty */
 	EV_DRAFT,  /* text for the input line */
 	EV_NOTICE,
 	EV_ERROR,     /* text: an error message */
 	EV_DOCUMENTS, /* doc[n_doc]: all documents */
 	EV_PLACE,     /* open document place.doc at its bytes [place.from, place.to) */
 	EV_LOOK,      /* note: a command line; text: its output (JOB_LOOK) */
-	/* text: message about a session that was renamed, deleted, ... The status row shows it, so that the list
-	 * can stay open. */
+	/* text: a message about a session that was renamed, deleted, ... It is shown in the status row, so that the
+	 * list of sessions can stay open. */
 	EV_SAY,
 	/* source[n_source]: sources of the answer to question number `at`; SIZE_MAX = the last question */
 	EV_SOURCES,
-	EV_UNSUPPORTED, /* text: words of the last answer that its sources do not have, a newline after each */
-	EV_SESSIONS,    /* the list of sessions has changed */
-	EV_IDLE,        /* all jobs are done */
-	EV_QUIT,        /* the chat has ended */
+	/* text: those words of the last answer that do not occur in its sources, each followed by a newline */
+	EV_UNSUPPORTED,
+	EV_SESSIONS, /* the list of sessions has changed */
+	EV_IDLE,     /* all jobs are done */
+	EV_QUIT,     /* the chat has ended */
 };
 /* a document as the screen shows it; members as in struct ui_document */
 struct event_doc {
@@ -86,16 +88,16 @@ void event_free(struct event *);
 
 enum { HIDDEN_MOST = 32 };
 struct worker_status {
-	int working;              /* what runs (enum worker_work); 0 = nothing */
-	char verb[64];            /* the running work: "reading", "answering" */
+	int working;              /* what runs, as enum worker_work; 0 = nothing */
+	char verb[64];            /* name of the running work: "reading", "answering" */
 	int open;                 /* 1 = a message of the user may interrupt the work */
-	int64_t done, total, had; /* tokens of a prefill; had: part of `done` that was cached */
-	double tps, left;         /* tokens a second; seconds left, < 0 = unknown */
+	int64_t done, total, had; /* numbers of tokens in a prefill; had: how many of `done` were cached */
+	double tps, left;         /* tokens per second; seconds left, < 0 = unknown */
 	int known;                /* 1 = the members below are set */
 	char model[96], session[96], kv[128];
 	int served;       /* 1 = the model is on a server */
 	int kept_on_disk; /* 1 = the conversation is saved */
-	/* 1 = another weir process writes the session, so it is read-only here */
+	/* 1 = this process may only read the session, because another weir process writes it */
 	int read_only;
 	int32_t seen, kept, ctx, evicted, thinned; /* numbers of tokens */
 	int64_t session_id;
@@ -107,8 +109,8 @@ struct worker_status {
 
 struct worker;
 struct cache_report; /* app/chat/cache_view.h */
-/* Create the worker of an open chat. From now on notices of the chat become events; the first events contain the
- * messages and documents. The caller may use the chat until worker_start() and again after worker_close(). */
+/* Create the worker of an open chat. From now on notices of the chat become events. The first events contain the
+ * messages and documents. The caller may use the chat until worker_start(), and again after worker_close(). */
 int worker_open(struct worker **, struct chat *, struct err *);
 /* Start the thread. Call worker_close() even if that fails. */
 int worker_start(struct worker *, struct err *);
@@ -116,21 +118,22 @@ int worker_start(struct worker *, struct err *);
  * worker_start(). */
 void worker_still(struct worker *);
 void worker_do(struct worker *, enum job_what, int64_t id, const char *text, size_t n);
-/* Stop the running work within 100 ms, and drop the waiting jobs that are not small. Returns how many messages and
+/* Stop the running work within 100 ms, and drop all waiting jobs except small ones. Returns how many messages and
  * commands (JOB_LINE) were dropped. */
 int worker_stop(struct worker *);
-/* Return a descriptor that is readable while there are events or a new status. */
+/* Return a descriptor that is readable while there are events, or a status or figures that were not read. */
 int worker_fd(const struct worker *);
-/* Return the next event, which the caller frees; NULL = none. */
+/* Return the next event, or NULL if there is none. The caller frees it. */
 struct event *worker_take(struct worker *);
-/* Copy the status. Returns 1 if it has changed since the last call. Right after worker_do() the status says that work
- * runs, unless the job is small. */
+/* Copy the status. Returns 1 if it has changed since the last call, else 0. Right after worker_do() the status says
+ * that work runs; for a small job it does not change. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
-/* Choose the cache figures to report: 0 = none; 1 = those of the cache panel's small forms (bar, side panel); 2 =
- * all. */
+/* Choose which figures of the cache are reported. how: 0 = none; 1 = those for the small forms of the cache panel (bar,
+ * side panel); 2 = all. */
 void worker_panel(struct worker *, int how);
-/* Set *out to the newest cache report, valid until the next call. Returns 1 if it is new since the last call. */
+/* Set *out to the newest cache report, which is valid until the next call. Returns 1 if it is new since the last call,
+ * else 0. */
 int worker_cache(struct worker *, const struct cache_report **);
 /* Stop the thread, wait for it and free the worker. */
 void worker_close(struct worker *);

@@ -1,5 +1,5 @@
-/* app/tui/worker_front.c - the chat's front end in the worker thread: turns each of its callbacks into an event
- * for the main thread. */
+/* app/tui/worker_front.c - the chat's front end in the worker thread: each call of one of its callbacks becomes an
+ * event for the main thread. */
 #include "app/tui/worker_private.h"
 #include "app/reader/reader.h"
 #include "app/retrieval/retrieval.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Post a message. If it comes from a command that runs between two tokens, collect it instead: the transcript must
- * continue with the answer. */
+/* Post a message. But if it comes from a command that runs between two tokens of an answer, collect it: the transcript
+ * must continue with the answer. */
 static void post_said(struct worker *w, enum event_what what, const char *text, size_t n)
 {
 	if (!w->said) {
@@ -41,12 +41,12 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	struct worker *w = c->ud;
 
 	w->reading = -1;
-	if (total > 0) { /* without a total, the work is not a prefill of the conversation */
+	if (total > 0) { /* work without a total is not a prefill of the conversation */
 		struct timeline_stats st = { 0 };
 
 		if (c->conv.tl)
 			timeline_stats(c->conv.tl, &st);
-		w->reading = st.reused_tokens + done; /* `done` is 0 at the first token that is not reused */
+		w->reading = st.reused_tokens + done; /* `done` counts from the first token that is not reused */
 	}
 	if (done < 0) {
 		w->reading_since = 0;
@@ -61,15 +61,15 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->open_tps = 0;
 		w->open_left = -1;
 	}
-	/* Run no jobs during indexing: a transaction of the store is open, and a job that writes to the store would
-	 * wait for its end. */
+	/* Run no jobs during indexing. A transaction of the store is open, and a job that writes to the store would
+	 * wait for the end of this transaction. */
 	if (!c->indexing.on)
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
 }
 
-/* Post the last part of a growing file's text. Returns the offset in m->text at which the question after it
- * begins. */
+/* Post the last STREAM_SHOWN bytes of a growing file's text. Returns the offset in m->text at which the question after
+ * this text begins. */
 static size_t send_streamed(struct worker *w, const struct message *m)
 {
 	size_t from = m->read > STREAM_SHOWN ? m->read - STREAM_SHOWN : 0;
@@ -96,7 +96,7 @@ static void reasoning_note(struct str *note)
 	*note = s;
 }
 
-enum { VARIANTS_NOTED = 100 }; /* variants are counted for at most this many of the newest messages */
+enum { VARIANTS_NOTED = 100 }; /* number of newest messages whose variants are counted */
 
 /* Append "[variant 2 of 3]" if the answer has other variants. */
 static void variants_note(const struct worker *w, size_t i, struct str *note)
@@ -107,8 +107,8 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
-/* Post the sources of an answer. question: number of the answered message on the screen; SIZE_MAX = the last
- * question. */
+/* Post the sources of an answer. question: number, on the screen, of the question that was answered; SIZE_MAX = the
+ * last one. */
 static void send_sources(struct worker *w, size_t question, const struct answer_sources *list)
 {
 	struct event *e = event_new(EV_SOURCES, "", 0);
@@ -146,7 +146,7 @@ static void send_source_lines(struct worker *w, const struct message *m)
 	str_free(&lines);
 }
 
-/* Post all sources again: documents have changed, and with them the positions of sources. */
+/* Post all sources again, because their positions have changed with the documents. */
 static void send_all_sources(struct worker *w)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -156,8 +156,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
-/* Post the first n messages. resting: 1 = no turn is about to begin. If the last answer is incomplete or missing, a
- * note then says so. */
+/* Post the first n messages. resting: 1 = no turn is about to begin, so a last answer that is incomplete or missing
+ * gets a note. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -173,7 +173,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 		struct event *e;
 
 		if (m->read && from == m->text.n)
-			continue; /* a streamed text without a question yet */
+			continue; /* the streamed text is not followed by a question yet */
 		if (m->role == ROLE_ASSISTANT) {
 			e = event_new(EV_MESSAGE, "", 0);
 			chat_message(w->c, m, &e->text, &e->note);
@@ -192,8 +192,8 @@ static void send_messages(struct worker *w, size_t n, int resting)
 	}
 }
 
-/* Post the growing file's text from byte `from` on. If the transcript contains too much of this text, send all messages
- * again: this shortens it. */
+/* Post the growing file's text from byte `from` on. If the transcript has too much of this text, shorten it: send all
+ * messages again, with only the end of the text. */
 static void text_grew(struct worker *w, size_t from)
 {
 	const struct message *m = &w->c->conv.msg[w->c->conv.n_msg - 1];
@@ -205,8 +205,8 @@ static void text_grew(struct worker *w, size_t from)
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
 
-/* Post that only the first `messages` messages are part of the conversation. Later questions were asked while the file
- * is read: they are undone, but stay on the screen. */
+/* Post that only the first `messages` messages belong to the conversation. The later ones are questions about the file
+ * that is being read, with their answers: they are undone, but stay on the screen. */
 static void post_returned(struct worker *w, size_t messages)
 {
 	struct event *e = event_new(EV_RETURNED, "", 0);
@@ -215,7 +215,7 @@ static void post_returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-/* Note which part of the conversation has changed, so that it is sent later. Only for changes that no callback of
+/* Record which part of the conversation has changed, so that it is sent later. Handles only changes that no callback of
  * struct front reports. */
 static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
@@ -269,7 +269,7 @@ void worker_sent_all(struct worker *w)
 	w->n_sent = w->c->conv.n_msg;
 }
 
-/* Remove the last answer, and notices below its question, from the screen. Notices of earlier turns stay. */
+/* Remove the last answer, and the notices below its question, from the screen. Notices of earlier turns stay. */
 static void withdraw_answer(struct worker *w)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -277,8 +277,8 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		/* The screen does not count a streamed text as a message while it has no question. Its message numbers
-		 * may then differ from those of the conversation. */
+		/* The screen does not count a streamed text as a message until it has a question. So its message
+		 * numbers may differ from those of the conversation. */
 		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);
@@ -294,14 +294,14 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	struct worker *w = c->ud;
 	const struct conversation *conv = &c->conv;
 
-	/* No question: the last answer is generated again, so remove it from the screen. If the question was
-	 * edited, send all messages again, because the screen still shows the old question. */
+	/* If there is no question, the last answer is generated again: remove it from the screen. If the question was
+	 * edited, the screen still shows the old question: send all messages again. */
 	if (!question && conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
 	else if (w->messages_stale || !question)
 		send_messages(w, conv->n_msg, 0);
 	if (!question)
-		/* drop the command's notices: a regenerated answer must come right below its question */
+		/* drop the command's notices, so that the new answer comes right below its question */
 		worker_drop_held(w);
 	if (!question && !c->goes_on)
 		send_sources(w, SIZE_MAX, &(struct answer_sources){ 0 });
@@ -348,11 +348,12 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	struct worker *w = c->ud;
 
 	(void)e;
-	/* The screen already shows this turn. Sending the messages again would remove notices. */
+	/* The screen already shows this turn. Sending the messages again would remove notices, so record that they are
+	 * sent. */
 	if (turn->answered)
 		worker_sent_all(w);
 	else if (w->messages_stale)
-		w->holding = 1; /* the old answer is sent again; the notices follow below it */
+		w->holding = 1; /* hold the notices: the old answer is sent again, and they must come below it */
 	if (c->hides)
 		reasoning_describe(&c->think, &ev->note);
 	reasoning_note(&ev->note);
@@ -364,7 +365,7 @@ static void send_documents(struct worker *);
 
 static void on_sources(struct chat *c, const struct answer_sources *list)
 {
-	/* Send a growing text again, because it has grown since it was sent. */
+	/* If a document is a growing text, send the documents again, because the text has grown since. */
 	for (size_t i = 0; i < c->conv.n_doc; i++)
 		if (c->conv.doc[i].grows)
 			send_documents(c->ud);
@@ -388,7 +389,7 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	worker_post_text(c->ud, EV_DRAFT, text, n);
 }
 
-/* Send all messages and documents again. */
+/* Record that all messages and documents must be sent again. */
 static void on_came_back(struct chat *c)
 {
 	struct worker *w = c->ud;
@@ -396,7 +397,7 @@ static void on_came_back(struct chat *c)
 	w->messages_stale = w->documents_stale = 1;
 }
 
-/* Post how surprising the sentences are that were read since the last call. */
+/* Post how much those sentences surprise the model that were read since the last call. */
 static void send_surprise(struct worker *w)
 {
 	const struct surprise *s = surprise_of(&w->c->conv);
@@ -406,7 +407,7 @@ static void send_surprise(struct worker *w)
 
 	w->surprises = end;
 	if (!i)
-		i = 1; /* the beginning of the first sentence is unknown */
+		i = 1; /* skip the first sentence: it is unknown where it begins */
 	if (i >= s->n)
 		return;
 	e = event_new(EV_SURPRISE, "", 0);
@@ -488,7 +489,7 @@ void worker_send_changes(struct worker *w)
 	const struct conversation *conv = &w->c->conv;
 	int unread = 0, changed;
 
-	/* documents may have been prefilled since they were sent */
+	/* unread: a document has been prefilled since it was sent */
 	for (size_t i = 0; i < w->n_first; i++)
 		unread |= i < conv->n_doc && conv->doc[i].whole && w->first[i] < 0;
 	changed = w->documents_stale;

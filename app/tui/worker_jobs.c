@@ -1,5 +1,5 @@
-/* app/tui/worker_jobs.c - runs the jobs. Small jobs, such as renaming or deleting a session, need only the store,
- * so they also run between two tokens of an answer. */
+/* app/tui/worker_jobs.c - runs the jobs. Small jobs, such as renaming or deleting a session, need only the store. So
+ * they can also run between two tokens of an answer. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* 1 if undoing the last deletion shows another conversation: it restores a session that was on the screen. */
+/* 1 if restoring the session that was deleted last also shows it, because it was on the screen when it was deleted. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
@@ -29,7 +29,8 @@ static void drop_job(struct worker *w, struct job **p)
 	free(job);
 }
 
-/* If a JOB_UNDELETE waits behind the JOB_DELETE that it undoes, drop both. Returns 1 if there was such a pair. */
+/* If the queue has a JOB_DELETE and a later JOB_UNDELETE that restores the same session, drop both. Returns 1 if it
+ * did, else 0. */
 static int cancel_deletion(struct worker *w)
 {
 	int cancelled = 0;
@@ -60,8 +61,8 @@ static struct job *take_small(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		/* If the job deletes or restores the session of the running answer, it waits for the end of the
-		 * answer. */
+		/* A job that deletes the session of the running answer, or restores another session to the screen,
+		 * waits for the end of the answer. */
 		if (worker_job_is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
 		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
 			job = *p;
@@ -123,15 +124,15 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
-/* While no cache panel is open, the cache is reported so many times less often. These reports are needed, too: a panel
- * that is opened after an answer shows that answer's attention. */
+/* While no cache panel is open, reports of the cache are less frequent by this factor. They are needed nevertheless: a
+ * panel that is opened after an answer shows that answer's attention. */
 enum { CACHE_UNSEEN = 4 };
 
 void worker_between(struct worker *w)
 {
 	struct job *job;
 
-	/* A stop may have come before the timeline ran. */
+	/* A stop may have come before the timeline ran, so cancel the timeline now. */
 	if (atomic_load(&w->stop) && w->c->conv.tl)
 		timeline_cancel(w->c->conv.tl);
 	else if (atomic_load(&w->stop))
@@ -144,7 +145,8 @@ void worker_between(struct worker *w)
 		struct str said = { 0 }, command = { 0 };
 
 		if (job->what == JOB_LOOK)
-			str_add(&command, job->text.p, job->text.n); /* running the command may change its text */
+			/* copy the command, because running it may change its text */
+			str_add(&command, job->text.p, job->text.n);
 		w->said = &said;
 		run_small(w, job);
 		w->said = NULL;
@@ -202,8 +204,8 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Show the command above its notices. Exception: /variant, which the keys Left and Right run.
-			 * The answer itself says which variant it is. */
+			/* Show the command above its notices. Exception: /variant, which the keys Left and Right run; a
+			 * note at the answer tells which variant it is. */
 			if (!turn && !is_variant(&job->text))
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);

@@ -15,8 +15,8 @@
 
 #define REPORT_EVERY 0.1 /* seconds between two reports of status during an answer */
 enum {
-	STREAM_SHOWN = 65536,  /* bytes of a streamed text that stay in the transcript after it was shortened */
-	STREAM_MOST = 1 << 20, /* bytes of a streamed text in the transcript at which it is shortened */
+	STREAM_SHOWN = 65536,  /* bytes of a streamed text that the transcript keeps when it is shortened */
+	STREAM_MOST = 1 << 20, /* the transcript is shortened when it has this number of bytes of a streamed text */
 };
 
 struct job {
@@ -32,55 +32,56 @@ struct worker {
 	int started;
 	int fd;           /* eventfd: readable while the main thread has events or figures to take */
 	atomic_int stop;  /* 1 = end the running work */
-	atomic_int panel; /* figures of the cache to report, as in worker_panel() */
+	atomic_int panel; /* which figures of the cache to report, as for worker_panel() */
 
 	pthread_mutex_t lock; /* protects all members up to cache_fresh */
 	pthread_cond_t wake;
 	struct job *job, **job_end;
 	/* running: 1 = a job runs; closing: 1 = the thread must end; signalled: 1 = fd is readable */
 	int running, closing, signalled;
-	/* number of queued jobs that have not begun; small jobs are not counted */
+	/* number of queued jobs that have not begun, without small jobs */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
 	int status_new;
-	/* cache_new: the newest complete report; cache_read: the report that the main thread uses */
+	/* cache_new: the newest complete report; cache_read: the report that the main thread reads */
 	struct cache_report *cache_new, *cache_read;
 	int cache_fresh;
 
 	/* Members that only the worker's thread uses. */
-	struct cache_report *cache_work; /* report that is being filled */
+	struct cache_report *cache_work; /* the report that is being filled in */
 	struct listener listener;
-	/* reported, cache_reported: times of the last reports; cache_every: seconds between two cache reports */
+	/* reported, cache_reported: times of the last reports of status and cache; cache_every: seconds between two
+	 * cache reports */
 	double reported, cache_reported, cache_every;
-	double reading_since; /* when the prefill began */
+	double reading_since; /* time at which the prefill began */
 	int64_t had;          /* tokens that were cached when the prefill began */
-	/* tokens in the sequence so far, during a prefill; -1 = no prefill runs */
+	/* during a prefill, number of tokens in the sequence so far; -1 = no prefill runs */
 	int32_t reading;
 	int open; /* 1 = a streamed text is being read, or passages are encoded ahead of a question */
-	/* speed of reading the streamed text in tokens a second; seconds left, < 0 = unknown */
+	/* tokens per second at which the streamed text is read; seconds left, < 0 = unknown */
 	double open_tps, open_left;
-	uint64_t surprises;                  /* sentences whose surprise has been sent */
-	size_t streamed;                     /* bytes of the streamed text in the transcript */
+	uint64_t surprises;                  /* number of sentences whose surprise was sent */
+	size_t streamed;                     /* number of bytes of the streamed text in the transcript */
 	size_t n_sent;                       /* number of messages in the transcript */
-	int messages_stale, documents_stale; /* 1 = messages or documents differ from what was sent */
+	int messages_stale, documents_stale; /* 1 = the messages or documents have changed since they were sent */
 	int32_t *first;
-	size_t n_first; /* first[n_first]: index of each document's first token, as sent */
-	/* 1 = a command runs that may change the messages. Its notices wait in `held`: the screen gets the messages
-	 * first */
+	size_t n_first; /* first[n_first]: index of each document's first token, as it was sent */
+	/* 1 = a command runs that may change the messages. Its notices are collected in `held`, because the screen must
+	 * get the messages first */
 	int holding;
 	struct event *held, **held_end;
-	struct str *said; /* output of the small job that runs; NULL: none runs */
+	struct str *said; /* output of the small job that runs; NULL = none runs */
 	struct str title;
 	int64_t title_of;
-	int title_stale; /* title: title of session title_of; title_stale: 1 = read it again */
+	int title_stale; /* title: title of session title_of; title_stale: 1 = read the title again */
 };
 
 /* worker_events.c */
 struct event *event_new(enum event_what, const char *text, size_t n);
 void worker_post(struct worker *, struct event *);
 void worker_post_text(struct worker *, enum event_what, const char *text, size_t n);
-/* append text to the newest waiting event if that is of the same kind and not too long; else post a new event */
+/* append text to the newest waiting event if it is of the same kind and not too long; otherwise post a new event */
 void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
@@ -89,10 +90,10 @@ void worker_signal(struct worker *); /* make fd readable; the caller holds the l
 int worker_job_is_small(enum job_what); /* 1 if the job needs only the store */
 void worker_run_job(struct worker *, struct job *);
 void worker_read_on(struct worker *); /* read a streamed text, or encode passages, until a job waits */
-/* called between tokens and prefill steps: runs small jobs and due deletions, updates the cache view */
+/* called between tokens and between prefill steps: runs small jobs and due deletions, and updates the cache report */
 void worker_between(struct worker *);
 void worker_delete_due(struct worker *);
-/* after the thread has ended: run the waiting jobs that change sessions, drop all other jobs */
+/* called after the thread has ended: runs the waiting jobs that change sessions, and drops all other jobs */
 void worker_finish(struct worker *);
 /* worker_front.c */
 extern const struct front worker_front;

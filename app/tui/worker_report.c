@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* Return the session's title. It is read from the store only after a switch of sessions or if title_stale is set. */
+/* Return the session's title. The title is read from the store only if the session was switched or title_stale is
+ * set. */
 static const char *session_title(struct worker *w)
 {
 	int64_t session = w->c->log ? w->c->log->session : 0;
@@ -45,7 +46,8 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 	s->seen = st.n_tokens;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
-	/* The conversation is new, and the timeline still has the figures of the previous one: do not report them. */
+	/* The conversation has no messages, but the timeline still has the figures of the previous conversation: do not
+	 * report those. */
 	if (!c->conv.n_msg) {
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
@@ -76,7 +78,8 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 		describe_cache(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
-			/* the timeline's figures already include all tokens of the running prefill */
+			/* the timeline's own figures already count all tokens of the running prefill, so use the number
+			 * read so far */
 			s.seen = s.kept = w->reading;
 		double spent = now_seconds() - w->reading_since;
 		if (spent > 0.2 && done > w->had) {
@@ -110,7 +113,8 @@ void worker_report_cache(struct worker *w, int last)
 	w->cache_work->cache.every = w->cache_every;
 	w->cache_reported = now_seconds();
 	if (!how && !last && w->cache_every <= 0)
-		return; /* in tests (worker_still()) the number of reports must not depend on the screen's speed */
+		/* in tests (worker_still()), the number of reports must not depend on the speed of the screen */
+		return;
 	pthread_mutex_lock(&w->lock);
 	done = w->cache_work;
 	w->cache_work = w->cache_new;
