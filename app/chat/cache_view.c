@@ -146,7 +146,7 @@ static void flow_words(struct cache_report *p, const struct conversation *conv, 
 	}
 }
 
-/* Fill in the text of each column of the strips. */
+/* Fill in the text for each column of the panel's strips. */
 static void column_words(struct cache_report *p, const struct conversation *conv)
 {
 	size_t n;

@@ -40,7 +40,7 @@ struct cache_report {
 	char kv[128];
 	struct str names;          /* names of the documents */
 	uint8_t *heat;             /* heat map of the KV cache, [n_layer][cols] */
-	char (*text)[UI_COL_TEXT]; /* text shown for each column of the strips */
+	char (*text)[UI_COL_TEXT]; /* text shown for each column of the panel's strips */
 	struct lens *lens;
 	size_t n_lens;
 	int lensed; /* 1 = the lenses were made for this report */

@@ -17,7 +17,7 @@
  *     document_search.c:   the index of the documents, in the session's store or in memory;
  *     message_search.c:    the index of the messages, in memory;
  *     text_source.c:       reads a file or pipe as it grows;
- *     verify.c:            weir verify: computes a session's answers again;
+ *     verify.c:            weir verify: recomputes a session's answers;
  *     cache_view.c:        what the cache panel shows.
  *
  * Front ends: app/line (line by line) and app/tui (full screen). */
@@ -196,7 +196,7 @@ struct slash {
 	enum ui_arg arg;
 	void (*run)(struct chat *, char *arg);
 };
-/* Command i of the table; NULL past its end. */
+/* Return command number i of the table; NULL after the last one. */
 const struct slash *slash_at(size_t i);
 /* 1 if word[0..n) is the command `name` or one of its aliases. */
 int slash_is(const char *name, const char *aliases, const char *word, size_t n);

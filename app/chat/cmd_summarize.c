@@ -262,7 +262,7 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
 	if (!searched) /* the model can answer the question itself, because it reads these documents whole */
 		return 0;
-	if (c->front->dims) /* full screen: show the question, because it becomes no message */
+	if (c->front->dims) /* full screen: show the question, which is not stored */
 		notice(c, "%.*s", (int)n, question);
 	summary_run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
 	return 1;

@@ -38,8 +38,8 @@ static void cache_vectors(struct passage_index *index)
 }
 
 /* Open the index, if it is not open yet. If in_store() has changed, move the index between store and memory. An index
- * in memory is rebuilt each time that another TEXT_SEARCHED bytes of growing files are no longer searched, to free
- * them. */
+ * in memory is rebuilt each time that growing files have another TEXT_SEARCHED bytes that are no longer searched. This
+ * frees those bytes. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);

@@ -297,7 +297,7 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 	if (s->gathers && (s->fd < 0 || s->ended))
 		return document_import(s, e) < 0 ? -1 : SOURCE_TEXT;
 	if (!wait_for(s, wait_ms)) {
-		/* No more bytes come for now: find the encoding from those that have come. */
+		/* The pipe has no more bytes for now: find the encoding from the bytes that have come so far. */
 		if (s->looked || is_blank(&s->raw)) {
 			line_print(s, line_is_settled(&s->line), out);
 			return SOURCE_LATER;
