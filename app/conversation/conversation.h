@@ -87,7 +87,7 @@ struct document {
 	int type;       /* value of enum doc_type */
 	struct mark *mark;
 	size_t n_mark;             /* number of marks (pages and headings); their byte offsets are relative to `body` */
-	struct doc_origin *origin; /* the file; never NULL, but it may name no file */
+	struct doc_origin *origin; /* where the document is from; never NULL, but it may name no file */
 	/* owned: the version that this one replaced, kept for undo until the next answer; NULL = none */
 	struct document *before;
 	size_t replaced; /* number of messages when `before` was replaced */

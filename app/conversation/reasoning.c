@@ -79,7 +79,7 @@ static int find_close(const char *p, size_t n, int which)
  * bytes are needed. If the mark does not come within HEAD_BYTES, the text counts as the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	/* the limit is fixed, so that the result does not depend on the size of the pieces that come */
+	/* the limit is fixed, so that the result does not depend on how the text is cut into pieces */
 	size_t most = MIN(n, HEAD_BYTES);
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 

@@ -336,7 +336,7 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		}
 		*n = want.n;
 		if (reused >= 0 &&
-		    /* subtract the last token, which is always recomputed for its logits */
+		    /* do not count the last token, which is always recomputed for its logits */
 		    (size_t)reused + 1 < same)
 			*again = (int32_t)same - reused;
 	}
