@@ -5,7 +5,7 @@
 
 #include "app/lab/tasks.h"
 
-/* The tasks of the user's files. It owns their prompts. */
+/* The tasks of the user's files. This struct owns their prompts. */
 struct given {
 	struct task_def *task;
 	size_t n;               /* number of tasks */

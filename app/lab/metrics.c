@@ -68,7 +68,7 @@ static double score_f1(const char *ref, const char *answer)
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t k = 0; k < b.n; k++)
 			if (b.w[k] && !strcmp(a.w[i], b.w[k])) {
-				b.w[k] = NULL; /* do not match this word of the reference a second time */
+				b.w[k] = NULL; /* match this word of the reference only once */
 				common++;
 				break;
 			}

@@ -94,7 +94,7 @@ struct matrix {
 	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
-	double seen; /* number of pairs of tokens in the current matrix of which the later token read the earlier one */
+	double seen; /* number of pairs of tokens in the current matrix whose later token read the earlier one */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */

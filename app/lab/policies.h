@@ -23,8 +23,8 @@ struct shared_timeline {
 	int32_t ctx;    /* number of tokens for which tl has room */
 	int fresh;      /* 1 = empty the cache before the next text */
 };
-/* Run this policy from now on, with room for ctx tokens. Those KV entries are kept that both the old and the new policy
- * store. */
+/* Run this policy from now on, with room for ctx tokens. KV entries that both the old and the new policy store are
+ * kept. */
 int shared_timeline_use(struct shared_timeline *, const char *kv, int32_t ctx, struct err *);
 /* Begin the next text with an empty cache, even if it begins like the previous text. Otherwise the results of a policy
  * that evicts would depend on how many tokens are reused. */

@@ -102,7 +102,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	return rc;
 }
 
-/* Return the number of bytes of text for which the tokens stand. */
+/* Return how many bytes of text the tokens have. */
 static uint64_t covered_bytes(const struct engine *engine, const struct tokens *t)
 {
 	uint64_t bytes = 0;
