@@ -351,9 +351,8 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Remove from *s, the text of the message so far, the mark that says that the message continues: """ or a backslash.
- * Returns 0 if the message is complete; 1 if another line follows; 2 if another line follows and this line was only a
- * mark. */
+/* Remove the mark for a message of several lines (""" or a backslash) from *s, the text of the message so far. Returns
+ * 0 if the message is complete; 1 if another line follows; 2 if another line follows and this line was only a mark. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {
