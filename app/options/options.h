@@ -236,7 +236,7 @@ char *options_own(struct options *, const char *text, size_t n);
 /* Append the option's value as text. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
 
-/* Read the config file into the options. Called by options_parse(). A missing file is no error. */
+/* Read the config file into the options. Called by options_parse(). A missing file is not an error. */
 int config_read(struct options *, struct err *);
 /* Set an option in the config file; the other lines stay. value: text as for option_set(). *where: receives the path of
  * the file. Returns 0, or -1 with the file unchanged. */
