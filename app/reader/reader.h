@@ -48,9 +48,9 @@ int conversation_is_beside(const struct conversation *);
  * loaded: later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is
  * prefilled again. */
 int conversation_return(struct conversation *);
-/* Return where to cut the text p[from .. n): at the last place between two words. If there is no such place, the result
- * is `from`, and more text is needed. Only a long text is then cut before a punctuation mark, or between any two
- * characters. */
+/* Return where to cut the text p[from .. n): at the last place between two words. Without such a place, a long text is
+ * cut before a punctuation mark or after any whole character. For a shorter text the result is then `from`, which means
+ * that more text is needed. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text in the way in which it is tokenized after a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
