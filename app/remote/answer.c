@@ -14,8 +14,8 @@ static const double AFTERWARDS = 2;
 /* ---- the reply's body ---- */
 
 /* Append text of the answer to a->ready. When llama-server continues an answer, it may first send the old text
- * (a->echo) again, and this repetition is dropped. If the text turns out to differ from the old text, it is no
- * repetition: all of it is appended. */
+ * (a->echo) again; this repetition is dropped. If the text turns out to differ from the old text, it is not a
+ * repetition, and all of it is appended. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -378,8 +378,8 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	/* The answer ended before it had repeated all of the old text. So it is no repetition: the bytes that match
-	 * are new text. */
+	/* The answer ended before it had repeated all of the old text. Then it is not a repetition: the bytes that
+	 * match are new text. */
 	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;

@@ -40,7 +40,7 @@ struct remote_info {
 	const char *program; /* name of the server's program: "llama-server", "vLLM", ...; "" = unknown */
 	const char *server;  /* the server's address without a path: "http://127.0.0.1:8080" */
 	const char *model;   /* name that the server uses for the model, without control characters */
-	/* in tokens: the context size of the server, and of the model's training; 0 = unknown */
+	/* context size in tokens, of the server and of the model's training; 0 = unknown */
 	int32_t ctx, ctx_train;
 	uint64_t n_params; /* number of the model's parameters; 0 = unknown */
 	int counts;        /* 1 = the server counts tokens; 0 = they are estimated */

@@ -84,7 +84,7 @@ int server_refuses(struct remote *, int status, const struct chunk *, const stru
 /* Set *e to the error that the server has reported inside a streamed answer. Always returns -1. */
 int server_fault(struct remote *, const struct chunk *, struct err *);
 
-/* Do the work of remote_open() on a zeroed struct. After -1, those members are set that are known by then. */
+/* Do the work of remote_open() on a zeroed struct. After -1, the members that are known by then are set. */
 int server_open(struct remote *, const struct remote_options *, struct err *);
 /* If the context size is unknown, ask Ollama for it: Ollama reports it only after it has loaded the model. */
 void server_ask_context(struct remote *);
