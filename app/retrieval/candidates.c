@@ -106,7 +106,7 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 
 	str_add(out, question, n);
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!conv->msg[k].read) { /* a text that was read from a stream is no turn */
+		if (!conv->msg[k].read) { /* skip a text that was read from a stream, because it is not a turn */
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}

@@ -18,9 +18,9 @@ void retrieval_join(struct conversation *);
 
 /* ---- parts of a text that is still being received (candidates.c) ---- */
 
-/* Return where the part ends that contains byte `at` of p[0 .. n). A text that is still being received is indexed in
- * parts of about 64 KiB, so that new text changes only the last part. skipped: number of bytes of the text that were
- * dropped before p. */
+/* Return the end (byte offset) of the part that contains byte `at` of p[0 .. n). A text that is still being received is
+ * indexed in parts of about 64 KiB, so that new text changes only the last part. skipped: number of bytes of the text
+ * that were dropped before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 /* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */

@@ -160,9 +160,9 @@ static void sources_instead(void *self, const struct conversation *conv, struct 
 	quotation_given(conv, out);
 }
 
-/* Restore the sources of the last question, whose answer is regenerated or (goes_on = 1) continued. After the session
- * was resumed or the answer undone, they are no longer known: take them from the old answer, or else search again. A
- * failed search is not an error: the question's context is stored, so only the list of sources is missing. */
+/* Restore the sources of the last question, whose answer is regenerated or (goes_on = 1) continued. The sources are no
+ * longer known if the session was resumed or the answer undone. Then take them from the old answer, or else search
+ * again. A failed search is not an error: the question's context is stored, so only the list of sources is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];

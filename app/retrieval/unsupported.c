@@ -335,7 +335,7 @@ static size_t marks_read(const struct answer_sources *list, const char *text, si
 	return text[i] == ']' ? i + 1 : 0;
 }
 
-/* Return where the sentence begins that ends at byte `at`; not before byte `from`. */
+/* Return the beginning (byte offset) of the sentence that ends at byte `at`. The result is at least `from`. */
 static size_t sentence_of(const char *text, size_t from, size_t at)
 {
 	while (at > from && strchr(" .!?\"'*)", text[at - 1]))
