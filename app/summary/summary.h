@@ -68,7 +68,7 @@ void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the byte at which the section ends that begins at byte `from`. The section has `least` to `most` bytes, and
+/* Return the end (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes, and
  * ends at the best break in this range. The order of breaks is: before a heading (a higher heading is better), after a
  * paragraph, sentence, line, word, character. Of equally good breaks, the last one is taken. If at most `most` bytes
  * are left, they are one section. */
