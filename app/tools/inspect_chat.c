@@ -116,7 +116,7 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		/* ERR_MODEL also if the template refuses the conversation: this sets the exit code */
+		/* the exit code is that of ERR_MODEL, even if the template refused the conversation */
 		e.code = ERR_MODEL;
 		rc = -1;
 	}

@@ -10,8 +10,8 @@
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* Quantizations in order of preference: the first one is taken that the repository has and that fits into memory. The
- * best quantizations of four bits come first, because they lose little quality, and larger files are slower. */
+/* Quantizations in order of preference. Take the first one that the repository has and that fits into memory. The best
+ * quantizations of four bits come first, because they lose little quality, and larger files are slower. */
 static const char *const quants[] = {
 	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",
 	"Q5_1",   "Q5_0",  "Q6_K",   "Q8_0",   "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K",   "BF16", "F16",  "F32",
@@ -64,8 +64,8 @@ static void find_quant(const char *name, size_t n, char out[24])
 	}
 }
 
-/* Return the model to which a file belongs. It is the model of which other parts are in m[]; if there is none, a new
- * model is added to m[]. */
+/* Return the model to which a file belongs. If m[] has a model with other parts of the same file, return this model;
+ * otherwise add a new model to m[]. */
 static struct hub_model *model_of(struct hub_model *m, size_t *n, const char *path, size_t len, int of)
 {
 	const char *base = base_of(path);

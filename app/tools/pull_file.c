@@ -230,8 +230,8 @@ static void show_progress(void *ud)
 	str_free(&s);
 }
 
-/* Check the header of the reply. Returns 0; -1 if the reply is about another file than the list, or if it begins at
- * another byte than was asked for. */
+/* Check the header of the reply. Returns 0; -1 if the reply is for a different file than the listed one, or if it
+ * begins at another byte than was asked for. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;

@@ -279,7 +279,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1))) /* grow the list when it has 0, 1, 2, 4, 8, ... marks: it is full then */
+		if (!(*n & (*n - 1))) /* the list is full, and must grow, when it has 0, 1, 2, 4, 8, ... marks */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}
