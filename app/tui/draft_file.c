@@ -24,7 +24,7 @@ static int draft_path(const struct tui *t, struct str *path)
 /* Lock the draft file until the program ends. Returns 1; 0 if another process has locked it. */
 static int draft_lock(void)
 {
-	/* holds the lock; if the program opens another screen, that closes it and locks the file again */
+	/* descriptor that holds the lock; the next screen of this program closes it and locks the file again */
 	static int fd = -1;
 	struct str path = { 0 };
 	int mine = 0;

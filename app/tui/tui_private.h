@@ -26,7 +26,8 @@ struct tui {
 	struct store *store; /* read-only connection of the main thread; NULL = no session is stored */
 	struct ui_command *commands;
 	char **prompts;
-	/* prompts[n_prompt]: names of the user's prompt files; their commands are the last rows of `commands` */
+	/* prompts[n_prompt]: names of the user's prompt files. The commands of these files are the last rows of
+	 * `commands` */
 	size_t n_prompt;
 	struct ui_setting *settings;
 	struct str encoders; /* values of the setting `encoder`, with '|' between them */

@@ -186,7 +186,7 @@ int worker_stop(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
-	w->status_new = 1; /* the number of queued messages is 0 now */
+	w->status_new = 1; /* report that no message is queued any more */
 	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);

@@ -397,7 +397,7 @@ static void on_came_back(struct chat *c)
 	w->messages_stale = w->documents_stale = 1;
 }
 
-/* Post how much those sentences surprise the model that were read since the last call. */
+/* Post how much the sentences that were read since the last call surprise the model. */
 static void send_surprise(struct worker *w)
 {
 	const struct surprise *s = surprise_of(&w->c->conv);

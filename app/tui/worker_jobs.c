@@ -11,7 +11,8 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* 1 if restoring the session that was deleted last also shows it, because it was on the screen when it was deleted. */
+/* 1 if restoring the session that was deleted last also shows it. This is so if it was on the screen when it was
+ * deleted. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
