@@ -47,15 +47,14 @@ static int check_find(const char *gpu, char why[160])
 static void check_keep(const char *gpu, const char *why)
 {
 	struct str path = { 0 }, text = { 0 }, line = { 0 };
-	int fd;
+	int fd, anew;
 
 	if (!file_read(&path, &text) && !make_parents(path.p)) {
 		clean_line(why ? why : PASSED, strlen(why ? why : PASSED), &line);
 		str_addf(&line, "\t%s\n", gpu);
-		/* If the file would exceed FILE_MOST, begin it anew. */
-		fd = open(path.p,
-		          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (text.n + line.n > FILE_MOST ? O_TRUNC : 0),
-		          0600);
+		/* If the file would exceed FILE_MOST or could not be read, begin it anew. */
+		anew = !text.n || text.n + line.n > FILE_MOST ? O_TRUNC : 0;
+		fd = open(path.p, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | anew, 0600);
 		if (fd >= 0) {
 			ssize_t written = write(fd, line.p, line.n);
 

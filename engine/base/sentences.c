@@ -399,7 +399,7 @@ size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentence
 
 		if (watch && at - asked >= WATCH_BYTES) {
 			asked = at;
-			if (watch(0, n, ud)) {
+			if (watch(ud)) {
 				free(c.out);
 				*out = NULL;
 				return SIZE_MAX;

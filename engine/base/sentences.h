@@ -16,9 +16,8 @@ struct sentence {
 	uint32_t from, to;
 	uint16_t words, flags;
 };
-/* A function that sentences_cut() calls from time to time. total: bytes of the text; done: always 0. If it returns
- * nonzero, the cutting is cancelled. */
-typedef int sentences_watch_fn(size_t done, size_t total, void *ud);
+/* A function that sentences_cut() calls from time to time. If it returns nonzero, the cutting is cancelled. */
+typedef int sentences_watch_fn(void *ud);
 /* Cut a text into sentences. They are ascending, do not overlap, and cover all bytes except white space. The first
  * sentence has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch()
  * cancelled. The caller frees *out. */

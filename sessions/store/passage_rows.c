@@ -150,11 +150,11 @@ static int rows_load(struct passage_index *x, const struct indexed_text *t, stru
 
 /* ---- adding ---- */
 
-static int on_cutting(size_t done, size_t total, void *ud)
+static int on_cutting(void *ud)
 {
 	struct passage_index *x = ud;
 
-	return x->watch && x->watch(x->watch_from + done, x->watch_to, x->watch_ud);
+	return x->watch && x->watch(x->watch_from, x->watch_to, x->watch_ud);
 }
 
 /* Cut the text with the hash r->hash into sentences, add them to the index, and set *r. Returns 0 or -1. */

@@ -90,6 +90,9 @@ WEIR_CUDA_WRONG=head_args "$weir" doctor -m "$tiny" 2>&1 | grep -q "its check fa
 	ok "the doctor says what is wrong" || bad "the doctor says what is wrong" "$("$weir" doctor -m "$tiny" | grep -A2 '^gpu')"
 "$weir" doctor -m "$tiny" 2>&1 | grep -q "its check passed" && checked --device cuda && ! grep -q "$wrong" "$dir/err" &&
 	ok "the doctor checks again" || bad "the doctor checks again" "$(cat "$dir/err" "$kept")"
+head -c 100000 /dev/zero | tr '\0' x >"$kept"
+checked --device cuda && [ "$(wc -l <"$kept")" = 1 ] && [ "$(wc -c <"$kept")" -lt 1000 ] && ok "a file of results that is too long begins anew" ||
+	bad "a file of results that is too long begins anew" "$(head -c 200 "$kept")"
 unset XDG_STATE_HOME WEIR_CUDA
 
 # Help, doctor and manual say that no GPU has run it, as long as gpu-results.md has no section of one.
