@@ -19,9 +19,9 @@ static void draw(struct play *p, const char *about)
 	svg_draw(ui_draw(p->t->ui, now_seconds() + 60), "dusk", about, &p->got);
 }
 
-/* Draw the picture with the note below an answer, "[20 tokens, 23.6 t/s, context ...]", but without the speed, which
- * differs from run to run. */
-static void draw_with_notes(struct play *p, const char *about)
+/* Return a copy of the screen without the speed in the note below an answer, "[20 tokens, 23.6 t/s, context ...]",
+ * because it differs from run to run. The caller frees `cell`. */
+static struct grid screen_without_speed(struct play *p)
 {
 	static const char unit[] = " t/s, ";
 	struct grid g = *ui_draw(p->t->ui, now_seconds() + 60);
@@ -45,8 +45,35 @@ static void draw_with_notes(struct play *p, const char *about)
 				row[i] = (struct cell){ .cp = ' ', .width = 1, .style = row[i].style };
 		}
 	}
+	return g;
+}
+
+static void draw_with_notes(struct play *p, const char *about)
+{
+	struct grid g = screen_without_speed(p);
+
 	svg_draw(&g, "dusk", about, &p->got);
 	free(g.cell);
+}
+
+/* Draw an inline screen: the shell's command line, and below it everything from the first question on. The rows between
+ * them are left out, because they tell a time that differs from run to run. */
+static void draw_inline(struct play *p, const char *about)
+{
+	static const char command[] = "$ weir --inline parish.md";
+	struct grid all = screen_without_speed(p), g = all;
+	int first = 0;
+
+	while (first < all.h && all.cell[first * all.w].cp != '>')
+		first++;
+	CHECK(first >= 2 && first < all.h);
+	g.cell += (first - 2) * g.w;
+	g.h -= first - 2;
+	g.cursor_y -= first - 2;
+	for (int x = 0; x < g.w; x++)
+		g.cell[x].cp = x < (int)strlen(command) ? command[x] : ' ';
+	svg_draw(&g, "dusk", about, &p->got);
+	free(all.cell);
 }
 
 /* Skip the test on processors without this level of CPU kernels: logits of other levels differ in their last bits, so
@@ -121,13 +148,25 @@ TEST(cache)
 }
 
 /* Without -q and with sampling, as users run weir. */
-TEST(document)
+static void picture_as_used(const char *name, void (*screen)(struct play *, const char *))
 {
 	const char *const args[] = { "weir", "-m", test_model(), "--seed", "1", "--color", "always", NULL };
-	struct play p = { .screen = draw_with_notes };
+	struct play p = { .screen = screen };
+	char keys[200];
 
 	skip_where_others();
-	play_script(&p, "tests/pictures/document.keys", args, LEVEL);
-	check_or_write("document", &p.got);
+	snprintf(keys, sizeof keys, "tests/pictures/%.100s.keys", name);
+	play_script(&p, keys, args, LEVEL);
+	check_or_write(name, &p.got);
 	str_free(&p.got);
+}
+
+TEST(document)
+{
+	picture_as_used("document", draw_with_notes);
+}
+
+TEST(inlined)
+{
+	picture_as_used("inline", draw_inline);
 }
