@@ -408,11 +408,14 @@ static int candidates_judge(struct conversation *conv, const char *question, siz
 	return 0;
 }
 
-/* 1 if the passages answer the question, according to reading_tells() or the limits at FOUND_LEAST. */
-static int is_found(const struct candidates *c, const char *question, size_t n)
+/* 1 if the passages answer the question, according to comparison_found(), reading_tells() or the limits at
+ * FOUND_LEAST. */
+static int is_found(const struct conversation *conv, const struct candidates *c, const char *question, size_t n)
 {
 	int found;
 
+	if (!c->at[0].found.unknown && comparison_found(conv, c, question, n))
+		return 1;
 	if (reading_tells(c, question, n, &found))
 		return found;
 	for (size_t i = 0; c->by_meaning && i < c->n && i < SOURCES_MOST; i++)
@@ -464,7 +467,7 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 	if (!rc && c->n) {
 		qsort(c->at, c->n, sizeof *c->at, by_total);
 		rc = candidates_judge(conv, question, n, &asked, c, e);
-		c->found = is_found(c, question, n);
+		c->found = is_found(conv, c, question, n);
 		qsort(c->at, c->n, sizeof *c->at, by_total);
 		for (size_t i = 0; i < c->n && i < QUOTED_BY_MEANING && c->by_meaning && !rc; i++) {
 			const struct document *d = &conv->doc[c->at[i].found.text];

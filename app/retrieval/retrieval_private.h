@@ -206,6 +206,27 @@ struct subject {
 };
 struct subject question_subject(const char *question, size_t n);
 
+/* ---- text_words.c: the words of a text ---- */
+
+struct word {
+	const char *p;
+	size_t n;
+};
+/* Set *w to the next word of text[0 .. n) from byte *i on, and *i to its end. A word consists of letters, digits and
+ * bytes beyond ASCII, and of '.', ',' and ':' between two digits. Returns 1; 0 at the end of the text. */
+int word_next(const char *text, size_t n, size_t *i, struct word *w);
+/* Append the key of a word, which is the same for all its spellings: "12,500" becomes "12500", "2,5" "2.5", "18th" "18",
+ * "Seven" "7", "Smith" "smith". */
+void word_key(struct word, struct str *out);
+/* 1 if a sentence, a line or a quotation after a colon begins at byte `at`. */
+int sentence_begins(const char *text, size_t at);
+
+/* ---- comparison.c ---- */
+
+/* 1 if the question joins two names ("Is X older than Y?"), the best passages have both, and none of them has both
+ * together. */
+int comparison_found(const struct conversation *, const struct candidates *, const char *question, size_t n);
+
 /* ---- recall.c ---- */
 
 /* Append JSON member "recalled": the turns recalled for the last question. */

@@ -24,78 +24,6 @@ enum {
 	MARK_DIGITS = 2, /* most digits of a passage's number */
 };
 
-static const char *const spelled[] = { "zero",  "one",   "two",  "three", "four",   "five",  "six",
-	                               "seven", "eight", "nine", "ten",   "eleven", "twelve" };
-
-struct word {
-	const char *p;
-	size_t n;
-};
-
-/* 1 if byte c may be part of a number when it stands between two digits: "12,500", "2.5", "5:30". */
-static int is_point(char c)
-{
-	return c == '.' || c == ',' || c == ':';
-}
-
-/* 1 if bytes p[0] and p[1] of text p[0 .. n) belong to the same word. */
-static int word_goes_on(const char *p, size_t n)
-{
-	if (n > 2 && is_point(p[1]))
-		return byte_is_digit(p[0]) && byte_is_digit(p[2]);
-	if (is_point(p[0]))
-		return 1;
-	/* in Chinese and Japanese no blank separates a number from the characters around it */
-	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) ||
-	    (byte_is_digit(p[1]) && (unsigned char)p[0] >= 0x80))
-		return 0;
-	return byte_is_word(p[1]);
-}
-
-/* Set *w to the next word of text[0 .. n) from byte *i on, and *i to its end. A word consists of letters, digits and
- * bytes beyond ASCII, and of '.', ',' and ':' between two digits. Returns 1; 0 at the end of the text. */
-static int word_next(const char *text, size_t n, size_t *i, struct word *w)
-{
-	size_t at = *i, end;
-
-	while (at < n && !byte_is_word(text[at]))
-		at++;
-	for (end = at; end < n && (end == at || word_goes_on(text + end - 1, n - end + 1));)
-		end++;
-	*w = (struct word){ text + at, end - at };
-	*i = end;
-	return end > at;
-}
-
-/* 1 if the '.' or ',' at byte `at` of a number groups its digits by three, as in "12,500". */
-static int groups_thousands(struct word w, size_t at)
-{
-	size_t digits = 0;
-
-	while (at + 1 + digits < w.n && byte_is_digit(w.p[at + 1 + digits]))
-		digits++;
-	return w.p[at] != ':' && digits == 3;
-}
-
-/* Append the key of a word, which is the same for all its spellings: "12,500" becomes "12500", "2,5" "2.5", "18th" "18",
- * "Seven" "7", "Smith" "smith". */
-static void key_add(struct word w, struct str *out)
-{
-	for (size_t k = 0; k < LEN(spelled); k++)
-		if (strlen(spelled[k]) == w.n && !strncasecmp(spelled[k], w.p, w.n)) {
-			str_addf(out, "%zu", k);
-			return;
-		}
-	for (size_t k = 0, number = byte_is_digit(w.p[0]); k < w.n; k++) {
-		char c = byte_is_upper(w.p[k]) ? (char)(w.p[k] + 'a' - 'A') : w.p[k];
-
-		if (!number || byte_is_digit(c))
-			str_add(out, &c, 1);
-		else if (is_point(c) && !groups_thousands(w, k))
-			str_adds(out, ".");
-	}
-}
-
 /* ---- the words that the model was given ---- */
 
 struct given {
@@ -112,7 +40,7 @@ static void given_add(struct given *g, const char *text, size_t n, int marked)
 	for (size_t i = 0; word_next(text, n, &i, &w);) {
 		if (marked && w.n <= MARK_DIGITS && w.p > text && w.p[-1] == '[' && i < n && text[i] == ']')
 			continue;
-		key_add(w, &g->keys);
+		word_key(w, &g->keys);
 		str_add(&g->keys, "", 1);
 		g->n++;
 	}
@@ -191,7 +119,7 @@ static int is_given(const struct given *g, struct word w)
 	struct str key = { 0 };
 	int name, given;
 
-	key_add(w, &key);
+	word_key(w, &key);
 	name = !byte_is_digit(*key.p);
 	given = given_has(g, key.p);
 	for (size_t i = given_find(g, key.p);
@@ -203,15 +131,6 @@ static int is_given(const struct given *g, struct word w)
 	}
 	str_free(&key);
 	return given;
-}
-
-/* 1 if a sentence, a line or a quotation after a colon begins at byte `at`. */
-static int sentence_begins(const char *text, size_t at)
-{
-	while (at && (text[at - 1] == ' ' || text[at - 1] == '"' || text[at - 1] == '\'' || text[at - 1] == '(' ||
-	              text[at - 1] == '*'))
-		at--;
-	return !at || memchr("\n.!?:", text[at - 1], 5);
 }
 
 /* 1 if the number at [at, end) is the label of a list item ("2. ") or of a source ("[1]"). */

@@ -593,6 +593,93 @@ TEST(a_question_with_a_pronoun_is_read_alone_and_behind_the_one_before)
 	talk_close_with_reader(&k, folder, &encoder);
 }
 
+/* 1 if the question compares two names and the lines of the text, taken as passages, have both apart. */
+static int compares(const char *text, const char *question)
+{
+	struct passage_candidate at[8] = { 0 };
+	struct document d = { .n_body = strlen(text) };
+	struct conversation conv = { .doc = &d, .n_doc = 1 };
+	struct candidates c = { .at = at };
+	int found;
+
+	str_add(&d.text, text, d.n_body);
+	for (size_t i = 0, end; i < d.n_body; i = end + 1) {
+		end = i + strcspn(text + i, "\n");
+		at[c.n++].found = (struct found_passage){ .from = i, .to = end };
+	}
+	found = comparison_found(&conv, &c, question, strlen(question));
+	str_free(&d.text);
+	return found;
+}
+
+TEST(a_question_may_compare_names_of_different_passages)
+{
+	static const char towers[] =
+		"The Halden Tower was built in 1911 and is 84 metres high.\n"
+		"A lamp was put on the roof of Brackwater Mast, which is 120 metres high, in the year 1934.\n"
+		"The building at 12 Quay Street has nine floors. It was paid for by the painter Ida Krohn and by \xc3\x89mile Roux.\n"
+		"At Pier 7 the poet Nils Aas lived with his wife. Water was dear there.\n"
+		"Nobody remembers why the Old Customs House and the Fish Market were pulled down.\n";
+	static const struct {
+		const char *question;
+		int found;
+	} asked[] = {
+		{ "Is the Halden Tower taller than the Brackwater Mast?", 1 },
+		{ "Is the Halden Tower taller than the one at 12 Quay Street?", 1 },
+		{ "Which was built first, Halden Tower or Brackwater Mast?", 1 },
+		{ "Are both the towers Halden Tower and Brackwater Mast lit at night?", 1 },
+		{ "whats higher, the halden tower or brackwater mast", 1 },
+		{ "Halden Tower vs Brackwater Mast: height?", 1 },
+		{ "What do Ida Krohn and the poet Nils Aas have in common?", 1 },
+		{ "Ist der Halden Tower h\xc3\xb6her als der Brackwater Mast?", 1 },
+		{ "Wer ist \xc3\xa4lter, Ida Krohn oder Nils Aas?", 1 },
+		{ "Qui est plus \xc3\xa2g\xc3\xa9, \xc3\x89mile Roux ou Nils Aas?", 1 },
+		{ "\xc2\xbfQui\xc3\xa9n muri\xc3\xb3 antes, Ida Krohn o Nils Aas?", 1 },
+		{ "Chi \xc3\xa8 pi\xc3\xb9 vecchio, Ida Krohn o Nils Aas?", 1 },
+		{ "Wie is ouder, Ida Krohn of Nils Aas?", 1 },
+		/* one passage has both names, so the reader can tell */
+		{ "Who pulled down the Old Customs House and the Fish Market?", 0 },
+		{ "Did Ida Krohn or Roux pay more for the building?", 0 },
+		/* no passage has one of the names */
+		{ "Is the Halden Tower taller than the Eiffel Tower?", 0 },
+		{ "Who is older, Ida Krohn or Greta Lund?", 0 },
+		/* not two names */
+		{ "Was the Halden Tower built in 1911 or in 1934?", 0 },
+		{ "is water or a lamp dearer", 0 },
+		{ "Who lived at Pier 7 and why?", 0 },
+		{ "Halden Tower", 0 },
+		{ "or", 0 },
+		{ "", 0 },
+	};
+
+	for (size_t i = 0; i < LEN(asked); i++)
+		CHECK_MSG(compares(towers, asked[i].question) == asked[i].found, "%s", asked[i].question);
+}
+
+/* The reader's odds are low for each of the two passages. */
+TEST(a_comparison_is_not_refused_by_the_reader)
+{
+	static const char towers[] =
+		"The Halden Tower stands at the mouth of the river, where the old shipyard was until the war. It was built of "
+		"granite by the town's own masons, and the town has been proud of it ever since that day.\n\n"
+		"Brackwater Mast is the seat of the coast guard. Three officers keep watch there by day and by night, and their "
+		"families live in the low white houses behind it, with gardens that reach down to the beach.\n\n";
+	struct str encoder = { 0 };
+	struct talk k;
+	char *folder = talk_open_with_reader(&k, &encoder);
+	struct sources s;
+	struct err e = { 0 };
+	static const char compared[] = "What did the tickets to the Halden Tower and Brackwater Mast cost?";
+
+	add(&k, "keeper.txt", keeper);
+	add(&k, "towers.txt", towers);
+	check_answer(&k, "What did the tickets to the museum and the cinema cost?", NULL);
+	CHECK(!conversation_sources(&k.c.conv, compared, strlen(compared), &s, &e));
+	CHECK_INT(s.found, 1);
+	sources_free(&s);
+	talk_close_with_reader(&k, folder, &encoder);
+}
+
 /* Make the tiny reranker of the tests with scores `factor` times as large. */
 static void write_reranker(const char *path, float factor)
 {
