@@ -30,8 +30,8 @@ typedef void history_fn(const char *text, size_t n, void *ud);
 /* Call the function for the last HISTORY_MAX entries, oldest first. If the file does not exist, create it with mode
  * 0600. Returns -1 if the file cannot be used. */
 int history_load(const char *path, history_fn *, void *ud);
-/* Append an entry. Entries longer than 1 MiB, and those with pasted file names (untyped_names_file()), are not
- * saved. Errors are ignored. */
+/* Append an entry. Entries longer than 1 MiB, those with pasted file names (untyped_names_file()), and what /remember
+ * and /memory were told are not saved. Errors are ignored. */
 void history_append(const char *path, const char *text, size_t n);
 /* If the file has more than HISTORY_MAX entries or 16 MiB, delete its oldest entries. */
 void history_trim(const char *path);

@@ -115,6 +115,7 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 	reader_join(&c->conv);
 	document_search_attach(c);
 	message_search_attach(c);
+	memory_attach(c);
 	progress_begin(&progress, c->o.quiet || !c->log || !c->log->session, "restoring the session");
 	rc = session_log_resume(c->log, &c->conv, note, e);
 	progress_clear(&progress);

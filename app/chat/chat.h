@@ -16,6 +16,7 @@
  *     session_log_write.c: stores messages, settings and snapshots in that session; session_log_documents.c: documents;
  *     document_search.c:   the index of the documents, in the session's store or in memory;
  *     message_search.c:    the index of the messages, in memory;
+ *     cmd_memory.c:        facts to remember in all conversations: /remember, /memory;
  *     text_source.c:       reads a file or pipe as it grows;
  *     verify.c:            weir verify: recomputes a session's answers;
  *     cache_view.c:        what the cache panel shows.

@@ -215,6 +215,14 @@ int chat_work_progress(struct chat *, const char *verb, size_t done, size_t tota
 void message_search_attach(struct chat *);
 void message_search_close(struct chat *);
 
+/* ---- cmd_memory.c ---- */
+
+/* Let the conversation search the facts that /remember has kept. */
+void memory_attach(struct chat *);
+/* Append where a fact was told: "from 'garden', 12 May". from: name or title of the session; NULL or "" = none. at:
+ * seconds since 1970. */
+void fact_origin(const char *from, int64_t at, struct str *out);
+
 /* ---- the commands, each in the file of its subject ---- */
 
 void slash_help(struct chat *, char *arg);
@@ -253,6 +261,8 @@ void slash_find(struct chat *, char *arg);
 void slash_export(struct chat *, char *arg);
 void slash_save(struct chat *, char *arg);
 void slash_kv(struct chat *, char *arg);
+void slash_remember(struct chat *, char *arg);
+void slash_memory(struct chat *, char *arg);
 void slash_delete(struct chat *, char *arg);
 void slash_undelete(struct chat *, char *arg);
 

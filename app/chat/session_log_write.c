@@ -508,6 +508,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_NOTICE:
 	case EVENT_OPENING:
 	case EVENT_RECALLED:
+	case EVENT_REMEMBERED:
 	case EVENT_SOURCES: break;
 	}
 }

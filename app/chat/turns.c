@@ -176,6 +176,20 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 
 enum { WORDS_SHOWN = 60 }; /* most bytes shown of a recalled turn */
 
+/* Show the facts that were added to the prompt for this question: '[from 'garden', 12 May: "The soil is heavy."]'. */
+static void show_facts(struct chat *c)
+{
+	const struct facts *list = facts_of(&c->conv);
+	struct str s = { 0 };
+
+	for (size_t i = 0; i < list->n && !c->o.quiet; i++) {
+		str_clear(&s);
+		fact_origin(list->at[i].from.p, list->at[i].at, &s);
+		notice(c, c->interactive ? "[%s: \"%s\"]" : "weir: %s: \"%s\"", s.p, str_text(&list->at[i].text));
+	}
+	str_free(&s);
+}
+
 /* Show the evicted turns that were added to the prompt for this question: '[recalled from turn 12: "first
  * words..."]'. */
 static void show_recalled(struct chat *c)
@@ -206,6 +220,8 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 		progress_clear(&c->opening);
 	else if (event->what == EVENT_RECALLED)
 		show_recalled(c);
+	else if (event->what == EVENT_REMEMBERED)
+		show_facts(c);
 	else if (event->what == EVENT_SOURCES)
 		sources_before(c);
 	else if (event->what == EVENT_DOCUMENT_DROPPED && !c->forgetting)

@@ -174,10 +174,11 @@ enum conversation_event_what {
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
 	/* a prefill has ended without an answer, because it was stopped, it failed, or no answer was asked for */
 	EVENT_PREFILL_ENDED,
-	EVENT_NOTICE,   /* text: a sentence for the user */
-	EVENT_OPENING,  /* the KV cache is allocated; i: 1 = the allocation begins; 0 = it has ended or failed */
-	EVENT_RECALLED, /* evicted turns were found for the current question */
-	EVENT_SOURCES,  /* passages of documents were found for the current question */
+	EVENT_NOTICE,     /* text: a sentence for the user */
+	EVENT_OPENING,    /* the KV cache is allocated; i: 1 = the allocation begins; 0 = it has ended or failed */
+	EVENT_RECALLED,   /* evicted turns were found for the current question */
+	EVENT_REMEMBERED, /* facts were found for the current question */
+	EVENT_SOURCES,    /* passages of documents were found for the current question */
 };
 struct conversation_event {
 	enum conversation_event_what what;

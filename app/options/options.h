@@ -156,6 +156,7 @@ struct options {
 	const char *think;     /* "auto", "on", "show", "hide", "off": reasoning */
 	const char *docs;      /* "auto", "whole", "passages": how documents reach the model */
 	const char *speculate; /* "on", "off": speculative decoding */
+	const char *memory;    /* "on", "off": search the facts of /remember for each question */
 	/* "on", "off": if a question asks about evicted turns, add these turns to the prompt again */
 	const char *recall;
 	const char *loops;                   /* "stop", "go": what to do with an answer that repeats itself */

@@ -146,6 +146,8 @@ const struct option_def option_defs[] = {
 		CHAT, OPT_CONFIG | OPT_SET, AT(speculate), 0, 0},
 	{"recall", 0, OPT_CHOICE, "on|off", NULL, "bring back what was evicted where a question asks about it (default on)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(recall), 0, 0},
+	{"memory", 0, OPT_CHOICE, "off|on", NULL, "send facts that /remember has kept with questions that ask about them, in every conversation",
+		CHAT, OPT_CONFIG | OPT_SET, AT(memory), 0, 0},
 
 	{"theme", 0, OPT_CHOICE, "auto|dark|light|dusk|paper|mono", NULL, "screen: colours (auto: dusk or paper, as the terminal's background is)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(theme), 0, 0},
@@ -254,6 +256,7 @@ void options_default(struct options *o)
 		.answers = "formatted",
 		.loops = "stop",
 		.recall = "on",
+		.memory = "off",
 		.speculate = "on",
 		.passages = -1,
 		.fill = "read",

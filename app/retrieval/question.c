@@ -60,6 +60,11 @@ int question_is_english(const char *question, size_t n)
 	return text_has_word(question, n, english, NULL);
 }
 
+int question_is_own(const char *question, size_t n)
+{
+	return text_has_word(question, n, " i me my mine we us our ours ", NULL);
+}
+
 /* First words of English questions that are answered by yes or no. */
 static const char verbs[] = " is are was were do does did has have had may must should ";
 

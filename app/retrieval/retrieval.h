@@ -12,7 +12,7 @@ struct indexed_text;
 struct found_passage;
 struct found_sentence;
 
-/* Add the companions of this folder (recall, sources, evidence, unsupported) to a conversation. A companion is a table
+/* Add the companions of this folder (memory, recall, sources, evidence, unsupported) to a conversation. A companion is a table
  * of callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
 void retrieval_join(struct conversation *);
 
@@ -144,6 +144,26 @@ void recall_search_by(struct conversation *, add_message_fn *, find_sentences_fn
 /* Return the turns recalled for the last question. The list is empty if no turn is evicted, if --recall is off, or if
  * no turn clearly matches. */
 const struct recalls *recalls_of(const struct conversation *);
+
+/* ---- memory (memory.c): facts that the user asked weir to remember, in any conversation ---- */
+
+/* A fact. from: name or title of the session in which it was told, or empty. at: seconds since 1970. */
+struct known_fact {
+	int64_t id, at;
+	struct str text, from;
+};
+struct facts {
+	struct known_fact *at; /* used facts: the best first */
+	size_t n;
+	double seconds; /* seconds the search took */
+};
+void facts_free(struct facts *);
+/* Append all facts to *out. */
+typedef int list_facts_fn(struct facts *out, void *ud, struct err *);
+/* Set the function that lists the facts; NULL: there are none. */
+void memory_list_by(struct conversation *, list_facts_fn *, void *ud);
+/* Return the facts that were sent with the last question. The list is empty unless --memory is on. */
+const struct facts *facts_of(const struct conversation *);
 
 /* ---- evidence (evidence.c): what an answer rests on ---- */
 

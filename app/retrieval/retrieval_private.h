@@ -8,7 +8,7 @@
 
 /* ---- companions ---- */
 
-extern const struct companion_ops recall_ops, sources_ops, evidence_ops, unsupported_ops;
+extern const struct companion_ops memory_ops, recall_ops, sources_ops, evidence_ops, unsupported_ops;
 /* Create the state of the recall companion; recall_ops.free() frees it. */
 struct recall *recall_new(void);
 
@@ -190,6 +190,8 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
+/* 1 if the question has an English word by which the user means themself: "my", "we". */
+int question_is_own(const char *question, size_t n);
 /* Return the number of words of a question that are not function words. Example: 0 for "And why did he do it?". */
 int question_own_words(const char *question, size_t n);
 /* 1 if the question is probably English: it has a frequent English word. */
@@ -231,6 +233,19 @@ int comparison_found(const struct conversation *, const struct candidates *, con
 
 /* Append JSON member "recalled": the turns recalled for the last question. */
 void recalled_json(const struct conversation *, struct str *out);
+
+/* ---- memory.c ---- */
+
+/* State of the memory companion. index: the facts' words and vectors, in memory; NULL until the first search. */
+struct memory_search {
+	struct facts last; /* facts that were sent with the last question */
+	list_facts_fn *list;
+	void *list_ud;
+	struct passage_index *index;
+};
+/* Move the facts that a question asks about from *all to *out, the best first. Returns 0; after -1 *out is empty. */
+int memory_find(struct conversation *, struct facts *all, const char *question, size_t n, struct facts *out,
+                struct err *);
 
 /* ---- rerank.c: how well passages explain a question ---- */
 

@@ -103,7 +103,8 @@ int conversation_index(struct conversation *conv, struct err *e)
 
 /* Set the sources to the passages that answer the question. context: NULL for a new question; if the question is asked
  * again, the context that was sent with it. Returns 0; 1 if the model should not be asked; -1 on error. The model
- * should not be asked if no passage is good enough, no document is read whole, and no turn was recalled. */
+ * should not be asked if no passage is good enough, no document is read whole, no turn was recalled, and no
+ * fact was found. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -118,7 +119,7 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 		whole |= conv->doc[i].whole || conv->doc[i].grows;
 	if (signals_stopped()) /* check for a Ctrl-C: no timeline runs during the search */
 		return err_set(e, ERR_CANCELLED, "stopped");
-	if (!s->last.found && !whole && !recalls_of(conv)->n)
+	if (!s->last.found && !whole && !recalls_of(conv)->n && !facts_of(conv)->n)
 		return 1; /* keep the nearest passages, to show them to the user */
 	if (!s->last.found) {
 		sources_free(&s->last);
@@ -244,6 +245,7 @@ const struct companion_ops sources_ops = {
 
 void retrieval_join(struct conversation *conv)
 {
+	companion_add(conv, &memory_ops, xcalloc(1, sizeof(struct memory_search)));
 	companion_add(conv, &recall_ops, recall_new());
 	companion_add(conv, &sources_ops, xcalloc(1, sizeof(struct source_search)));
 	companion_add(conv, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));

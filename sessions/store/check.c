@@ -278,6 +278,8 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	               "a setting is not what was saved", e) ||
 	    check_sums(&c, "SELECT id, content, bytes, at, after, sum, name, mtime, file, path FROM document",
 	               document_sum_ok, "document", "its name, size, place or file are not what was saved", e) ||
+	    check_sums(&c, "SELECT id, session, at, sum, text FROM fact", fact_sum_ok, "fact",
+	               "its text is not what was saved", e) ||
 	    check_sums(&c, "SELECT content, type, bytes, sum, marks FROM outline", outline_sum_ok, "text",
 	               "its pages and headings are not what was saved; they are found anew in the text", e) ||
 	    check_texts(&c, e) || check_index(&c, e) || check_passages(&c, e))

@@ -73,6 +73,12 @@ static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning I
 				     "ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
 				     "CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
 
+static const char sql_facts[] = "CREATE TABLE fact(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+				" session INTEGER NOT NULL," /* where it was told; 0 = it was not stored yet */
+				" at INTEGER NOT NULL,"
+				" sum INTEGER NOT NULL," /* XXH3 of session, at, text */
+				" text TEXT NOT NULL) STRICT;";
+
 const struct migration store_migrations[] = {
 	{ sql_tables, NULL },        /* 1: sessions, messages, documents */
 	{ sql_find, index_rebuild }, /* 2: full text search */
@@ -82,6 +88,7 @@ const struct migration store_migrations[] = {
 	{ vector_tables, NULL },     /* 6: the vectors of passages */
 	{ "",
 	  passages_replace }, /* 7: words are normalised by utf8proc; each text is indexed again when it is searched */
+	{ sql_facts, NULL },  /* 8: facts to remember in all conversations */
 };
 const int store_version = LEN(store_migrations);
 

@@ -172,6 +172,25 @@ int library_sessions(struct store *, int64_t id, library_session_fn *, void *ud,
 /* Delete a text and its documents from all sessions.  The caller drops the snapshots of those sessions. */
 int library_remove(struct store *, int64_t id, struct err *);
 
+/* Facts (facts.c): lines that the user asked weir to remember in all conversations. */
+enum { FACT_BYTES = 500 }; /* most bytes of a fact */
+struct fact {
+	int64_t id, session; /* session: where it was told; 0 = none was stored yet */
+	int64_t at;          /* seconds since 1970 */
+	const char *from;    /* name or title of that session; "" = it has none, or was deleted */
+	const char *text;
+	size_t n_text;
+};
+/* Add a fact: one line of text. */
+int fact_add(struct store *, int64_t session, const char *text, size_t n, int64_t *id, struct err *);
+typedef int fact_fn(const struct fact *, void *ud);
+int fact_list(struct store *, fact_fn *, void *ud, struct err *); /* list the facts, oldest first */
+/* List the sessions whose questions quote the fact in their context, which is what was sent before them. */
+int fact_sessions(struct store *, int64_t id, library_session_fn *, void *ud, struct err *);
+/* Give a fact another text; NULL deletes the fact. The old text is overwritten on disk, and contexts that quote it are
+ * deleted. The caller drops the snapshots of fact_sessions() before. ERR_USAGE: there is no such fact. */
+int fact_change(struct store *, int64_t id, const char *text, size_t n, struct err *);
+
 /* A message that store_search() has found. */
 struct found {
 	int64_t session, message;

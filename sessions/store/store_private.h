@@ -9,6 +9,7 @@
  *     messages.c: the tree of messages; beginnings.c: stores the common beginning of long questions once;
  *     sums.c: checksums, SHA-256; settings.c: settings of a session: values by key;
  *     documents.c: documents of a session; library.c: the distinct texts of all documents;
+ *     facts.c: facts to remember in all conversations;
  *     outlines.c: pages and headings of document texts; search.c: full text index of messages;
  *     export.c: writes a session as a file; check.c: checks all of chat.db.
  *
@@ -152,6 +153,10 @@ int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* compute t
 
 /* settings.c */
 int setting_sum_ok(sqlite3_stmt *, int first_column); /* 1 if the row's checksum is right; columns: key, sum, value */
+
+/* facts.c */
+int fact_sum_ok(sqlite3_stmt *,
+                int first_column); /* 1 if the row's checksum is right; columns: session, at, sum, text */
 
 /* documents.c */
 /* 1 if the checksum of a document's row is right. Columns from first_column on: content, bytes, at, after, sum,

@@ -274,9 +274,9 @@ if command -v python3 >/dev/null 2>&1; then
 	if problem=$(python3 - "$dir/out" 2>&1 <<'PY'
 import json, sys
 d = json.loads(open(sys.argv[1]).read())
-keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps drafted accepted attention answered stop sampling session passages recalled recall_s evidence unsupported".split()
+keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps drafted accepted attention answered stop sampling session facts memory_s passages recalled recall_s evidence unsupported".split()
 assert list(d) == keys, list(d)
-assert d["stop"] in ("eos", "length") and len(d["tokens"]) <= 5 and d["session"] is None and d["evidence"] == d["passages"] == d["recalled"] == d["unsupported"] == []
+assert d["stop"] in ("eos", "length") and len(d["tokens"]) <= 5 and d["session"] is None and d["evidence"] == d["passages"] == d["recalled"] == d["facts"] == d["unsupported"] == []
 assert all(type(t) is int for t in d["tokens"]) and d["prompt_tokens"] > 5
 PY
 	); then expect "--json has the promised fields" 0; else bad "--json has the promised fields" "$problem"; fi

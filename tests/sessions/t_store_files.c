@@ -594,11 +594,14 @@ TEST(older_files_are_brought_up_to_date)
 	}
 	/* Since format 6, there is a table for vectors of passages. */
 	CHECK_INT(place_count(s, "vectors"), 0);
+	/* Since format 8, facts are remembered. */
+	OK(fact_add(s, id, "an old fact", 11, &version, e));
+	CHECK_INT(place_count(s, "fact"), 1);
 	/* Deleting a session also removes its text from the index. */
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 7); /* for a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 8); /* for a new format: extend this test and make_old() */
 }
 
 /* Format 6 split words differently in the index of passages, so it is built anew, whether it is whole or damaged. */

@@ -197,17 +197,24 @@ int history_load(const char *path, history_fn *each, void *ud)
 	return 0;
 }
 
+static int begins_with(const char *text, size_t n, const char *word)
+{
+	size_t len = strlen(word);
+
+	return n >= len && !memcmp(text, word, len);
+}
+
 void history_append(const char *path, const char *text, size_t n)
 {
 	struct str s = { 0 };
 	struct stat st;
 	int locked, fd;
 
-	if (untyped_names_file(text, n))
-		return;
 	char last;
 
-	if (n > HISTORY_ENTRY)
+	/* facts are kept in chat.db alone, where they can be forgotten */
+	if (n > HISTORY_ENTRY || untyped_names_file(text, n) || begins_with(text, n, "/remember") ||
+	    begins_with(text, n, "/memory"))
 		return;
 	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, &locked);
 	if (fd < 0)
