@@ -249,13 +249,14 @@ $(low): $(BUILD)/libtest.a
 $(filter $(BUILD)/tests/engine/%,$(low)) $(addprefix $(BUILD)/tests/measure/,time_verify kv_disk kv_host encode embed read cut): $(BUILD)/libengine.a
 $(low): $(BUILD)/libkernels.a
 $(low): LDLIBS := -lm -lpthread
-$(filter-out $(low),$(unit)) $(addprefix $(BUILD)/tests/measure/,sources memory snapshots): $(BUILD)/libtest.a $(archives)
+$(filter-out $(low),$(unit)) $(addprefix $(BUILD)/tests/measure/,sources memory snapshots passages): $(BUILD)/libtest.a $(archives)
 $(addprefix $(BUILD)/tests/sessions/,t_snaps_damage t_store_harm t_store_power): $(BUILD)/tests/lib/faultvfs.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(filter cuda/%,$*),-lstdc++) $(LDLIBS)
 # tests/app/ looks into the program itself; tests/cuda/ into the emulated device.
 $(filter $(BUILD)/tests/app/%,$(unit)) $(addprefix $(BUILD)/tests/measure/,sources memory): $(filter-out %/main.o,$(call objects,app))
+$(BUILD)/tests/measure/passages: $(BUILD)/tests/measure/passages_load.o
 $(addprefix $(BUILD)/tests/app/,t_screen t_pictures t_gallery): $(BUILD)/tests/app/play.o
 $(addprefix $(BUILD)/tests/app/,t_pictures t_gallery): $(BUILD)/tests/app/svg.o
 $(filter $(BUILD)/tests/cuda/%,$(unit)): $(BUILD)/libcuda_host.a
