@@ -280,8 +280,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	/* Read the hyperparameters before the vocabulary. If the architecture is unknown, that error is then reported,
-	 * and not a later one. */
+	/* Read the hyperparameters before the vocabulary, so that an unknown architecture is reported before any error
+	 * in the vocabulary. */
 	if (gguf_open(&e->gguf, o->model_path, err) || (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
 	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {

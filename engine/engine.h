@@ -255,7 +255,7 @@ double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
 
 /* Check a policy's text. If it is invalid, return -1 with ERR_USAGE and the reason. */
 int kv_policy_check(const char *text, struct err *);
-/* Check the text of timeline_options.kv_type in the same way. */
+/* Check the text of timeline_options.kv_type. If it is invalid, return -1 with the reason. */
 int kv_type_check(const char *text, struct err *);
 /* Return the name of policy i and set *help; policy 0 is the default. NULL past the end. */
 const char *kv_policy_name(int i, const char **help);
@@ -299,10 +299,11 @@ struct timeline_options {
 	 * With a GPU they are put in system memory instead; only some policies support that, such as sift with a key
 	 * sketch. The limit does not change results. */
 	uint64_t kv_memory;
-	/* Share of attention. Between 0 and 1: in layers without a sliding window, a prompt token reads only those
-	 * blocks of 64 entries that are estimated to get this share of its attention. 0 or 1: prompt tokens read all
-	 * entries. The blocks do not depend on the size of prefill steps. Generated tokens are not affected. Works only
-	 * on the CPU, under policies that never evict, and under `auto` before its first eviction. */
+	/* A share of attention, or 0. If it is between 0 and 1, a prompt token does not read all entries of layers
+	 * without a sliding window. It reads only the blocks of 64 entries that are estimated to get this share of its
+	 * attention. 0 or 1: prompt tokens read all entries. The blocks do not depend on the size of prefill steps.
+	 * Generated tokens are not affected. Works only on the CPU, under policies that never evict, and under `auto`
+	 * before its first eviction. */
 	float read_share;
 };
 

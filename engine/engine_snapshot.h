@@ -36,7 +36,7 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 /* Return the bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads. windows =
  * 0: leave out layers with a sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
-/* Return the number n of tokens at the beginning of the sequence whose fixed entries timeline_entries_save() can
+/* Return how many tokens at the beginning of the sequence have fixed entries, which timeline_entries_save() can
  * save. */
 int32_t timeline_entries_ready(struct timeline *);
 /* How a token was computed. Equal tokens with different marks have different KV entries. If entries depend on the
@@ -58,8 +58,8 @@ const uint8_t *timeline_marks(struct timeline *, size_t *n);
  * a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
 /* Write the fixed entries of tokens first .. first + n - 1 to out: [n_layer][K, V][n_kv_head][n],
- * timeline_token_bytes() for each token. windows = 0: leave out layers with a sliding window. Use it if these layers
- * have evicted the entries, or would evict them after loading. */
+ * timeline_token_bytes() for each token. windows = 0: leave out layers with a sliding window, which is necessary if
+ * these layers have evicted the entries, or would evict them after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the snapshot's head (all state except the fixed entries) to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);

@@ -20,7 +20,7 @@ struct slot_event {
 	/* ring that the token entered, or that it left if it was evicted; 1 = the ring of the newest tokens */
 	int32_t ring;
 	float share;   /* share of the pairs (layer, KV head) in which the event happened during this call */
-	float evicted; /* share of the pairs that have evicted the token up to now */
+	float evicted; /* share of the pairs (layer, KV head) that have evicted the token up to now */
 	/* attention mass of the token, mean over the pairs in which the event happened; 0 = the policy does not sum
 	 * it */
 	float mass;
@@ -91,13 +91,15 @@ struct cache_view {
 	float cosine;
 	/* The shares below are shares of the attention of a generated token (auto: of its attention on pinned tokens).
 	 * They are means over the query heads of the layers measured since the last prefill; -1 = unknown. */
-	/* refresh, recycled: share on the previously selected entries, measured when a layer selects anew */
+	/* refresh, recycled: share of attention on the previously selected entries, measured when a layer selects
+	 * anew */
 	float recovered;
-	float estimated; /* sift: share on the selected entries, estimated by the key sketch */
+	float estimated; /* sift: share of attention on the selected entries, estimated by the key sketch */
 	/* sift: number of entries per KV head in the random sample that stands for all entries not selected; 0 = no
 	 * sample */
 	int32_t sampled;
-	/* sift: standard error of the sample's estimate of the share on entries not selected; -1 = unknown */
+	/* sift: standard error of the share of attention on entries not selected, which is estimated from the sample;
+	 * -1 = unknown */
 	float spread;
 	double seconds; /* seconds that making this view took */
 };
@@ -133,13 +135,13 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 
 /* ---- how much of attention sift reads ---- */
 
-/* How sift reads the attention of a generated token (under auto: its attention on pinned tokens), as shares. Means over
- * the query heads of the layers measured since the last prefill. */
+/* Shares of a generated token's attention (under auto: of its attention on pinned tokens) that sift reads and does not
+ * read. They are means over the query heads of the layers measured since the last prefill. */
 struct attention_read {
 	int known;   /* 0 = not measured, or the policy does not use sift */
-	float exact; /* share on the selected entries, estimated by the key sketch */
-	/* share on the entries that are not selected (1 - exact), estimated by reading a sample of them; 0 = there is
-	 * no sample */
+	float exact; /* share of attention on the selected entries, estimated by the key sketch */
+	/* share of attention on the entries that are not selected (1 - exact), estimated by reading a sample of them; 0
+	 * = there is no sample */
 	float sampled;
 	float spread; /* standard error of the estimate `sampled` */
 };
