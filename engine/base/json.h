@@ -34,7 +34,7 @@ int jv_is(struct jv, const char *string);
 /* ---- writing JSON (json.c) ----
  *
  * Each call except json_close() appends one value. If another value precedes it in its object, list or line, the call
- * appends a comma first. key = NULL: append no key. Elements of a list and values that are a whole line have none. */
+ * appends a comma first. key = NULL: append no key, because the value is an element of a list or a whole line. */
 
 void json_open(struct str *out, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct str *out, char bracket);                 /* '}' or ']' */

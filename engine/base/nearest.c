@@ -9,7 +9,7 @@ enum { WORD_MOST = 48 }; /* bytes; longer words match no candidate */
  * mistake, counts as one edit. */
 static int edit_distance(const char *a, int na, const char *b, int nb)
 {
-	int row[3][WORD_MOST + 1]; /* the newest three rows of the table */
+	int row[3][WORD_MOST + 1]; /* the newest three rows of the table of edit distances */
 
 	for (int j = 0; j <= nb; j++)
 		row[0][j] = j;

@@ -22,7 +22,7 @@ enum {
 	/* bytes; in Thai, a blank after at least this many bytes ends a sentence. An earlier blank may only separate
 	 * phrases. */
 	THAI_LEAST = 90,
-	/* bytes between two calls of watch(); cutting them takes a few milliseconds */
+	/* bytes of text that are cut between two calls of watch(), in a few milliseconds */
 	WATCH_BYTES = 1 << 20,
 };
 
