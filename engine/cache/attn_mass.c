@@ -334,7 +334,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			/* choose a plane for the point's sums; the plane that it named before loading counts as free */
+			/* choose a free plane for the point's sums; the plane that p named before may be chosen, too */
 			p->plane = f->now;
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;

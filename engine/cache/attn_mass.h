@@ -68,8 +68,8 @@ void mass_commit(struct attn_mass *, int32_t planes);
 void mass_join(struct attn_mass *, int32_t n);
 /* After rings_insert() has moved entries between slots, move their sums in the backend to the same slots. */
 void mass_follow(struct attn_mass *);
-/* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. Called between two steps, it
- * spares mass_begin() the scaling, for which the step would have to wait. Returns 0 or -1. */
+/* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. Call this between two steps:
+ * otherwise mass_begin() scales them, and the step has to wait for that. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() with these arguments would scale the sums. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);

@@ -194,10 +194,10 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, beginning with st->index, can attend in one call. The result is 1
- * if: later tokens read differently because of a token's attention; entries are on disk, or in host memory beside a
- * GPU; attention is timed; or the backend cannot guarantee that an output row has the same bits in calls with other
- * rows. */
+/* Return how many drafted tokens of a VERIFY step, beginning with st->index, can attend in one call. The result is 1 in
+ * each of these cases: the attention of a token changes what later tokens read; entries are on disk, or in host memory
+ * beside a GPU; attention is timed; the backend cannot guarantee that an output row has the same bits in calls with
+ * other rows. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -369,8 +369,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The rollback may end at recurrent.at even if the selector cannot continue there. The condition: at
-		 * least sel.tail tokens from there up to n are prefilled, so that the selector observes them. */
+		/* If at least sel.tail tokens are prefilled from recurrent.at up to n, the selector observes them. So
+		 * the rollback may end at recurrent.at even if the selector cannot continue there. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);

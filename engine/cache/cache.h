@@ -45,7 +45,7 @@ struct qkv {
 	/* f32 [n][heads * head_dim], before RoPE, may be overwritten. k and v are NULL in a layer that reads the
 	 * KV entries of another layer. */
 	struct tensor *q, *k, *v;
-	struct tensor *out;         /* f32 [n][n_head * head_dim] */
+	struct tensor *out;         /* f32 [n][n_head * head_dim]: result of the attention */
 	const struct tensor *sinks; /* f32 [1][n_head]: attention sinks of the layer; NULL: none */
 };
 
@@ -59,11 +59,11 @@ struct reading {
 	/* number of slots of the region. The region is slots 0 .. n_slots - 1, from which the selector selects. It may
 	 * include slots of tokens of this step. */
 	int32_t n_slots;
-	/* number of first elements of part[] that list only slots of the region. 0 in a sliding-window layer, and if
-	 * one element has slots of the region and later slots, too. */
+	/* number of elements at the start of part[] that list only slots of the region. 0 in a sliding-window layer,
+	 * and in a bounded cache whose slots are all read as one part. */
 	int n_region;
-	/* number of first slots of the parts that the retention's probe (recorder of attention weights) leaves out: the
-	 * slots of the region, or in a sliding-window layer all slots */
+	/* The probe (recorder of attention weights) of the retention leaves out the first `skip` slots that the parts
+	 * list. These are the slots of the region, or in a sliding-window layer all slots. */
 	int32_t skip;
 };
 
@@ -77,8 +77,8 @@ static inline int32_t cache_block_bytes(int32_t slots)
 struct cache {
 	/* Set by the owner before cache_open(): */
 	struct policy policy;
-	const struct hparams *hp;    /* layers with a KV cache: model_kv() */
-	const struct hparams *model; /* all layers, if some have a recurrent state; else NULL */
+	const struct hparams *hp;    /* the model without its recurrent layers: model_kv() */
+	const struct hparams *model; /* the whole model, if some of its layers have a recurrent state; else NULL */
 	struct backend *be;
 	struct kv_types types; /* element types of the KV planes */
 	/* values requested by the caller. batch: maximum number of tokens of a step; ctx: context in tokens */
@@ -107,8 +107,7 @@ struct cache {
 	/* 1: the KV entries of a decoded token differ from those of a prefilled token by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* if the entries of decoded tokens depend on the number of slots from which these tokens select: this number;
-	 * else -1 */
+	/* number of slots from which decoded tokens select, if their KV entries depend on this number; else -1 */
 	int32_t region;
 
 	struct kv_store kv;

@@ -84,8 +84,8 @@ int32_t cache_listed(const struct cache *c)
 	               : 0;
 }
 
-/* Return the sizes if a GPU computes and the cache exceeds c->memory. planes: bytes of keys and values; rest: all
- * other bytes. */
+/* Return what the cache takes in the case that a GPU computes and the cache exceeds c->memory. planes: bytes of keys
+ * and values; rest: all other bytes. */
 static struct cache_size size_beside(const struct cache *c, uint64_t planes, uint64_t rest)
 {
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);

@@ -271,7 +271,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return; /* attention then reads the planes in host memory */
+		return; /* leave the part unchanged: attention reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = MAX(n_slots, d->end[place]);

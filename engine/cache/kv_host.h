@@ -39,8 +39,8 @@ struct kv_host {
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] slots from end[i] on are in no row of layer full[i] */
 	uint8_t *coming; /* [n_full] 1: a prefetch for this layer is running */
-	/* tokens: number of tokens decoded since the last prefill. now: the newest counts. counted_tokens: value of
-	 * `tokens` when these counts were read. before: the counts at the last prefill. */
+	/* tokens: number of tokens decoded since the last prefill. now: the newest counts of fetched entries.
+	 * counted_tokens: value of `tokens` when these counts were read. before: the counts at the last prefill. */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
 	/* 1: `before` has been read at least once */

@@ -84,8 +84,8 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, struct kv_types types, const struct kv_shape *s)
 {
-	/* full: bytes of full layers; windowed: bytes of sliding-window layers, which have `slots` slots each. An
-	 * endless sequence also needs kv->copy, whose slots are counted here, too. */
+	/* full: bytes of full layers. windowed: bytes of sliding-window layers. slots: number of their slots; for an
+	 * endless sequence the slots of kv->copy are added. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -281,7 +281,7 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 		return;
 	kv->copy_end = 0;
 	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->types) * (size_t)(end - from) + 1)))
-		return; /* without this copy, a rollback to `end` prefills tokens again */
+		return; /* no memory: without a copy, a rollback to `end` prefills tokens again */
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
 	kv->copy_end = end;

@@ -41,15 +41,15 @@ struct kv_store {
 	/* Planes of full layers may be in a file (kv_disk.c). */
 	uint64_t disk; /* bytes of the file; 0: no file */
 	int fd;
-	/* set to nonzero when a page of the file could not be read (mapped.h); NULL without a file */
+	/* set to nonzero when a page of the file could not be read (mapped.h); NULL: there is no file */
 	atomic_int *lost;
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
 	uint64_t resident;      /* maximum number of bytes of the file that are in memory at a time */
-	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */
+	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL: there is no file */
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* with a file: one more than the largest slot of full layers written since kv_clear() */
+	/* if there is a file: one more than the largest slot of full layers written since kv_clear() */
 	int32_t written;
 	double *clock; /* kv_put() and kv_attend() add the seconds that they take; NULL: they do not measure */
 };
@@ -63,12 +63,12 @@ struct kv_shape {
 	/* If full layers are in a file: maximum number of their bytes that are in memory at a time, at least
 	 * kv_disk_least(). 0: there is no file. */
 	uint64_t resident;
-	/* with a file: how many selected entries per KV head are cached in memory; 0: none */
+	/* if there is a file: how many selected entries per KV head are cached in memory; 0: none */
 	int32_t rows;
 	/* If full layers are in host memory: how many selected entries per KV head the device caches, at least
 	 * kv_host_rows_least(). 0: keys and values are on the device. */
 	int32_t device_rows;
-	int32_t listed; /* with device_rows: maximum number of entries that a token selects */
+	int32_t listed; /* if device_rows > 0: maximum number of entries per KV head that a token selects */
 	/* 1: do not reserve disk space for the file, because kv_swap() will replace the file before anything is
 	 * written */
 	int unreserved;
@@ -142,7 +142,7 @@ void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *ou
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
 /* The arguments of attention in one layer (backend.h: struct attn_args). */
 struct kv_call {
-	struct tensor *out; /* f32 [n][n_head * head_dim] */
+	struct tensor *out; /* f32 [n][n_head * head_dim]: result of the attention */
 	const struct attn_part *part;
 	int32_t n_part;
 	int prompt;                     /* 1: the tokens are of a prompt */

@@ -48,7 +48,8 @@ struct recurrent {
 	/* number of tokens that `next` covers. Between steps, `next` has the states before the last step; -1: they are
 	 * not valid. */
 	int32_t before;
-	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
+	/* [n_layer] what each layer computed in the last VERIFY step; NULL before the first such step */
+	struct tried *tried;
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */
 	struct state_copy *copy; /* [n_copy] in ascending order of `at`; there is room for `most` copies */
 	int n_copy, most;

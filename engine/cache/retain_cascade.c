@@ -227,8 +227,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* Do not measure a layer that reads another layer's entries. What is evicted is decided by the attention of the
-	 * layer that owns the entries. */
+	/* Do not measure a layer that reads another layer's entries: the attention of the layer that owns the entries
+	 * decides which of them are evicted. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -417,8 +417,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at a token that fills the rings, or after which waiting tokens are inserted into full rings or
-	 * sums are scaled: each of these changes what the next token reads. */
+	/* End the step at a token that changes what the next token reads. Such a token fills the rings, or after it
+	 * waiting tokens are inserted into full rings, or after it sums are scaled. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

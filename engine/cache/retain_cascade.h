@@ -24,8 +24,8 @@ struct cascade {
 	struct attn_probe probe;
 	int32_t probe_from; /* first token whose attention is summed */
 	float nll;          /* the model's surprise at the last token */
-	/* [rings.mask + 1] the model's surprise at each token; token t is at index t & rings.mask. It is needed when
-	 * token t is decoded again after a rollback. */
+	/* [rings.mask + 1] the model's surprise at each token; token t is at index t & rings.mask. Used when token t is
+	 * decoded again after a rollback. */
 	float *nll_seen;
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * cascade_moves()]: moves of KV entries */
 	struct rope shift;  /* RoPE angles by which the keys of moved entries are rotated */

@@ -130,7 +130,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Loaded entries come without attention mass and surprise. Accept only as many tokens as can do without both. */
+/* Loaded entries come without attention mass and surprise. Accept only as many tokens as need neither of them. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -141,8 +141,8 @@ int32_t cascade_take(struct cache *c, int32_t n)
 	cascade_set_shape(c, &s);
 	if (r->factor)
 		/* The factor of the first token after the sinks needs the surprise at this token and at the last sink.
-		 * Each surprise needs the logits after the token before. Loaded entries have no logits, so reject the
-		 * last two sinks: they are computed again. */
+		 * The surprise at a token needs the logits that the previous token gave. Loaded entries have no logits,
+		 * so reject the last two sinks: they are computed again. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);

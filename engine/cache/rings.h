@@ -30,7 +30,7 @@ struct rings_shape {
 	int no_eager, keep_ties;
 };
 
-struct rings_event { /* what rings_insert() did to one token: one event, counted over the heads */
+struct rings_event { /* What rings_insert() did to one token. Heads that did the same (`what`) share one struct. */
 	enum slot_what what;
 	int32_t token, ring;
 	int32_t heads; /* number of heads in which the event happened */
@@ -48,7 +48,8 @@ struct rings {
 	int32_t *id;             /* [n_slots][heads]: number of the token in each slot */
 	/* [n_slots] number of the entry in a slot (see next[]): the position by which its key is rotated */
 	int64_t *number;
-	/* Attention mass; mass is NULL if tokens never compete. */
+	/* For attention mass: the state of its moving average (ema) and its sums (mass). mass = NULL: tokens never
+	 * compete. */
 	struct ema ema;
 	float *mass; /* [n_slots][heads] sums of EMA weight * attention */
 	/* [mask + 1] by token: in a competition the token's mass is multiplied by this factor; NULL: no factors */
@@ -72,13 +73,14 @@ struct rings {
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	/* event_at[what] [mask + 1] by token: index in event[] of the token's event of kind `what` (enum slot_what); -1
-	 * = none */
+	/* event_at[what] is an array [mask + 1] by token: the index in event[] of the token's event of this kind; -1 =
+	 * it has none. what: enum slot_what. */
 	int32_t *event_at[3];
 	/* Scratch of rings_insert(). */
-	int32_t *src;      /* [n_slots][heads] for each slot: the slot whose entry it will receive */
-	int32_t *hand;     /* [heads] slot whose entry is offered to the next ring */
-	int64_t *renumber; /* [n_slots] new number of a touched slot */
+	int32_t *src;  /* [n_slots][heads] for each slot: the slot whose entry it will receive */
+	int32_t *hand; /* [heads] slot whose entry is offered to the next ring */
+	/* [n_slots] for each slot in changed[]: the number that its new entry gets (see number[]) */
+	int64_t *renumber;
 	/* [n_slots] index in rope_shift[] of the rotation for a key that moves out of this slot; -1 = not known yet */
 	int32_t *rope_shift_from;
 	uint8_t *touched; /* [n_slots] 1: the slot is listed in changed[] */

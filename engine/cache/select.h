@@ -35,7 +35,7 @@ struct selector {
 	void *state;
 };
 
-/* How the slots that the last decoded token read in a layer were selected. */
+/* How a layer selected the slots that the last decoded token read. */
 struct select_status {
 	/* 1: the token made a new selection; 0: it used the selection of an earlier token; -1: the selector selects for
 	 * each token */
@@ -100,8 +100,8 @@ struct selector_ops {
 	/* Append a line to the text of timeline_identity() that names what selections depend on, besides settings and
 	 * KV entries. The pointer is NULL if there is nothing else. */
 	void (*identity)(const struct selector *, struct str *out);
-	/* 1 if selections depend on the size of prefill steps. If the pointer is NULL, they depend on it only if the
-	 * last step may have fewer than `tail` tokens. */
+	/* 1 if selections depend on the size of prefill steps. The pointer may be NULL. Then selections depend on that
+	 * size only if the last step may have fewer than `tail` tokens. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
@@ -146,8 +146,8 @@ int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[
 /* Return the bytes of `entries` KV entries in all layers except sliding-window layers. entries: mean over the layers,
  * maybe a fraction. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Return the mean number of entries that a decoded token reads in a layer. The first `dense` layers read all n_slots
- * slots; each other layer reads `some` entries. */
+/* Return the mean number of entries that a decoded token reads in a layer, if the first `dense` layers read all n_slots
+ * slots, and all other layers read `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
 /* Return how many entries setting k selects at most, in a sequence of up to cap tokens. k is a number of entries or a
  * share of the sequence. */
