@@ -103,7 +103,8 @@ int32_t encoder_longest(const struct encoder *e)
 	return e->longest;
 }
 
-/* Add to `out` what an adapter adds to the product of `in` and a matrix: (in low^T) high^T. */
+/* Compute out += (`in` low^T) high^T, where low and high are the matrices of the adapter. Do nothing if there is no
+ * adapter. */
 static void linear_adapt(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter,
                          struct tensor *out, const struct tensor *in, int32_t n)
 {
@@ -122,7 +123,7 @@ static const struct tensor *bias_of(const struct encoder_linear *m)
 	return m->b.data ? &m->b : NULL;
 }
 
-/* Compute out = in W^T + bias, or with accumulate = 1, out += in W^T + bias. */
+/* Compute out = `in` W^T + bias; or, with accumulate = 1, out += `in` W^T + bias. Also apply the adapter. */
 static void linear(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter, struct tensor *out,
                    const struct tensor *in, int accumulate, int32_t n)
 {
