@@ -35,7 +35,7 @@ struct mix_columns {
 	int32_t heads; /* columns of alpha and beta */
 	int32_t both;  /* half the columns of beta_alpha */
 	int32_t gated; /* columns of gate; half the columns of q_gate */
-	/* number of groups of columns that deinterleave() copies from a row to each of its two outputs */
+	/* number of groups of columns that deinterleave() copies from each row to each of its two outputs */
 	int32_t halves;
 };
 static struct mix_columns largest_mix(const struct hparams *hp)
@@ -200,7 +200,8 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* Add to `out` what a LoRA adapter adds to a product: in A^T B^T. If the matrix has no adapter, do nothing. */
+/* Compute out += `in` A^T B^T, where A and B are the matrices of a LoRA adapter. Do nothing if the matrix has no
+ * adapter. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -212,7 +213,7 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* Add residual_scale * norm(in W^T + bias) to x. Norm and bias are optional (bias may be NULL). Without a norm, and
+/* Add residual_scale * norm(`in` W^T + bias) to x. Norm and bias are optional (bias may be NULL). Without a norm, and
  * with scale 1, the product is added to x directly. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)

@@ -23,13 +23,15 @@ struct forward {
 	/* f32 [batch][heads * head_dim]. The widest layer determines the allocated memory, the current layer the field
 	 * `cols`. */
 	struct tensor q, k, v;
-	struct tensor attn; /* f32 [batch][n_head * head_dim]: output of attention; memory and cols as for q */
+	/* f32 [batch][n_head * head_dim]: output of attention; the memory and the field `cols` are as for q */
+	struct tensor attn;
 	/* For layers with a recurrent state: f32 [batch][columns]. The widest layer determines the allocated memory. */
 	struct tensor conv_in, conv; /* input and output of the convolution */
-	/* columns: value heads * value_dim. delta: result of the delta rule or the state space; delta_gate: gate that
-	 * multiplies delta */
+	/* f32 [batch][value heads * value_dim]. delta: result of the delta rule or the state space; delta_gate: gate
+	 * that multiplies delta */
 	struct tensor delta, delta_gate;
-	struct tensor alpha, beta; /* columns: value heads. The delta rule uses both, the state space only alpha */
+	/* f32 [batch][value heads]. The delta rule uses both tensors, the state space only alpha. */
+	struct tensor alpha, beta;
 	/* For gated attention (q_gate, gate), and for layers whose beta and alpha come from one matrix
 	 * (beta_alpha): */
 	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; f32 [batch][n_head * head_dim] */
@@ -39,7 +41,8 @@ struct forward {
 	/* For per-layer inputs. inputs, input_embd: f32 [batch][n_layer * n_input], for all layers; input, input_gate:
 	 * f32 [batch][n_input], for the current layer. */
 	struct tensor inputs, input_embd, input, input_gate;
-	/* [batch] for each token, its row for the current layer when `inputs` is read as [batch * n_layer][n_input] */
+	/* [batch] for each token, the row of `inputs`, seen as [batch * n_layer][n_input], that belongs to the current
+	 * layer */
 	int32_t *input_row;
 	struct tensor ffn; /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Buffers for layers with experts: */
