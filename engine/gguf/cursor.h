@@ -14,8 +14,8 @@ struct cursor {
 	const uint8_t *base;
 	uint64_t size, pos;   /* size: bytes of base; pos: offset of the next read, at most `size` */
 	const char *failed;   /* name of the first field whose read failed; NULL = none */
-	uint64_t failed_at;   /* offset of the field `failed` */
-	uint64_t failed_need; /* bytes of the field `failed` */
+	uint64_t failed_at;   /* offset of the field that `failed` names */
+	uint64_t failed_need; /* bytes of the field that `failed` names */
 };
 
 static inline uint64_t cursor_left(const struct cursor *c)

@@ -343,7 +343,7 @@ static int check_container_keys(struct parse *p)
 	if (gguf_int(g, "split.no", 0, have ? n - 1 : 0, &no, p->e) < 0)
 		return -1;
 	if (have && n > 1)
-		return 0; /* gguf_split.c opens the other parts */
+		return 0; /* this file has only some of the tensors; gguf_split.c opens the other files */
 	n = (int64_t)g->n_tensor;
 	return gguf_int(g, "split.tensors.count", n, n, &n, p->e) < 0 ? -1 : 0;
 }
