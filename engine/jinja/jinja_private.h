@@ -221,7 +221,7 @@ enum op {
 	E_MOD,
 	E_POW,
 	E_CONCAT, /* kid[] = elements */
-	E_IF,     /* a = condition; b, c = values if it is true, and if it is false (c may be NULL) */
+	E_IF,     /* a = condition; b = value if it is true; c = value if it is false, or NULL */
 	/* Kinds of statements: */
 	S_TEXT,
 	S_PRINT,     /* a = expression */
@@ -287,7 +287,7 @@ struct token {
 	enum token_kind kind;
 	int line;
 	const char *p;
-	size_t n;    /* T_TEXT, T_NAME, T_STRING (escapes decoded), T_MARK: bytes of p */
+	size_t n;    /* number of bytes of p, for T_TEXT, T_NAME, T_STRING (escapes decoded) and T_MARK */
 	int64_t i;   /* value of a T_INT */
 	double real; /* value of a T_REAL */
 };
@@ -346,8 +346,8 @@ struct loop {
 	const struct node *node;
 	struct scope *scope;   /* scope around the loop */
 	struct value *v;       /* values to visit */
-	size_t n, at;          /* number of values, index of the current one */
-	int depth;             /* levels of a recursive loop */
+	size_t n, at;          /* number of values, and index of the current value */
+	int depth;             /* level within a recursive loop, from 0 */
 	struct value *changed; /* arguments of the last loop.changed() */
 	size_t n_changed;      /* number of elements of `changed`, if `changed` is not NULL */
 };
