@@ -19,14 +19,14 @@ int timeline_watch(struct timeline *, const char *const *kv, int n, struct err *
 /* Sums over `steps` generated tokens; divide by steps to get averages. mass, oracle and recent are shares of attention
  * on three sets of equally many KV entries. Each is the mean over query heads and layers. */
 struct recovered {
-	double mass; /* share on the entries that the policy selects */
-	/* share on the entries with the highest probabilities in each KV head: no selection of this size can have
-	 * more */
+	double mass; /* share of attention on the entries that the policy selects */
+	/* share of attention on the entries with the highest probabilities in each KV head. No selection of this size
+	 * can have more. */
 	double oracle;
-	double recent; /* share on the first 4 entries and the newest ones */
+	double recent; /* share of attention on the first 4 entries and the newest entries */
 	/* Shares of attention on guessed sets of the same size, which always include the token's own entry. Sums over
 	 * `guesses` tokens: the first token generated after a prefill has no guess. */
-	double last_row; /* guess: the entries with the highest probabilities for the previous token */
+	double last_row; /* guess: the entries to which the previous token attended most */
 	/* guess: the entries with the highest mean probability over all tokens generated since the last prefill */
 	double mean_row;
 	int64_t guesses;
@@ -42,8 +42,9 @@ int timeline_recovery(const struct timeline *, int i, struct recovered *out);
  * includes all larger ages. A layer does not count while it reads everything. */
 enum { RECOVERY_AGES = 65 };
 struct recovered_ages {
-	double mass[RECOVERY_AGES]; /* sums of the probability that falls on the entries that would be read */
-	int64_t n[RECOVERY_AGES];   /* number of pairs (token, layer) in each sum */
+	/* [age] sum of the probability that falls on the entries that the policy would read */
+	double mass[RECOVERY_AGES];
+	int64_t n[RECOVERY_AGES]; /* [age] number of pairs (token, layer) in the sum */
 };
 /* Get the sums by age of watched policy i. Return -1 if there is no such policy, or if it makes a new selection for
  * each token. */
@@ -86,22 +87,22 @@ void predictor_trainer_close(struct predictor_trainer *);
 /* Take up to n examples from the rows recorded in a timeline: to train on, or (held_out = 1) to test with. Return how
  * many were taken. */
 int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
-/* Test results: how much attention falls on a tenth of the blocks, selected by the largest predicted values. best:
- * share of attention on the tenth that gets most attention. The other members are relative to `best`: 1 means that the
- * selected tenth gets as much attention. */
+/* Test results of several ways to select a tenth of the blocks: the share of attention that falls on the selected
+ * blocks. best: the largest possible share. The other members are divided by `best`, so that 1 is their maximum. */
 struct predictor_found {
-	double net;   /* selected by the network's predictions */
-	double last;  /* selected by the previous token's row */
-	double mean;  /* selected by the mean of all rows of the history */
-	double mixed; /* selected by 0.3 * last row + 0.7 * mean */
-	double best;  /* selected by the attention itself */
+	double net;  /* share of attention if the network's predictions select the blocks */
+	double last; /* share of attention if the previous token's attention selects the blocks */
+	double mean; /* share of attention if the mean attention of the history's tokens selects the blocks */
+	/* share of attention if 0.3 * the previous token's attention + 0.7 * that mean selects the blocks */
+	double mixed;
+	double best; /* share of attention if the attention itself selects the blocks; not divided */
 };
 struct predictor_epoch {
 	/* mean over the examples of the squared error, relative to the mean square of the example's input; 0 = before
 	 * the first epoch */
 	double loss;
 	struct predictor_found found; /* results on the held-out examples */
-	int best;                     /* 1: found.net is the best one so far */
+	int best;                     /* 1: found.net is larger than after all earlier epochs */
 };
 /* called during an epoch; return nonzero to stop it */
 typedef int predictor_progress_fn(int32_t done, int32_t total, void *ud);
@@ -123,8 +124,8 @@ struct train_mask {
 int train_mask_parse(const char *text, struct train_mask *out, struct err *);
 
 struct train_settings {
-	int32_t context; /* tokens of a window; a window is a training sequence */
-	int32_t batch;   /* windows of a training step */
+	int32_t context; /* number of tokens of a window (a training sequence) */
+	int32_t batch;   /* number of windows of a training step */
 	/* number of first tokens of a window that are a constant prefix: they have no loss and no gradient */
 	int32_t fixed;
 	/* The learning rate rises over `warmup` steps. Then it falls along a cosine, to a tenth at step `steps`. */

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `recent` (struct recovered) measures the share on this many first entries, and on the newest ones */
+/* number of first entries that `recent` in struct recovered covers, besides the newest entries */
 enum { REFERENCE_SINKS = 4 };
 
 /* A policy that is watched. */
@@ -46,8 +46,8 @@ struct observe_recovery {
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities, computed from `score`, on the host */
-	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, by which the next token's attention is
-	 * guessed. now: of the running step; last: of the step before; sum: over the steps since the last prefill. */
+	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens. They are guesses of the next token's
+	 * attention. now: of the running step; last: of the step before; sum: over the steps since the last prefill. */
 	float *now, *last, *sum;
 	int64_t before;      /* number of decoded tokens that `sum` covers */
 	struct tensor guess; /* f32 [n_kv_head][ctx]: values by which a guess ranks the entries */
@@ -153,9 +153,10 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Add the probability that falls on two guesses of the n most attended entries to to->last_row and to->mean_row. The
- * first guess ranks entries by the previous token's probabilities, the second by the mean over all tokens since the
- * prefill. Keep both results in w->guessed, for policies that read equally many entries. */
+/* Guess in two ways to which n entries the token attends most. Add the probability that falls on the first guess to
+ * to->last_row, and on the second to to->mean_row. The first guess ranks entries by the previous token's probabilities,
+ * the second by the mean over all tokens since the prefill. Keep both results in w->guessed, for policies that read
+ * equally many entries. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));

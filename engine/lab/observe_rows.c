@@ -23,8 +23,9 @@ struct observe_rows {
 	/* score: f32 [n_kv_head][ctx] logarithms of a token's probabilities; query: f32 [1][n_head * head_dim] its
 	 * queries */
 	struct tensor score, query;
-	float *p;          /* [ctx] scores of one head, on the host */
-	float *top, *mass; /* [most][heads][cols] rows */
+	float *p; /* [ctx] scores of one head, on the host */
+	/* [most][heads][cols] recorded rows: for each block, the largest probability (top) or the sum (mass) */
+	float *top, *mass;
 	/* n: number of recorded rows; read: how many of them, at the beginning, are from a prefill */
 	int32_t n, read;
 	int32_t first; /* number of slots that row 0 attends to; row i attends to i more */

@@ -166,7 +166,7 @@ struct update {
 	struct train_param *p;
 	double rate;
 	double cut;        /* factor by which the gradient is multiplied to clip it; 1 = not clipped */
-	double fix1, fix2; /* bias corrections of the moments */
+	double fix1, fix2; /* AdamW's bias corrections of the two moments */
 	double *part;      /* [tasks] sum of the squared gradients of each task's values */
 };
 
@@ -227,7 +227,7 @@ static double gradient_norm(struct trainer *t)
 	return sqrt(sum);
 }
 
-/* Return the learning rate of a step (struct train_settings: warmup). */
+/* Return the learning rate of a step (see `warmup` in struct train_settings). */
 static double rate_at(const struct train_settings *s, int32_t step)
 {
 	double done;

@@ -38,7 +38,8 @@ struct train_acts {
 	float *q, *k, *v, *attn;   /* [n][heads * head_dim]; q and k after RoPE */
 	float *prob;               /* [n_head][n][n] attention probabilities */
 	float *gate, *up, *h;      /* [n][n_ff]; h = silu(gate) * up */
-	float *low[TRAIN_PLACES];  /* [n][rank] each: x A^T of the adapters */
+	/* [place] x A^T [n][rank], where x is the matrix's input and A is from its adapter */
+	float *low[TRAIN_PLACES];
 };
 struct train_layer {
 	struct train_matrix m[TRAIN_PLACES];
@@ -105,7 +106,7 @@ void train_linear_back(struct backend *, struct train_matrix *, const float *x, 
 
 /* ---- train_attention.c ---- */
 
-/* Return how many times tokens of a window of n tokens select entries under the mask. */
+/* Return how many tokens of a window select a set of entries under the mask. n: number of tokens in the window. */
 int32_t train_mask_sets(const struct train_mask *, int32_t n);
 /* Compute the activations `prob` and `attn` of n rows from q, k and v. */
 void train_attention(struct trainer *, struct train_acts *, const struct train_mask *, int32_t n);
