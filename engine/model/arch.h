@@ -108,7 +108,7 @@ struct attn_spec {
 	int32_t n_head, n_kv_head, head_dim;
 	/* 0 = the layer has its own keys and values; n = it reads the keys and values of layer (this layer - n) */
 	int32_t borrows;
-	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
+	int32_t rope;      /* RoPE table: index in hp->rope[]; ROPE_NONE = no RoPE */
 	int32_t window;    /* number of tokens that a query attends to, its own included; 0 = all tokens */
 	float scale;       /* factor on the scores, usually 1/sqrt(head_dim) */
 	float softcap;     /* scores become softcap * tanh(score / softcap); 0 = no cap */

@@ -58,7 +58,7 @@ struct hparams {
 	struct layer_spec *spec; /* [n_layer] */
 	/* The next two members are for models in which some layers have a recurrent state in place of KV entries. In
 	 * other models they are NULL. */
-	struct hparams *kv; /* the model without these layers, for the KV cache: model_kv() */
+	struct hparams *kv; /* the model without its recurrent layers, for the KV cache: model_kv() */
 	int32_t *kv_layer;  /* [n_layer]: index of each layer in `kv`; -1 = the layer has a recurrent state */
 };
 

@@ -162,7 +162,7 @@ static int ends_with(struct view v, const char *end)
 	return v.n >= n && !memcmp(v.p + v.n - n, end, n);
 }
 
-/* Check that the file is an adapter for the model's family, and set the factor on what it adds. */
+/* Check that the file is an adapter for the model's family, and compute a->factor, which multiplies its products. */
 static int read_keys(struct adapter *a, double scale)
 {
 	struct view type = { "", 0 }, kind = { "", 0 }, arch = { "", 0 };

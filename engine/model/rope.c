@@ -52,8 +52,8 @@ void rope_release(struct rope *r)
 	memset(r, 0, sizeof *r);
 }
 
-/* 1 if LongRoPE's frequencies for long contexts are used. The number of positions that can occur decides, and not the
- * positions of a step. */
+/* 1 if LongRoPE's frequencies for long contexts are used. This depends on the number of positions that can occur, not
+ * on the positions of a step. */
 static int is_long(const struct rope *r, const struct rope_freqs *f)
 {
 	return f->freq_long && r->positions > f->short_most;

@@ -36,7 +36,7 @@ struct layer {
 	struct tensor wo, bo;         /* [n_embd][n_head * head_dim], [1][n_embd] */
 	struct tensor attn_post_norm; /* [1][n_embd] */
 	struct tensor ffn_norm;       /* [1][n_embd] */
-	/* of a dense feed-forward. gate, up: [width][n_embd]; down: [n_embd][width] */
+	/* The matrices of a dense feed-forward. gate, up: [width][n_embd]; down: [n_embd][width]. */
 	struct tensor gate, up, down;
 	struct tensor ffn_post_norm;               /* [1][n_embd] */
 	struct tensor v_norm;                      /* [1][head_dim] ones, if the layer norms its values */
