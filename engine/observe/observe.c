@@ -60,8 +60,8 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* Replace the queries of the parts in t->met (ranges or lists of slots), which are queries of n tokens, by copies of
- * the last token's query. Parts with the same queries share one copy. */
+/* The parts in t->met (ranges or lists of slots) have queries of n tokens. Replace these by copies of the last token's
+ * query. Parts with the same queries share one copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;

@@ -22,13 +22,13 @@ void observer_remove(struct observer **list, struct observer *);
 /* ---- how much a step's last token attends to each earlier token ---- */
 
 struct token_attention {
-	struct kv_store *kv; /* borrowed; NULL: closed */
+	struct kv_store *kv; /* store of the cache, borrowed; NULL: the struct is closed */
 	struct tensor mass;  /* f32 [n_kv_head][most], where most = kv_read_most(): memory for `seen` */
 	/* f32 [n_kv_head][>= n_col]: shares of attention from the last token_attention_take() or
 	 * token_attention_recall() */
 	struct tensor seen;
-	/* f32 [1][n_head * head_dim] each. q: the last token's query, once for each RoPE rotation that the parts use;
-	 * out: scratch */
+	/* f32 [1][n_head * head_dim] each. q: copies of the last token's query, one for each RoPE rotation in which the
+	 * parts in `met` use it; out: scratch */
 	struct tensor q[1 + RINGS_MOST], out;
 	/* layer: layer of the last token_attention_take(). n_col: number of slots that its token read, each of which is
 	 * a column of `mass`. */
@@ -37,7 +37,7 @@ struct token_attention {
 	int32_t n_region;
 	float *share;        /* [most] by column: share of one head's attention */
 	int32_t *token;      /* [most] by column: token in the slot; -1: none */
-	struct reading *met; /* parts that were read */
+	struct reading *met; /* the parts (ranges or lists of slots) that the token read */
 };
 /* Open for a cache. Returns 0; or -1 (ERR_FIT) if memory is short: t is then closed. */
 int token_attention_open(struct token_attention *, struct cache *, struct err *);
@@ -106,8 +106,8 @@ void observe_evidence_close(struct observe_evidence *);
 void observe_evidence_sums(const struct observe_evidence *, int32_t first, int32_t n, float *out);
 
 /* Record the attention of each step's last token in one layer and KV head (head = -1: mean of all heads), until
- * observe_token_close(). p[i], i < n, is set to the share on token i; to -1 if the step's token does not read token i.
- * The caller owns p; each step overwrites it. */
+ * observe_token_close(). p[i], i < n, is set to the share of attention on token i, or to -1 if the step's token does
+ * not read token i. The caller owns p; each step overwrites it. */
 struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);

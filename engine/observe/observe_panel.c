@@ -31,12 +31,13 @@ struct layer_selection {
 /* Shares of a layer's attention: [0] on the pinned prefix, [i] on ring i. now: in the running step; share: in the last
  * committed step that measured them. wanted = 1: measure them in the next step. */
 struct layer_regions {
-	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: unknown */
+	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* now[0] or share[0] < 0: the array is unknown */
 	int wanted;
 };
 /* The attention mass of a layer. A cell has the mass of 1 << mass_shift tokens. */
 enum { MASS_CELLS = 4096 };
-static const float MASS_KEEP = 0.7f; /* weight of the older average when a new measurement is averaged in */
+/* when a new measurement enters a running average: the weight of the old average */
+static const float MASS_KEEP = 0.7f;
 struct layer_mass {
 	/* [MASS_CELLS] NULL before the first measurement. now: mass in the running step; mean: running average of
 	 * `now` */
@@ -209,7 +210,7 @@ static void mass_fold(struct observe_panel *p)
 		}
 }
 
-/* Add one head's attention (p->one.share) to the mass of the tokens that it falls on. */
+/* Add one head's attention (p->one.share) to the cells of the tokens that got it. */
 static void mass_add(struct observe_panel *p, int32_t layer)
 {
 	struct layer_mass *m = &p->mass[layer];
