@@ -10,7 +10,8 @@ enum { WINDOW_TOKENS = 64 };
 
 struct serializer;
 struct mass_window {
-	/* [heads][WINDOW_TOKENS][cap] how each token of the window attends to each slot; NULL: there is no window */
+	/* [heads][WINDOW_TOKENS][cap] attention that each token of the window gives to each slot; NULL: there is no
+	 * window */
 	float *row;
 	int32_t heads, cap;
 	int32_t slots[WINDOW_TOKENS]; /* [i] number of slots to which the token of row i attends */

@@ -123,8 +123,8 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* Keep m->r in the columns of the last run. If columns were added, drop the last two old columns, because they
-	 * have new neighbours. */
+	/* In columns from .. kept - 1, m->r of the last run is still right, except in the rows of row_changed(). If
+	 * columns were added, the last two old columns are recomputed, too, because they have new neighbours. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

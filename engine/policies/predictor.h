@@ -61,7 +61,7 @@ static inline void attn_image_changed(struct attn_image *m)
 
 /* ---- files (predictor_file.c) ---- */
 
-/* What a network is trained for; a file of another key is not used. */
+/* What a network is trained for. Files of networks with another key are not used. */
 struct predictor_key {
 	uint64_t fingerprint; /* fingerprint of the model (hparams.h) */
 	int32_t block, rows;  /* block: KV entries per block; rows: rows of an image */

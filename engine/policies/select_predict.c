@@ -9,8 +9,8 @@
  * than other tokens.
  *
  * Differences from the published method: query heads that share a KV head have one history, with their largest
- * probabilities. The newest entries, which are always read, begin at a block's border, so they may be up to one block
- * more. In the rows of prefill tokens, a token attends only to the tokens before it and to itself.
+ * probabilities. The newest entries, which are always read, begin at a block's border, so up to one block more than
+ * the setting says may be read. In the rows of prefill tokens, a token attends only to the tokens before it and to itself.
  *
  * The setting by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times
  * the mean of the rows. */

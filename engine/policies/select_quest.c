@@ -18,8 +18,8 @@
 #include "engine/cache/cache.h"
 
 /* MIN_PAGES: fewest pages that a token reads with bound=raw. SOFT_RECENT: newest slots that are always read with
- * bound=soft. DENSE_PUBLISHED: value of setting `dense` that stands for RAW_DENSE layers with bound=raw, for none with
- * bound=soft. */
+ * bound=soft. DENSE_PUBLISHED: value of setting `dense` that stands for the published number of layers: RAW_DENSE with
+ * bound=raw, 0 with bound=soft. */
 enum { MIN_PAGES = 3, SOFT_RECENT = 49, RAW_DENSE = 2, DENSE_PUBLISHED = -1 };
 
 enum { BOUND_SOFT, BOUND_RAW };

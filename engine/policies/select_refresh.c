@@ -119,9 +119,9 @@ static void refresh_release(struct selector *s)
 
 /* ---- comparing queries ---- */
 
-/* Store the query of the set that is being selected: row i of the step's unrotated queries (raw), averaged over the
- * heads. compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is at
- * most setting s. */
+/* Store row i of the step's unrotated queries (raw), averaged over the heads, as the query of the set that is being
+ * selected. compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is
+ * at most setting s. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -232,8 +232,8 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* List in part[] what a token reads: the set without its dropped entries, and the tokens since the selection, but only
- * the newest set->k + 1 of them. */
+/* List in part[] what a token reads: the set without its dropped entries, and the tokens since the selection. Of these
+ * tokens at most the newest set->k + 1 are read. */
 static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;

@@ -179,9 +179,9 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* select_split() limits a layer to 3 * mean entries and to n_slots. While n_slots is larger than 3 * mean, the
-	 * result depends only on the mean. So if that is so now and was so at the last call, an unchanged mean gives an
-	 * unchanged result. */
+	/* select_split() limits a layer to 3 * mean entries and to n_slots. Where n_slots is larger than 3 * mean, the
+	 * result depends only on the mean. So if n_slots was that large at the last call and is now, and the mean is
+	 * unchanged, the result is unchanged. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -337,7 +337,7 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 
 /* Return how many tokens can attend together: as many as fit the current block of the key sketch. The keys of all these
  * tokens are added to the sketch before the first token scans it. A key that fills a block changes the sketch of the
- * block's older keys, so it must be the last one. */
+ * block's older keys, so its token must be the last of them. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;
