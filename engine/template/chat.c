@@ -158,9 +158,9 @@ struct writer {
 	struct text_place *place;
 	/* A run is a range of one message that has been copied unchanged to the end of the text, so that the next piece
 	 * may continue it. */
-	int32_t last;     /* index of the message; -1 = there is no run */
+	int32_t last;     /* index of the run's message; -1 = there is no run */
 	size_t from, at;  /* where the run starts. from: offset in the message; at: offset in the text */
-	const char *next; /* the message's first byte after the run */
+	const char *next; /* the first byte of the run's message that is not in the run */
 };
 
 /* Record that the next n bytes of the text come from the template and not from a message. */

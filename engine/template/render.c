@@ -131,8 +131,8 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 	return n;
 }
 
-/* Return the length of the common end of a and b, at most `most`. What is common, and the parameters, are as for
- * common_front(). */
+/* Return the length of the common end of a and b, at most `most`. For the meaning of "common", and for the parameters,
+ * see common_front(). */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
 {
@@ -184,8 +184,7 @@ static size_t tokens_until(const struct rendered *r, size_t at)
 	return lo;
 }
 
-/* Return the sampled answer that contains byte `at`. One that begins or ends at `at` counts, too. NULL: there is
- * none. */
+/* Return the sampled answer that contains byte `at`, or that begins or ends there. NULL: there is none. */
 static const struct verbatim *verbatim_over(const struct rendered_text *x, size_t at)
 {
 	for (size_t i = 0; i < x->n_verb; i++)
@@ -218,14 +217,14 @@ struct place {
 };
 
 /* Return the last cut of r at or before byte `most`. (A cut is a place where text can be split without changing its
- * tokens.) After byte `most` the text may differ from r's, and the place must be a cut of that text, too. next: the
- * text that may differ; NULL = unknown, so the cut must be safe whatever follows. */
+ * tokens.) next: the new text, which may differ from r's text after byte `most`; the result must be a cut of this text,
+ * too. next = NULL: the new text is unknown, so the cut must be safe whatever follows. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
 	const struct rendered_text *x = r->text;
 
-	/* If `next` continues the whole text of r with a sampled answer, keep all of r. */
+	/* If `next` is the whole text of r followed by a sampled answer, keep all tokens of r. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
 		return (struct place){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
