@@ -31,8 +31,9 @@ struct draft_index {
 		/* [cap] for each token, the previous occurrence with the same hash; -1 = none */
 		int32_t *before;
 		int32_t *newest; /* [n_newest] for each hash, its newest occurrence; -1 = none */
-	} of[2];                 /* of[0]: chains of single tokens; of[1]: chains of pairs */
-	size_t n, cap, n_newest; /* n: number of indexed tokens; n_newest: a power of two */
+	} of[2];                 /* of[0]: places of single tokens; of[1]: places of pairs of tokens */
+	/* n: number of indexed tokens; cap: size of before[]; n_newest: size of newest[], a power of two */
+	size_t n, cap, n_newest;
 };
 
 /* Shorten the index to the first n tokens. id[] is the sequence before it was shortened. */

@@ -54,7 +54,8 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
 	BLOCKS = 1024, /* maximum number of blocks into which candidates() divides the vocabulary */
-	ROUND = 16,    /* floats per iteration of a loop; the size of a block is a multiple of this number */
+	/* floats per iteration of a loop; the size of a block of candidates() is a multiple of this number */
+	ROUND = 16,
 };
 
 static four load4(const float *x)

@@ -313,7 +313,7 @@ struct frame {
 	uint64_t bytes, hash; /* number of bytes after this struct, and their hash */
 };
 
-/* Save the properties in which the loading timeline must equal the saving one. When loading, compare them. */
+/* Save the properties that the timeline must have when the snapshot is loaded. When loading, compare them. */
 static void shape_archive(struct timeline *tl, struct serializer *a)
 {
 	const struct hparams *hp = tl->cache.hp;

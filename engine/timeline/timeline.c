@@ -211,7 +211,7 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the ends of the newest messages, as many as this */
+enum { MESSAGES_KEPT = 16 }; /* number of newest messages at whose ends the recurrent states are kept */
 
 /* Return the number of tokens of the next prefill step, at most m. n: length of the sequence at the end of the prefill.
  * In a model with recurrent layers a step ends where a recent message ends, if that is within the next m tokens: the

@@ -23,7 +23,7 @@ struct timeline {
 	struct str mixed; /* names of the earlier policies under which entries were computed */
 	/* the first begun_n tokens have KV entries that other CPU kernels computed (timeline_begun()) */
 	int32_t begun_n;
-	struct str begun; /* name of the CPU kernels that computed these entries */
+	struct str begun; /* name of the CPU kernels that computed the entries of the first begun_n tokens */
 	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
 	int32_t loaded;
 	/* 1 = the cache policy was changed and the KV entries were kept, but the new policy has not observed the
@@ -39,7 +39,7 @@ struct timeline {
 	 * again. */
 	int32_t read_end;   /* length of the sequence at the end of the last prefill; -1 = unknown */
 	float *kept_logits; /* [n_vocab] the logits after the first kept_at tokens of the sequence */
-	int32_t kept_at;    /* equals read_end; -1 = no logits are kept */
+	int32_t kept_at;    /* equal to read_end; -1 = kept_logits has no logits */
 	/* Members for the open VERIFY step (speculative decoding, timeline_step.c): */
 	/* the step's tokens: the newest sampled token if it has no KV entry yet, then guessed tokens; n = 0: no step is
 	 * open */
@@ -55,7 +55,7 @@ struct timeline {
 	 * them */
 	struct draft guess;
 	size_t guess_at;
-	struct draft_index drafts; /* index of the first drafts.n tokens, for guessing */
+	struct draft_index drafts; /* for guessing: at which places the first drafts.n tokens occur */
 	struct draft_pace pace;
 	int measure;                       /* 1: timeline_measure() is on */
 	double in_cache;                   /* seconds that the current step spent in the cache */
@@ -112,7 +112,7 @@ int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step
 /* If tl->logits are the logits at the end of the prefill, move them to kept_logits. Called before the first generated
  * token. */
 void timeline_keep_read_logits(struct timeline *);
-/* Check that the n ids are in the vocabulary, and that at + n tokens fit the context. */
+/* Check that the n ids are in the vocabulary, and that `at` + n tokens fit the context. */
 int timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);
 /* Drop all tokens after the first n. The caller has already rolled back the cache to n tokens. */
 void timeline_forget(struct timeline *, int32_t n);

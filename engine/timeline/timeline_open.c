@@ -150,8 +150,8 @@ static int need_locked(struct timeline *tl, const struct engine *e, const struct
 	/* Memory that the cache cannot have: buffers, and weights that are still to be loaded. */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
-	/* The default context is that of training, at most CTX_DEFAULT_MAX. If at least 512 tokens fit into memory, the
-	 * default is also at most half of what fits. */
+	/* The default context is the context length in training, at most CTX_DEFAULT_MAX. If at least 512 tokens fit
+	 * into memory, the default is also at most half of the context that fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(tl, need->ctx);

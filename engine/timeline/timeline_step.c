@@ -189,7 +189,8 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	return 1;
 }
 
-/* If the newest token had been guessed, record whether the guess was right, even if the guess was not computed. */
+/* If there was a guess of the newest token, record whether the guess was right, even if no step has computed the
+ * guess. */
 static void guess_learn(struct timeline *tl)
 {
 	size_t at = tl->tokens.n - 1 - tl->guess_at;
@@ -203,7 +204,7 @@ static void guess_learn(struct timeline *tl)
 		tl->guess.n = 0;
 }
 
-/* End the open step if the newest token is not the drafted one, or if the step has no more drafted tokens. */
+/* End the open step if the newest token differs from the drafted token, or if the step has no more drafted tokens. */
 static int ahead_go_on(struct timeline *tl, struct err *err)
 {
 	int32_t at = (int32_t)tl->tokens.n - 1 - tl->n_past;

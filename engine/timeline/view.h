@@ -28,7 +28,7 @@ struct view_work {
 	uint64_t factor; /* a token's column is token * factor >> shift */
 	int shift;
 	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* number of pairs (token, head) that each place keeps, by column */
-	double ring[1 + RINGS_MOST];             /* attention mass of each place */
+	double ring[1 + RINGS_MOST];             /* attention mass of the tokens in each place */
 	/* [n_layer][VIEW_COLS] attention mass, or number of entries that were read */
 	double *heat;
 	int32_t *list; /* [cap_list] slots that one KV head has selected */
@@ -69,8 +69,7 @@ void view_measured_heat(struct view_work *);
 
 /* ---- selected entries (view_selected.c) ---- */
 
-/* Count the entries that generated tokens read. Call it after view_rings() and after its attention mass is in
- * w->out. */
+/* Count the entries that generated tokens read. Call it after view_rings() and view_rings_heat(). */
 void view_selected(struct view_work *);
 /* Set part[] to the entries that generated tokens read in a layer, and return the number of parts. A part is a range of
  * slots, or a list of slots per head. Some policies select once for all tokens until the next prefill: then the parts

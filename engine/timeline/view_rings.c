@@ -135,8 +135,8 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest value of w->heat, leaving out the first VIEW_SINKS tokens. If all other values are 0, do not leave
- * them out. */
+/* Return the largest value of w->heat among the columns after the first VIEW_SINKS tokens; if all of these are 0, among
+ * all columns. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;

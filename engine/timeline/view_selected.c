@@ -120,8 +120,7 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* Set out->sink to the share that the first VIEW_SINKS tokens have in the attention mass that the selector has
- * summed. */
+/* Of the attention mass summed by the selector, set out->sink to the share of the first VIEW_SINKS tokens. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;
