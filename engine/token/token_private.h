@@ -201,9 +201,9 @@ int char_byte(int32_t cp);
  * with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* Record where tokens end that were made from e->run. For each token of the output from index out_at on, append the
- * same offset to e->ends: the end, in the original text, of the character from which byte run_at - 1 of e->run was
- * made. If e->ends is NULL, do nothing. */
+/* Record where tokens end: the tokens of the output from index out_at on, which are made from the bytes of e->run
+ * before byte run_at. Each of them gets the same offset in e->ends: the end of the original text of byte run_at - 1. If
+ * e->ends is NULL, do nothing. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */

@@ -125,8 +125,8 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 }
 
 /* Append the tokens of a character that has no token of its own: its byte tokens, or else the unknown token.
- * Consecutive characters share one unknown token. *again: 1 = the unknown token was appended for the character before;
- * it is updated for the next call. */
+ * Consecutive characters share one unknown token. *again: 1 = the last token appended is the unknown token of the
+ * previous character. *again is updated for the next call. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
 	int bytes = 1;
