@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Add a document, or replace the document that came from the same file. 0 = added or replaced; 1 = the text is
- * unchanged; -1 = error. */
+/* Add a document, or replace the document that came from the same file. Returns 0 if it was added or replaced, 1 if the
+ * text is unchanged, -1 on error. */
 static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 {
 	size_t i = doc->origin.path ? conversation_document_of(&c->conv, doc->origin.path) : SIZE_MAX;

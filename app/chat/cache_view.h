@@ -9,7 +9,7 @@
 
 enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 
-/* Counts tokens for the cache panel: those that enter the cache, move in it or are evicted. on: 0 while no panel is
+/* Counts the tokens that enter the cache, move in it or are evicted, for the cache panel. on: 1 while a panel is
  * shown. */
 struct listener {
 	int on;

@@ -192,7 +192,7 @@ int chat_document_bytes(struct chat *, const char *name, const char *bytes, size
 struct slash {
 	const char *name, *aliases; /* aliases: words separated by blanks */
 	const char *args, *help;
-	/* When the command runs if the user types it during an answer. ALLOWED: at once, between two tokens. */
+	/* tells when the command runs if the user types it during an answer. ALLOWED: at once, between two tokens */
 	enum ui_busy busy;
 	enum ui_arg arg;
 	void (*run)(struct chat *, char *arg);
@@ -275,7 +275,7 @@ int chat_undelete(struct chat *);
 /* Delete from the disk each deleted session that can no longer be restored, because DELETE_UNDO seconds have passed.
  * all: 1 = delete all deleted sessions. */
 void chat_delete_due(struct chat *, int all);
-/* time at which the next session must be deleted from the disk; 0 = none */
+/* Return the time at which the next session must be deleted from the disk; 0 = there is none. */
 double chat_delete_next(const struct chat *);
 int chat_is_deleted(const struct chat *, int64_t session);
 

@@ -71,8 +71,8 @@ int document_notices(const struct doc *);
 /* 1 if weir continues after Ctrl-C has stopped some work, because it runs at a terminal. 0 if weir must end, because a
  * script runs it or a signal asks it to quit. */
 int may_stay(const struct chat *);
-/* Tell the user how many files of a folder or pattern became documents, and which files could not be read. list: also
- * names the files that were skipped because of their names. */
+/* Tell the user how many files of a folder or pattern became documents, and which files could not be read. list: the
+ * listing of the folder or pattern; the first file that it left out because of its name is named, too. */
 void files_say(const char *what, const struct files_read *, const struct doc_paths *list);
 
 /* ---- folders.c ---- */
@@ -85,14 +85,14 @@ int folders_look(struct chat *);
 
 /* ---- folder_list.c ---- */
 
-/* Add a folder by its absolute path, which the list then owns, unless it is there already. */
+/* Add a folder to the list, unless it is there already. path: absolute; the function takes ownership in both cases. */
 struct folder *folder_add(struct conversation *, char *path);
 /* Remove a folder; its documents stay. */
 void folder_remove(struct conversation *, struct folder *);
 /* Return the opened folder that a file belongs to: the innermost one that contains it. NULL = none. */
 struct folder *folder_of(const struct conversation *, const char *path);
-/* Find a file in f->left, the sorted list of files in the folder that are not documents. Returns NULL if it is not
- * there. */
+/* Find a file in f->left, the sorted list of files that are treated specially (struct folder_file). Returns NULL if it
+ * is not there. */
 struct folder_file *left_find(const struct folder *, const char *path);
 /* Append a file to f->left. Call left_sort() after the last call. */
 void left_put(struct folder *, const char *path, int64_t size, int64_t mtime, char why);

@@ -37,9 +37,9 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index, if it is not open yet. If in_store() has changed, move the index between store and memory. An index
- * in memory is rebuilt each time that growing files have another TEXT_SEARCHED bytes that are no longer searched. This
- * frees those bytes. */
+/* Open the index, if it is not open yet. If in_store() has changed, move the index between store and memory. The oldest
+ * bytes of a growing file are no longer searched. Each time that there are TEXT_SEARCHED more such bytes, an index in
+ * memory is rebuilt without them, to free their memory. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
@@ -56,7 +56,7 @@ static int open_index(struct chat *c, struct err *e)
 	return 0;
 }
 
-/* in milliseconds; SHOW_FIRST: when progress is shown first; SHOW_EVERY: how often after that */
+/* in milliseconds; SHOW_FIRST: time until progress is shown first; SHOW_EVERY: time between two updates */
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 };
 #define WAIT_MOST 15 /* most seconds that a question waits for passages to be encoded */
 

@@ -395,7 +395,7 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		human_bytes(note, got->bytes);
 		str_addf(note, " in %.2f s", got->seconds);
 	} else {
-		/* got->why is the reason, followed by how many tokens will be prefilled. */
+		/* got->why tells why nothing was restored, and how many tokens will be prefilled */
 		str_adds(note, got->why);
 	}
 	if (got->near) {

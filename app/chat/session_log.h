@@ -44,8 +44,8 @@ int session_log_saved(const struct session_log *, struct str *out, struct err *)
 /* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. Returns 0 or -1. If another
  * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
-/* Switch from the current session to another one. by: 0 = session_log_hold() has locked the session; otherwise *by of
- * session_log_hold(), the process that writes the session, which is then opened read-only. */
+/* Switch from the current session to another one. by: the value that session_log_hold() has set. 0 = this process has
+ * locked the session; otherwise another process writes it, and it is opened read-only. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Show another branch of the session. The branch ends with the stored message `end`. Its messages replace those of the

@@ -283,8 +283,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 }
 
 enum { NEXT_MOST = 64 };
-/* The messages that follow a given message in the session's tree. question[n]: ids of the questions, oldest first.
- * there: 1 = m is a copy of the newest answer to the current question. At the end next_turn() uses m for a copy of the
+/* The messages that follow a given message in the session's tree. question[n]: ids of the questions, oldest first. m: a
+ * copy of the newest answer to a question, if `there` is 1. At the end next_turn() reuses m for a copy of this
  * question. */
 struct children {
 	const struct conversation *conv;

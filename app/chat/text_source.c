@@ -29,7 +29,7 @@ enum {
 struct text_source {
 	int fd;
 	char *name;
-	struct str shown; /* the name, filtered */
+	struct str shown; /* the name without control characters */
 	int64_t size;     /* size of a regular file; -1 for other files */
 	uint64_t bytes;   /* bytes read so far */
 	int looked;       /* 1 = the encoding is known */
@@ -41,7 +41,8 @@ struct text_source {
 	/* Bytes that were read but not decoded: an incomplete character, or the start of the file until its
 	 * encoding is known. */
 	struct str raw;
-	struct str utf8; /* converted text that is not checked yet; between calls an incomplete character */
+	/* converted text that is not checked yet; between calls only an incomplete character is left */
+	struct str utf8;
 	struct str line; /* checked text of a line that has not ended; only used if prints is 1 */
 	int after_cr;
 	/* 1 = leave out escape sequences, overstrikes, and text of a line that a carriage return overwrites */

@@ -20,7 +20,7 @@ enum source_got { SOURCE_LATER, SOURCE_TEXT, SOURCE_END };
  * plain text file may have grown. */
 int text_source_next(struct text_source *, int wait_ms, struct str *out, struct err *);
 
-/* The name, filtered for the user. */
+/* Return the name of the source, without control characters. */
 const char *text_source_name(const struct text_source *);
 /* How much has been read: bytes of the file, or of an imported document's text. */
 struct source_place {
