@@ -140,8 +140,8 @@ static int token_show(struct conversation *conv, struct generated *g, int32_t id
 	return rc;
 }
 
-/* End a guarded answer: show its last sentence. If no sentence of the answer was allowed, show instead the tokens that
- * the companions' instead() returns. Returns 0 or -1. */
+/* End a guarded answer: show its last sentence. If no sentence of the answer was allowed, show the tokens that
+ * instead() of the companions appends. Returns 0 or -1. */
 static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
 {
 	struct tokens instead = { 0 };

@@ -431,7 +431,7 @@ static int served_generate(struct conversation *conv, int ids, double start, con
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
-/* Set the figures of the turn: those that the server reports, and measurements for the others. */
+/* Set the figures of the turn. Figures that the server does not report are computed from measurements. */
 static void served_measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);

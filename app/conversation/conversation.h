@@ -34,18 +34,18 @@ struct undone; /* defined in conversation_private.h: an entry of the redo stack 
  * it has copies of all that is displayed. */
 struct answer_source {
 	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
-	int recognised;             /* as in struct document_place */
+	int recognised;             /* 1 = the page's text was recognised in a picture, and may hold errors */
 	size_t line, last_line;     /* first and last line of the passage, from 1; 0 for a document with pages */
 	size_t from, to;            /* byte range of the passage in the document's body */
 	/* byte range of the quote: the best sentence of the passage if found is 1, else the passage's beginning */
 	size_t quote, quote_end;
 	char *text;            /* the quote on one line */
 	size_t mark, mark_end; /* [mark, mark_end): bytes of text that answer the question; 0, 0 = not known */
-	/* 1 = the search found the passage before the answer; 0 = only the answer's attention showed it */
+	/* 1 = the search found the passage before the answer; 0 = only listed because the answer attended to it */
 	int found;
 	double score; /* score of the search */
 	int sent;     /* 1 = the passage was in the prompt */
-	/* share of the attention on documents that this passage got, 0 .. 1; < 0 = unknown or not comparable */
+	/* this passage's share of the attention on all documents, 0 .. 1; < 0 = unknown or not comparable */
 	double share;
 };
 struct answer_sources {
@@ -115,7 +115,7 @@ struct document_place {
  * a document, although the folder's listing leaves it out. */
 struct folder_file {
 	char *path;
-	int64_t size, mtime; /* as in struct doc_origin */
+	int64_t size, mtime; /* size in bytes; mtime in nanoseconds since 1970 */
 	char why;
 };
 struct folder {
@@ -134,8 +134,9 @@ struct turn {
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
 	/* number of cached tokens that had to be prefilled again, because rollback cannot restore evicted entries */
 	int32_t recomputed;
-	int outgrown; /* 1 = tokens are evicted after this turn, but none were after the previous turn */
-	int loop;     /* if stop is STOP_LOOP: period of the loop in tokens */
+	/* 1 = at the end of this turn some tokens are evicted; at the end of the previous turn none were */
+	int outgrown;
+	int loop; /* if stop is STOP_LOOP: period of the loop in tokens */
 	/* for a model on a server: number of oldest messages that the request left out, if more than in the previous
 	 * turn; else 0 */
 	size_t left_out;
@@ -297,12 +298,12 @@ void sampling_json(const struct sampling_choice *, const char *key, struct str *
  * << enum sampling_setting. */
 unsigned sampling_from_json(struct jv, struct sampling *out);
 /* Change the cache policy to `text`. where: name of the setting, for error messages. Returns the number of tokens to
- * recompute before the next answer. Returns -1 with the old policy in force; but if its cache cannot be allocated any
- * more either, no model is open. */
+ * recompute before the next answer, or -1. After -1 the old policy is in force; no model is open if the cache of the
+ * old policy can no longer be allocated. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
-/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer. Returns -1
- * with the old model open; but if it cannot be opened again either, no model is open. */
+/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1. After
+ * -1 the old model is open; no model is open if the old one can no longer be opened. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
 /* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary. Also 1 if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
@@ -334,8 +335,9 @@ void answer_record_free(struct answer_record *);
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
 /* Add a document that an earlier run stored, without an event. at: number of messages when it was first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* Find the page and the heading of bytes [from, to) of the document's body. They are the last ones above the first byte
- * of the range that is not blank. If no heading is above this byte, the first heading within the range is taken. */
+/* Find the page and the heading of bytes [from, to) of the document's body: the last page and the last heading that
+ * begin at or before the first byte of the range that is not blank. If there is no such heading, the first heading
+ * within the range is taken. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 typedef void recognition_fn(int32_t page, int32_t pages, double left, void *ud);
 /* Set up the import to recognise scanned pages and pictures as the options say. progress: called before each page; may
@@ -375,9 +377,9 @@ static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Make the text of a growing message searchable. doc: the text as a document; it is added with `grows` set, or replaces
- * the previous one; NULL removes the previous one. skipped, lines: number of bytes and lines of the stream before the
- * document's body. */
+/* Make the text of a growing message searchable. doc: the text; it becomes a document with `grows` set, which replaces
+ * the document of the previous call. NULL = remove that document. skipped, lines: number of bytes and of lines of the
+ * stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */

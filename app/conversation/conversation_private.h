@@ -128,8 +128,8 @@ enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tok
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring buffer of the last tokens */
-	/* n: number of tokens added. run[p]: how many of the last tokens, without a gap, equal the token p positions
-	 * before. */
+	/* n: number of tokens added. run[p]: number of tokens at the end of the answer, without a gap, each of which
+	 * equals the token p positions before it. */
 	int n, run[LOOP_PERIOD + 1];
 };
 /* Add a token of the answer. If the answer now ends with a loop, return the loop's period in tokens; else return 0. */

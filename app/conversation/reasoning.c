@@ -328,7 +328,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n) /* no new text; or SIZE_MAX: an earlier call has decided */
+	if (*seen >= n) /* no new text; or an earlier call has decided (SIZE_MAX) */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)

@@ -23,8 +23,8 @@ static int system_leads(const struct conversation *conv)
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Return the bytes of the system prompt and a separator if the template has no system message; else 0. The first
- * question then begins with these bytes. */
+/* Return the number of bytes of the system prompt and a separator, which begin the first question if the template has
+ * no system message. If it has one, return 0. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
@@ -112,7 +112,8 @@ static int messages_render(const struct conversation *conv, const struct message
 
 /* ---- places of texts ---- */
 
-/* Set *out to the position of a text: the n bytes from byte `before` on of rendered message i. */
+/* Set *out to the place of a text in the rendering; out->first is -1 if the text is not rendered. The text is bytes
+ * [before, before + n) of rendered message i. */
 static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
