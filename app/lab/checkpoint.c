@@ -55,8 +55,9 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* Parse all whole lines. *whole: receives the offset after the last one. A file with a line that is not a result
- * belongs to another program and is refused. So is a file without a whole line, unless it begins like a result. */
+/* Parse all complete lines. *whole: receives the offset after the last one. If a line is not a result, the file belongs
+ * to another program and is refused. A file without a complete line is accepted only if it is empty or begins like a
+ * result. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;

@@ -398,7 +398,7 @@ void corpus_free(struct corpus *m)
 	*m = (struct corpus){ .lists = { 0 } };
 }
 
-/* Return a hash of the hash so_far and n more bytes. */
+/* Return a hash that covers the hash so_far and n more bytes. */
 static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)
 {
 	uint64_t both[2] = { so_far, checkpoint_hash(bytes, n) };

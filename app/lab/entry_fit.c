@@ -45,12 +45,13 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: how many more entries are read when the setting grows by 1. In the first round it is estimated. Assume
-	 * that a share s of the steps and layers reads all entries, and the others read `value` entries: the slope is
-	 * then 1 - s. In later rounds it is computed from the last two rounds. */
+	/* slope: how many more entries are read when the setting grows by 1. The first round estimates it: if a share s
+	 * of the steps and layers reads all entries, and the others read `value` entries, the slope is 1 - s. Later
+	 * rounds compute the slope from the last two rounds. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		slope = 1; /* both settings select the same number of pages, so both read the same */
+		/* both settings select the same number of pages, so the policy reads equally many entries with both */
+		slope = 1;
 	next = round(value + (want - read) / slope);
 	if (next < 1) {
 		one->whole = read - slope * value;

@@ -30,15 +30,15 @@
 struct lab_options {
 	struct options o;
 
-	int32_t layer, head; /* plot: layer (-1: the middle one) and KV head (-1: the mean of all) */
+	int32_t layer, head; /* plot: layer (-1 = the middle one) and KV head (-1 = the mean of all heads) */
 	/* options of the commands that evaluate texts; defaults: skip is 1, the others are 0 */
 	int32_t tokens, window, skip, last, offset, curve;
 	/* recovery: number of KV entries that every policy must read; 0 = each policy keeps its own setting */
 	int32_t entries;
 	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
 	const char *tried;   /* tune: the values to try, "KEY=VALUE,VALUE,..." */
-	const char *tasks;   /* ruler: names separated by commas; NULL = all tasks */
-	struct int_list len; /* tasks: total tokens of a prompt and its answer */
+	const char *tasks;   /* ruler: names of tasks, separated by commas; NULL = all tasks */
+	struct int_list len; /* the tasks: lengths of prompt and answer together, in tokens */
 	/* Number of samples of a task, of windows of a text, or of questions. For `needle`: samples for each length and
 	 * depth. */
 	int32_t samples;

@@ -27,7 +27,7 @@ struct plot {
 	struct tokens text;
 	struct policy_list kvs;
 	struct progress progress;
-	int32_t cell;    /* number of tokens for each pixel, or for each point of the span */
+	int32_t cell;    /* number of tokens that one pixel of a matrix, or one point of a span, stands for */
 	struct str said; /* lines of output so far */
 };
 
@@ -90,7 +90,7 @@ static void plot_timeline_close(struct timeline *tl)
 struct matrix {
 	struct plot plot;
 	int32_t layer, side, w; /* in pixels: the side of a matrix, and the width of the picture */
-	uint8_t *grey;          /* [side][w]; 0 = no head read the token, or the token comes later */
+	uint8_t *grey;          /* the picture, [side][w]; 0 = no head read the token, or the token comes later */
 	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
@@ -233,7 +233,7 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 	while (i < n && kept[i] == 255)
 		i++;
 	if (i == n)
-		i = 0; /* all tokens are kept, so there are no sinks to skip */
+		i = 0; /* all heads have kept all tokens: do not count them as sinks */
 	while (i < n && !kept[i])
 		i++;
 	return n - i;
@@ -276,7 +276,7 @@ static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 	str_adds(s, "\n");
 }
 
-/* What show_reading() needs to update the progress line while policy k prefills. */
+/* Argument of show_reading(), which updates the progress line while policy k prefills. */
 struct span_reading {
 	struct plot *plot;
 	int k;

@@ -14,7 +14,7 @@
 
 #define TEXT_MAX (1u << 30)
 
-/* The sums of one policy over the windows of one text. */
+/* Sums over the windows of one text, under one policy. */
 struct score {
 	double nll, seconds; /* sums over all windows */
 	/* sum over windows: bytes of the cache that a token generated at the end of the window reads */

@@ -122,7 +122,7 @@ static int texts_take(struct training *w, struct err *e)
 
 /* ---- epochs ---- */
 
-/* What show_batch() needs to update the progress line in an epoch. */
+/* Argument of show_batch(), which updates the progress line in an epoch. */
 struct epoch {
 	struct training *w;
 	int nth;

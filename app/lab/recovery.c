@@ -36,9 +36,10 @@ struct run {
 	int32_t window, last;
 	struct checkpoint checkpoint;
 	struct recovered sum[LIST_MAX]; /* sums of each policy over all windows */
-	/* for each policy: mean over windows of the share of the mass on its selection */
+	/* for each policy: share of the attention mass that is on its selection, as a mean over windows */
 	struct mean mass[LIST_MAX];
-	struct str list[LIST_MAX]; /* for each policy: JSON list of this share in each window */
+	/* for each policy: JSON list of the shares whose mean is `mass`, one for each window */
+	struct str list[LIST_MAX];
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
 	int32_t n_layer, n_head;

@@ -164,7 +164,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 
 /* Results of one task at one prompt length under one policy. */
 struct cell {
-	struct mean all, by_depth[5]; /* by_depth: depths 0 .. 0.2, 0.2 .. 0.4, ... */
+	struct mean all, by_depth[5]; /* mean scores; by_depth: of the samples at depth 0 .. 0.2, 0.2 .. 0.4, ... */
 	struct mean *swept;           /* [depths] for `needle`: the mean score at each depth */
 	struct str list, depths;      /* JSON lists of the scores and of the depths, in the order of the samples */
 	double seconds, answering;    /* seconds of prefill and generation together, and of generation alone */

@@ -30,7 +30,7 @@ struct tune {
 	int windows;
 	double read[LIST_MAX]; /* for each policy: sum over windows of the bytes of the cache that a token reads */
 	struct progress progress;
-	int64_t at, all; /* for the progress: number of tokens done, and of all tokens */
+	int64_t at, all; /* for the progress line: number of tokens done; number of all tokens */
 };
 
 static void reading_show(size_t done, void *ud)
