@@ -111,7 +111,7 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n); /* the same text under the name that an answer has in JSON */
+		json_text(&s, "text", text, n); /* again, under the name that the text of an answer has in JSON */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");

@@ -19,7 +19,7 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 }; /* number of bytes that, arriving at once, are taken for a paste */
+enum { BURST = 32 }; /* this many bytes that arrive at once count as a paste */
 
 /* The input line. It is global, because readline's state is global too. */
 static struct {
