@@ -53,7 +53,7 @@ int encoder_path(const struct options *, struct str *out, struct err *);
 int encoder_open_for(struct encoder **, const struct options *, struct err *);
 /* Return the address of the server that runs the model, or NULL if the options name no server. */
 const char *model_server(const struct options *);
-/* What is loaded of the model file. MODEL_RUN: all of it; MODEL_LOOK: all except the weights; MODEL_VOCAB: only the
+/* How much of the model file is loaded. MODEL_RUN: all of it; MODEL_LOOK: all except the weights; MODEL_VOCAB: only the
  * vocabulary. */
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };
 /* Callback that parses a model file in a sandboxed process before model_open() opens it. Returns -1 if the file
