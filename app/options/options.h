@@ -196,7 +196,7 @@ struct options {
 	size_t n_owned; /* number of entries of `owned`: the strings that options_own() has copied */
 };
 
-/* Set all options to their defaults, and file to NULL. */
+/* Set all options to their defaults, and the member `file` to NULL. */
 void options_default(struct options *);
 /* Set *o from the defaults, the config file, the environment and argv, in this order. With --help or --version only
  * argv is read, so that help works even if the config file has an error. Returns 0, or -1 with ERR_USAGE. */
