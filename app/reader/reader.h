@@ -15,7 +15,7 @@ void reader_join(struct conversation *);
  * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words; it may be inside a word only in
  * a long text without blanks. */
 struct growing {
-	int known;             /* 1 = the timeline has the tokens of bytes [0, at), without those in `pending` */
+	int known;             /* 1 = the timeline has all tokens of bytes [0, at) except the pending ones */
 	size_t rendered;       /* number of bytes of the message that are in conversation.rendered */
 	size_t at;             /* number of bytes of the message that are tokenized */
 	struct tokens pending; /* tokens that are not prefilled yet; conversation_grow() leaves less than a chunk */

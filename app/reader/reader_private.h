@@ -15,12 +15,12 @@ struct aside {
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;         /* copy of conversation.pinned */
-	/* entries: KV entries of the first n_entries tokens. For the first n_full tokens it has no entries of
-	 * sliding-window layers, because the windows have moved past these tokens. */
+	/* entries: KV entries of the first n_entries tokens. For the first n_full tokens, entries of sliding-window
+	 * layers are missing, because the windows have moved past these tokens. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;
-	/* > 0: the entries are in a file of this size instead, because --kv-memory limits memory */
+	/* 0 = the entries are in memory. > 0: they are in a file of this size, because --kv-memory limits memory */
 	uint64_t file_bytes;
 	/* head: the rest of the snapshot, written by timeline_head_save(). identity: written by timeline_identity();
 	 * the snapshot can be loaded only into a timeline with the same identity. */
