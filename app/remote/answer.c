@@ -263,9 +263,9 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try: as long as the server asks for; without that, twice as long as before the previous try, at
- * most WAIT_MOST. Returns 0 if there is another try. Returns -1 with *e unchanged if there is none, or with
- * ERR_CANCELLED if the user has stopped. */
+/* Wait before the next try: as long as the server asks for. If it asks for no time, wait twice as long as before the
+ * previous try, at most WAIT_MOST. Returns 0 if there is another try. Returns -1 with *e unchanged if there is none, or
+ * with ERR_CANCELLED if the user has stopped. */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -326,7 +326,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	unsigned lacks;
 	int rc, again;
 
-	/* send the limit again, because there may be room for it beside this prompt */
+	/* even if the server has refused the limit, send it again: there may be room for it beside this prompt */
 	r->lacks &= ~(unsigned)FIELD_LIMIT;
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {

@@ -284,7 +284,7 @@ static void read_choice(struct chunk *c, struct jv choice)
 		delta = jv_get(choice, "message");
 	read_thought(c, delta);
 	read_content(c, jv_get(delta, "content"));
-	/* some servers use the name that this member had in the older completions protocol */
+	/* some servers use the name "text", as in the older completions protocol */
 	if (c->text.n == had)
 		read_text(jv_get(delta, "text"), &c->text);
 	if (c->text.n == had)

@@ -58,7 +58,7 @@ const struct remote_info *remote_info(const struct remote *);
 void remote_models(const struct remote *, struct str *out);
 
 enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMOTE_KEY_UNKNOWN };
-/* What answers at an address, for `weir doctor`. */
+/* What `weir doctor` reports about the server at an address. */
 struct remote_report {
 	int reached;         /* 1 = something answered at the address */
 	int n_models;        /* number of models in the server's list */
@@ -111,9 +111,9 @@ int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct
 void remote_end(struct remote *);
 const struct remote_usage *remote_usage(const struct remote *);
 
-/* remote_count(): return the number of tokens of a text. remote_count_messages(): of a conversation with the beginning
- * of its answer. *exact: 1 = the server counted; 0 = the number is estimated from the bytes and from earlier prompts,
- * because the server cannot count or the request failed. */
+/* remote_count(): return the number of tokens of a text. remote_count_messages(): return the number of tokens of a
+ * conversation, with the beginning of its answer. *exact: 1 = the server counted; 0 = the number is estimated from the
+ * bytes and from earlier prompts, because the server cannot count or the request failed. */
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 

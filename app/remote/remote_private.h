@@ -36,7 +36,7 @@ struct remote {
 	struct str key, model, shown, models;
 	int timeout;
 	int reached;      /* 1 = the server has answered a request, with any status */
-	struct str leads; /* target of the redirection, if the last answer was one */
+	struct str leads; /* if the last answer was a redirection: its target */
 	int (*stopped)(void);
 	struct http_client *client;
 	double bytes_per_token; /* for estimates: (bytes of the last prompt) / (its tokens) */
