@@ -10,10 +10,10 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	/* most passages listed that the search found; more only if more are sent to the model */
+	/* most passages of the search that are listed; more are listed only if more were sent to the model */
 	FOUND_MOST = 3,
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
-	TEXT_MOST = 200, /* bytes shown of a passage that was listed only because of the attention */
+	TEXT_MOST = 200, /* bytes shown of a passage that is listed only because the answer attended to it */
 };
 static const double ATTENDED_LEAST = 0.05; /* share of attention; smaller shares are noise */
 
@@ -120,9 +120,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 
 /* 1 if the attention shares of the listed passages can be compared.
  *
- * They can if the whole text of a document is in the prompt, because the prompt then has all passages of this document.
- * Otherwise at least two of the listed passages must be in the prompt: other attention may be on passages of earlier
- * questions, which are not listed. */
+ * If the whole text of a document is in the prompt, they can, because the prompt then has all passages of this
+ * document. Otherwise at least two of the listed passages must be in the prompt: other attention may be on passages of
+ * earlier questions, which are not listed. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

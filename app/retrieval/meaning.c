@@ -16,7 +16,7 @@
 #include "engine/encoder.h"
 
 enum {
-	SENTENCES_MOST = 32, /* sentences of a passage that are compared */
+	SENTENCES_MOST = 32, /* most sentences of a passage that are compared with the question */
 	/* weight of the mean vector of usual[] in the mean of all passages, as a number of passages */
 	FEW = 10,
 	/* passages encoded between two progress reports; 16 take 0.2 s on two cores with AVX-512 */
@@ -24,7 +24,7 @@ enum {
 	/* with more passages than this, the search uses words alone; encoding this many takes 7 minutes, once, on two
 	 * cores with AVX-512 */
 	PASSAGES_MOST = 40000,
-	PASSAGES_MOST_C = 400, /* the same limit on a processor without SIMD kernels */
+	PASSAGES_MOST_C = 400, /* PASSAGES_MOST on a processor without SIMD kernels */
 };
 /* Bonus added to the cosine of the sentence that the search by words has chosen. */
 static const double PREFERRED = 0.05;

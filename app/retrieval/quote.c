@@ -32,9 +32,9 @@ static const uint64_t MARKS = 1000000000;
  * the next line break. Measured with a model of 135 million parameters on 80 easy questions: 80 right answers; without
  * the forced beginning, 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Most bytes of this forced beginning, which is the best sentence with its neighbours. Measured on 140 questions in
- * people's own words, with the right passage given: the best sentence alone contains the answer for 56 questions, the
- * longer quotation for 101 (tests/results.md). */
+/* Most bytes of the quotation with which an answer is forced to begin: the best sentence with its neighbours. Measured
+ * on 140 questions in people's own words, with the right passage given: the best sentence alone contains the answer for
+ * 56 questions, the longer quotation for 101 (tests/results.md). */
 enum { QUOTATION = 350 };
 /* most bytes quoted of a passage that an earlier question has brought; the context then only refers to it */
 enum { REFERENCE = 60 };
@@ -68,7 +68,7 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if bytes at .. at + n of a text are cached (tokens_cached()). place: the position of the text in the prompt. */
+/* 1 if bytes [at, at + n) of a text are cached (tokens_cached()). place: the position of the text in the prompt. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -236,9 +236,9 @@ static int paragraph_ends(const char *text, size_t from, size_t to)
 	return lines > 1;
 }
 
-/* Append the best sentence with neighbouring sentences, on one line of at most QUOTATION bytes. First come the
- * sentences after it in the passage, then those before it in its paragraph. The quotation never extends across a
- * heading. */
+/* Append the best sentence with its neighbours, in the order of the text, on one line of at most QUOTATION bytes. First
+ * the sentences after it in the passage are added, then the sentences before it in its paragraph. The quotation never
+ * extends across a heading. */
 static void quote_widened(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -307,8 +307,8 @@ static void passage_heading(const struct conversation *conv, const struct source
 	}
 }
 
-/* Append a chosen passage. If an earlier question has brought the passage, append only a reference to it; if mark is
- * also 0, append nothing. */
+/* Append a chosen passage. mark: number shown before it; 0 = none. If an earlier question has brought the passage,
+ * append only a reference to it, and nothing if mark is 0. */
 static void passage_add(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;

@@ -44,7 +44,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) { /* an answer: find the tokens by the lengths of its sampled tokens */
+	if (m->id.n) { /* an answer: the lengths of its sampled tokens tell which tokens have these bytes */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)

@@ -7,12 +7,12 @@
 
 enum {
 	RECALL_WORDS = 64, /* most words of a question that are searched for */
-	/* number of first bytes quoted of an answer that shares no words with the question */
+	/* bytes quoted from the beginning of an answer that shares no words with the question */
 	RECALL_BEGINNING = 240,
 };
 
 /* A sentence: bytes from .. to of message number `msg`. score: its bm25. shared: number of words that it shares with
- * the question. covered: idf of the shared words / idf of all question words, 0 .. 1. */
+ * the question. covered: idf of the shared words / idf of all words of the question, 0 .. 1. */
 struct best {
 	size_t msg, from, to;
 	double score, covered;
@@ -21,8 +21,8 @@ struct best {
 /* A turn, and the words that it shares with the question. */
 struct turn_words {
 	size_t number; /* turn number, from 1 */
-	/* best[0]: best sentence of the question; best[1]: of the answer; score 0 = that message shares no word with
-	 * the question */
+	/* best[0]: best sentence of the turn's question; best[1]: best sentence of its answer; score 0 = the message
+	 * shares no word with the new question */
 	struct best best[2];
 	struct best tells;       /* the sentence to recall, see find_telling(); score 0 = none */
 	size_t question, answer; /* indices of its messages; answer: SIZE_MAX = none */

@@ -183,8 +183,8 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Set turn->tells, the sentence to recall. It is the turn's best sentence. But if that sentence is a question, which
- * tells nothing, it is the best sentence of the answer, or else the beginning of the answer; the score of the question
+/* Set turn->tells, the sentence to recall: the turn's best sentence. But a question tells nothing. If the best sentence
+ * is a question, take the best sentence of the answer, or else the beginning of the answer; the score of the question
  * then counts half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {

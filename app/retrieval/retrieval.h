@@ -170,7 +170,7 @@ const struct facts *facts_of(const struct conversation *);
 /* A passage that the last answer attended to: bytes from .. to of the body of document number `doc`. */
 struct evidence {
 	size_t doc, from, to;
-	double share; /* share of the attention mass on all passages of the documents, 0 .. 1 */
+	double share; /* this passage's share of the attention mass on all passages, 0 .. 1 */
 };
 enum { EVIDENCE_MOST = 5 };
 struct evidence_list {

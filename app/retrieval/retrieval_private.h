@@ -48,7 +48,7 @@ int named_place(const struct conversation *, const char *question, size_t n, str
 /* Return where to cut body[from .. to), so that at most `most` bytes remain: after the last sentence that fits, else
  * after the last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* Set *out to the beginning of document i, and its quote to the part that best answers a question of the given kind
+/* Set *out to the beginning of document i, and out->quote to the part that best answers a question of the given kind
  * (WHOLE_...). Returns 1; 0 if the document is empty. In about_document.c. */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
@@ -58,16 +58,16 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
  * words:   bm25 of the question's words;
  * meaning: points for the similarity of the passage's vector to the question's vector;
  * lean:    points for words of the last turn;
- * gain:    points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat
- *          model. */
+ * gain:    points for the log odds that the encoder's reader gives; if there is no reader: points for the query
+ *          likelihood that the chat model gives. */
 struct passage_candidate {
 	struct found_passage found; /* found by the search; found.text: index of the document */
 	double words, meaning, lean, gain;
-	double similar; /* similarity by meaning.c; 0 without an encoder */
-	double nats;    /* query likelihood by rerank.c; 0 with a reader */
-	/* log odds that the passage answers the question, by reading.c; 0 without a reader */
+	double similar; /* similarity to the question, computed by meaning.c; 0 = there is no encoder */
+	double nats;    /* query likelihood, computed by rerank.c; 0 if there is a reader */
+	/* log odds that the passage answers the question, computed by reading.c; 0 if there is no reader */
 	double answers;
-	/* bytes of the document that answer the question, by reading.c; 0, 0 without a reader */
+	/* bytes of the document's body that answer the question, found by reading.c; 0, 0 if there is no reader */
 	size_t answer, answer_end;
 	int judged;
 };
@@ -82,7 +82,7 @@ struct candidates {
 	int by_ranking;    /* 1 = a reranker has scored the judged passages */
 	int found;         /* 1 = a passage is good enough to answer the question */
 	int asks_what;     /* 1 = the question asks who or what something is (question_subject) */
-	double introduced; /* for a question like "who is X": points for the first passage that introduces X */
+	double introduced; /* for a question like "who is X": points for the first passage that has all words of X */
 	double nat;        /* points for one nat of query likelihood */
 	double read;       /* points for one unit of the reader's log odds */
 };
@@ -100,9 +100,10 @@ struct asked {
 	struct str text[2];
 };
 
-/* For each passage found[i], set similar[i] to the similarity of its meaning to the question's, from -1 to 1; 0 is the
- * mean of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, if it
- * failed, if there are too many passages, or if encoding was postponed; -1 if the user has stopped (ERR_CANCELLED). */
+/* For each passage found[i], set similar[i] to the similarity between its meaning and that of the question, from -1 to
+ * 1; 0 is the mean of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no
+ * encoder, if it failed, if there are too many passages, or if encoding was postponed; -1 if the user has stopped
+ * (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
 /* Set the quote of a passage to the sentence that is closest in meaning to the question of the last call of
@@ -116,8 +117,8 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-/* Most passages that are scored for one question. READ_MOST: by a reader; it takes about 1 s of processor time with
- * AVX-512. RANK_MOST: by a reranker, which is a larger network. */
+/* Most passages that are scored for one question. READ_MOST: if a reader scores them; it takes about 1 s of processor
+ * time with AVX-512. RANK_MOST: if a reranker does, which is a larger network. */
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
@@ -159,8 +160,8 @@ void source_quote(const struct conversation *, const struct source *, struct str
 int source_sent(const struct conversation *, const struct source *);
 /* Choose the passages that are sent with the question, and set their `chosen`. */
 void sources_choose(struct conversation *);
-/* When a question is asked again: set `chosen` of each source that was sent before, with this question (in `context`)
- * or with an earlier one. */
+/* For a question that is asked again: set `chosen` of each source whose text is in `context` (sent with this question)
+ * or in the context of an earlier question. */
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);

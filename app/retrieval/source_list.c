@@ -7,7 +7,7 @@
 #include "engine/base/utf8.h"
 
 enum {
-	/* bytes shown of a passage that was listed only because of the attention, if its share is unknown */
+	/* bytes shown of a passage that is listed only because the answer attended to it, if its share is unknown */
 	BEGINNING_MOST = 80,
 	STORED_MOST = 4000, /* a stored JSON string with more bytes than this is ignored */
 };

@@ -193,7 +193,7 @@ static int is_english(const struct conversation *conv, const char *text, size_t 
 void unsupported_find(const struct conversation *conv, const char *text, size_t n, struct str *out)
 {
 	int english = is_english(conv, text, n);
-	/* run: unsupported words with one blank between them, which become one entry */
+	/* run: neighbouring unsupported words, with one blank between them; they become one entry of the list */
 	struct word w, run = { text, 0 };
 	struct given given = { .n = 0 };
 
@@ -214,7 +214,7 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 
 /* ---- marks: "[1]" after a sentence names the passage that says it ---- */
 
-/* What the marks of an answer are compared with. */
+/* The words with which the marks of an answer are compared. */
 struct marked {
 	const struct answer_sources *list;
 	/* words of everything the model was given; words of the user's messages */
@@ -353,8 +353,8 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 
 /* ---- the companion, whose state is the list of words, one a line ---- */
 
-/* 1 if the answer is guarded. It is if the model is so small that it makes up numbers and names in free text, and if
- * there is a sentence to quote instead. */
+/* 1 if the answer must be guarded: the model is so small that it makes up numbers and names in free text, and there is
+ * a sentence to quote instead. */
 static int guards(const struct conversation *conv)
 {
 	return sources_of(conv)->found && quotes_first(conv);
