@@ -62,8 +62,8 @@ int summarize(struct engine *, const struct options *, const struct summary_text
               const struct summary_hooks *, struct summary *out, struct err *);
 
 /* Remove the prompt's instruction from an answer, because small models repeat it. If the answer begins with the
- * instruction, the text after it is kept; if the instruction comes later, the text before it. Blanks at both ends are
- * removed. */
+ * instruction, the text after it is kept. If the instruction comes later, the text before it is kept. Blanks at both
+ * ends are removed. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
