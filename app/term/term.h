@@ -114,8 +114,8 @@ int read_whole(const char *path, size_t max, struct str *out, struct err *);
  * signals_fd() readable. */
 
 void signals_init(void);
-/* Let SIGINT, SIGTERM and SIGHUP cancel the work of this timeline. NULL: these signals end the program instead. After
- * signals_note(1), NULL only lets them be recorded, for signals_take_int() and signals_quit(). */
+/* Let SIGINT, SIGTERM and SIGHUP cancel the work of this timeline. NULL: these signals end the program instead; after
+ * signals_note(1) they are only recorded, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
 /* on = 1: long work begins. It must poll signals_stopped(), so that signals can stop it. on = 0: the work has ended. If
  * a signal has stopped the work before signals_watch() gets a timeline, that timeline is cancelled at once. */
