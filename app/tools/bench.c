@@ -237,8 +237,7 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 }
 
 /* Measure the seconds per generated token, after `fill` tokens. *own: seconds of the policy's own work. *all: seconds
- * of all work. Of several calls, the one with the least *own counts: a call with more leaves both values unchanged.
- * Returns 0 or -1. */
+ * of all work. Both are set only if the new *own is smaller than the old one. Returns 0 or -1. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -356,7 +355,7 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 
 /* ---- the command ---- */
 
-/* 1 if a prefill of n tokens is also measured at this depth. It is if both together fit the context that the model was
+/* 1 if a prefill of n tokens is also measured at this depth: if both together fit the context that the model was
  * trained for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {

@@ -11,7 +11,8 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { SHORT = 512 }; /* in tokens; sequences that begin shorter than this are rolled back after a turn */
+/* sequences with a depth of fewer tokens than this are rolled back to their depth before each turn */
+enum { SHORT = 512 };
 
 struct runner {
 	const char *kv;

@@ -351,7 +351,7 @@ static void doctor_snapshots(struct str *s)
 		store_close(store);
 }
 
-/* ---- for programs ---- */
+/* ---- as JSON ---- */
 
 static void json_gpu(const struct options *o, struct str *s)
 {

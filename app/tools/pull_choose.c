@@ -24,7 +24,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Return the number of the part of a split model that a file is: 2 for "NAME-00002-of-00005". *of: receives the number
+/* If a file is a part of a split model, return the part's number: 2 for "NAME-00002-of-00005". *of: receives the number
  * of parts, 5. Returns 0 if the model is one file. */
 static int part_of(const char *name, size_t n, int *of)
 {

@@ -99,7 +99,7 @@ void known_models_show(struct str *out, int encoders, int here, int numbered)
 		human_bytes(&size, k->bytes);
 		if (numbered)
 			str_addf(out, "%3d", i);
-		/* apart from the weights, KV cache and computation need at least 512 MiB */
+		/* the KV cache and the computation need at least 512 MiB in addition to the weights */
 		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what,
 		         k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
 		str_free(&size);

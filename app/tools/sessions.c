@@ -163,7 +163,7 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
 	/* Find and lock all sessions before the first one is deleted. So no session is deleted if a name is unknown or
-	 * a session is in use. If deleting a session fails, those deleted before it stay deleted. */
+	 * a session is in use. If deleting a session fails, the sessions deleted before it stay deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

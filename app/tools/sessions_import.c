@@ -180,8 +180,8 @@ static void add_record(struct jv object, struct str *out)
 	str_free(&value);
 }
 
-/* Set *out to the JSON that the store keeps with a message. For a question it has the context; for an answer, the
- * sources and the record of how it was made. */
+/* Set *out to the JSON that the store keeps with a message: for a question, its context; for an answer, its sources and
+ * the record of how it was made. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };
@@ -359,7 +359,7 @@ static int import_all(struct store *store, void *arg, struct err *e)
 	struct str name = { 0 }, model = { 0 }, kv = { 0 };
 	int rc;
 
-	/* start from the beginning, because the transaction is repeated if an index was damaged */
+	/* reset the results, because the transaction runs again if an index was damaged */
 	x->n_message = x->n_lost = 0;
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");
