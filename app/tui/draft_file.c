@@ -89,7 +89,8 @@ double draft_save(struct tui *t, double now)
 		str_free(&text);
 		return 0;
 	}
-	/* Write shorter text at once, because a message that was sent must not be restored as unsent. */
+	/* If the text became shorter, a message may have been sent: write at once, so that it is not restored as
+	 * unsent. */
 	if (now < t->saved_at + EVERY && text.n >= t->saved.n) {
 		due = t->saved_at + EVERY;
 		str_free(&text);

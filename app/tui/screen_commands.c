@@ -82,7 +82,8 @@ static int run_kv(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Open the list of sessions. It shows the session's name and asks whether to delete it. */
+/* Open the list of sessions, and ask whether to delete a session. arg: the session's name; "" = the session on the
+ * screen. */
 static int run_delete(struct tui *t, const char *arg, struct err *e)
 {
 	int64_t id = t->session;

@@ -13,7 +13,7 @@ void tui_suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* draw everything, because the terminal was cleared and the grid of cells did not change */
+	/* draw even if the ui has not changed (ui_dirty()), because the terminal was cleared */
 	tui_show(t);
 }
 

@@ -55,8 +55,8 @@ struct tui {
 	double memory_at, drawn, resized; /* resized: time at which the terminal's size changed last */
 	int served;                       /* 1 = the model is on a server */
 	/* State of the tour. step: number of the current step, from 1; 0 = no tour. before: number of answers or
-	 * documents at the beginning of the step. A step that waits for an answer or a document is done when there are
-	 * more than that. */
+	 * documents at the beginning of the step. A step that waits for an answer or a document is done when this
+	 * number has grown. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
@@ -81,8 +81,9 @@ void tui_measure(struct tui *); /* set the screen to the terminal's size */
 void tui_take_events(struct tui *); /* show all waiting events, the newest status and cache figures */
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
-void tui_copy_end(struct tui *, int wait); /* report a finished copy to the clipboard; wait: 1 = wait for the copy */
-void tui_suspend(struct tui *);            /* Ctrl-Z: stop the process until the shell continues it */
+/* tell the user about a copy to the clipboard that has ended; wait: 1 = first wait until the running copy ends */
+void tui_copy_end(struct tui *, int wait);
+void tui_suspend(struct tui *); /* Ctrl-Z: stop the process until the shell continues it */
 /* screen_commands.c */
 void tui_commands(struct tui *); /* make the table for ui_open() */
 void tui_look(struct tui *);     /* apply the options of the screen: mouse, panel, answers */
@@ -90,12 +91,12 @@ void tui_look(struct tui *);     /* apply the options of the screen: mouse, pane
 void tui_take(struct tui *, struct str *text);
 /* draft_file.c */
 void draft_restore(struct tui *); /* put saved text into the input line, if a weir process was killed before */
-/* save unsent text if it is due; returns the time at which to call again, 0 = after the next key */
+/* save the unsent text if a save is due; returns the time at which to call again, 0 = after the next key */
 double draft_save(struct tui *, double now);
-void draft_forget(struct tui *); /* delete the file, because the screen is closed normally */
+void draft_forget(struct tui *); /* delete the draft file; called when the screen is closed normally */
 /* tour.c */
-void tour_begin(struct tui *); /* begin the tour; if it runs already, end it */
-void tour_go_on(struct tui *); /* go to the next step if this one is done */
+void tour_begin(struct tui *); /* begin the tour; end it if it already runs */
+void tour_go_on(struct tui *); /* go to the next step of the tour if the current one is done */
 /* session_lists.c */
 void tui_welcome(struct tui *); /* show hints for a new user, and the sessions that were used last */
 /* open the main thread's connection to the store, if sessions are stored */

@@ -36,7 +36,8 @@ enum event_what {
 	/* text of the growing file, beginning with its byte `at`; begins: 1 = it does not continue the text of the
 	 * previous event */
 	EV_STREAM,
-	/* span[n_span]: how much the sentences of the growing file surprise the model, beginning with its byte `at` */
+	/* span[n_span]: how much sentences of the growing file surprise the model; the first span begins at byte
+	 * `at` */
 	EV_SURPRISE,
 	/* All messages after the first `messages` were undone, but stay visible on the screen. */
 	EV_RETURNED,
@@ -99,7 +100,8 @@ struct worker_status {
 	int kept_on_disk; /* 1 = the conversation is saved */
 	/* 1 = this process may only read the session, because another weir process writes it */
 	int read_only;
-	int32_t seen, kept, ctx, evicted, thinned; /* numbers of tokens */
+	/* numbers of tokens; ctx: context size; thinned: tokens evicted in only some layers and KV heads */
+	int32_t seen, kept, ctx, evicted, thinned;
 	int64_t session_id;
 	int64_t hidden[HIDDEN_MOST];
 	int n_hidden; /* number of ids in `hidden`: deleted sessions that can still be restored */

@@ -490,7 +490,8 @@ void worker_send_changes(struct worker *w)
 	const struct conversation *conv = &w->c->conv;
 	int unread = 0, changed;
 
-	/* unread: a document has been prefilled since it was sent */
+	/* unread: 1 = a whole document was sent without the index of its first token, because it was not prefilled
+	 * then */
 	for (size_t i = 0; i < w->n_first; i++)
 		unread |= i < conv->n_doc && conv->doc[i].whole && w->first[i] < 0;
 	changed = w->documents_stale;

@@ -15,8 +15,8 @@
 
 #define REPORT_EVERY 0.1 /* seconds between two reports of status during an answer */
 enum {
-	STREAM_SHOWN = 65536,  /* bytes of a streamed text that the transcript keeps when it is shortened */
-	STREAM_MOST = 1 << 20, /* the transcript is shortened when it has this number of bytes of a streamed text */
+	STREAM_SHOWN = 65536,  /* when the transcript is shortened, it keeps this many bytes of a streamed text */
+	STREAM_MOST = 1 << 20, /* the transcript is shortened when it has more bytes of a streamed text than this */
 };
 
 struct job {
@@ -108,6 +108,6 @@ enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
 /* report the status again, with the new title and the deleted sessions */
 void worker_report_sessions(struct worker *);
-void worker_report_cache(struct worker *, int last); /* last: 1 = the job is over */
+void worker_report_cache(struct worker *, int last); /* report the cache; last: 1 = the job is over */
 
 #endif
