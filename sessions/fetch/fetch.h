@@ -84,7 +84,7 @@ void http_client_close(struct http_client *);
 /* Send a request and wait for the header lines of its answer. Returns 0 and sets *r; or -1, and r->broken = 1 if a
  * retry may succeed. */
 int http_ask(struct http_client *, const struct http_send *, struct http_reply *r, struct err *);
-/* Wait for bytes of the body and append them to out. 1: bytes were appended. 0: the body has ended. -1: an error;
+/* Wait for bytes of the body and append them to *out. 1: bytes were appended. 0: the body has ended. -1: an error;
  * *broken (may be NULL) = 1 if the connection failed. */
 int http_read(struct http_client *, struct str *out, int *broken, struct err *);
 /* Set a deadline `seconds` from now. A call of http_ask() or http_read() that still waits then fails. */

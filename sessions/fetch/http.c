@@ -60,7 +60,7 @@ static void reply_begin(struct http_reply *r, int status)
 	*r = fresh;
 }
 
-/* Copy a header value up to the end of the line; set out to "" if the value does not fit in cap bytes. */
+/* Copy a header value up to the end of the line; set `out` to "" if the value does not fit in cap bytes. */
 static void keep_value(char *out, size_t cap, const char *v)
 {
 	size_t n = strcspn(v, "\r\n");
