@@ -61,7 +61,7 @@ struct docx {
 	size_t note_number;
 	int font; /* result of symbol_font() for the run's font */
 	struct docx_form form;
-	size_t form_end;       /* end of the text before the form field */
+	size_t form_end;       /* offset in the text at which the form field begins */
 	size_t chunks_missing; /* inserted documents that could not be read */
 };
 

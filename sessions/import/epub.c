@@ -10,7 +10,7 @@
 
 #define SPINE_MAX 10000
 #define CSS_MAX                                                                                                        \
-	(64u << 20) /* bytes of style sheets, counted for each chapter that links them; further ones are ignored */
+	(64u << 20) /* most bytes of style sheets, counted once for each chapter that links them; others are ignored */
 
 struct item {
 	char *id, *href, *type;

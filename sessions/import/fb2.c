@@ -16,7 +16,7 @@ struct fb2 {
 	int in_info;              /* 1: inside <title-info>, the description of the book itself */
 	int in_text;              /* 1: inside a body or the annotation: text is written */
 	struct str title, author; /* the book's title and authors, from the description */
-	struct str *into;         /* title or author while it is read, else NULL */
+	struct str *into;         /* string that gets the text: title or author; NULL: neither is being read */
 	int headed;               /* 1: title and author have been written */
 	int notes, sections;      /* notes: 1 = the body holds notes; sections: number of open sections */
 	int inner;                /* depth inside poems, quotations and the like; titles in them are not headings */

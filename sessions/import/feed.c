@@ -11,7 +11,7 @@ struct feed {
 	struct writer *w;
 	int level; /* level of the title's heading: 1 = the feed's, 2 = an entry's */
 	struct str title, date, summary, text;
-	struct str *into; /* title, date, summary or text, if its element is open; else NULL */
+	struct str *into; /* string that gets the text: title, date, summary or text; NULL: none is being read */
 	int depth;        /* number of open elements inside the element of `into` */
 	int plain;        /* 1: `into` gets plain text or XHTML elements; 0: escaped HTML */
 };

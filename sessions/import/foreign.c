@@ -5,10 +5,10 @@
 #include <string.h>
 
 enum place {
-	FIRST,  /* bytes at an offset of the file */
-	XML,    /* anywhere in the first XML_HEAD bytes of a file that begins with '<' */
-	STREAM, /* stream of a compound file, the container of old Office programs */
-	ENTRY,  /* entry of a zip archive */
+	FIRST,  /* `bytes` are at offset `at` of the file */
+	XML,    /* `bytes` are in the first XML_HEAD bytes of a file that begins with '<' */
+	STREAM, /* `bytes` are the name of a stream of a compound file, the container of old Office programs */
+	ENTRY,  /* `bytes` are the name of an entry of a zip archive */
 };
 
 enum { XML_HEAD = 1024 };

@@ -104,14 +104,14 @@ static void read_styles(struct html_rules *rules, const GumboNode *node)
 	}
 }
 
-/* A node on the way from the root to the current node, and the index of its next child. */
+/* A node on the way from the root to the current node, and the index of the child to visit next. */
 struct step {
 	const GumboNode *node;
 	unsigned next;
 };
 
 /* Walk through the tree without recursion. If h is not NULL, write the page's text; if h is NULL, add the page's style
- * sheets to rules. */
+ * sheets to *rules. */
 static void walk(struct html *h, struct html_rules *rules, const GumboNode *root)
 {
 	struct step *way = NULL;

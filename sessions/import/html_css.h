@@ -33,7 +33,7 @@ const char *css_skip_blanks(const char *p, const char *end);
 const char *css_trim_end(const char *p, const char *end);
 /* Return the place of the first byte that is in `stop` and outside strings and brackets; or `end`. */
 const char *css_scan(const char *p, const char *end, const char *stop);
-/* Return the '}' that closes a block, or `end`. p: behind the block's '{'. */
+/* Return the '}' that closes a block, or `end`. p: after the block's '{'. */
 const char *css_block_end(const char *p, const char *end);
 /* Return the end of the name that begins at p; p if there is none. */
 const char *css_name_end(const char *p, const char *end);
@@ -41,7 +41,7 @@ const char *css_name_end(const char *p, const char *end);
 size_t css_lower(char *out, size_t cap, const char *p, const char *end);
 /* 1 if the text is the word, in any case. */
 int css_is_word(const char *p, const char *end, const char *word);
-/* Append a style sheet to out, without its comments and without the marks ("<!--") that hide it from old browsers and
+/* Append a style sheet to *out, without its comments and without the marks ("<!--") that hide it from old browsers and
  * from parsers of XHTML. */
 void css_strip_comments(struct str *out, const char *p, size_t n);
 /* Add the declarations of a block, or of a style attribute, to *v. A later declaration of a property replaces an
@@ -69,8 +69,9 @@ struct css_compounds {
 
 /* Compound selectors with combinators between them, as in "table > tr.odd a". */
 struct css_selector {
-	size_t first, n;      /* range in css_compounds; its last compound selector is for the element itself */
-	uint32_t specificity; /* ids << 20 | classes, attributes and pseudo-classes << 10 | names */
+	size_t first, n; /* range in css_compounds; its last compound selector is for the element itself */
+	/* number of ids << 20 | number of classes, attributes and pseudo-classes << 10 | number of element names */
+	uint32_t specificity;
 	/* css_bucket() of an id, class or name that every matching element has; 0 = there is none */
 	uint32_t bucket;
 };

@@ -7,13 +7,13 @@
 #include <string.h>
 
 enum {
-	BLOCK = 1, /* blank lines before and behind the element */
-	LINE = 2,  /* line breaks before and behind the element */
-	SKIP = 4,  /* its contents are left out */
-	PRE = 8,   /* its white space is kept */
-	VOID = 16, /* it has no contents and no end tag */
-	NAV = 32,  /* navigation */
-	LABEL = 64 /* a <button> inside the element is text */
+	BLOCK = 1, /* blank lines before and after the element */
+	LINE = 2,  /* line breaks before and after the element */
+	SKIP = 4,  /* the element's contents are left out */
+	PRE = 8,   /* white space in the element is kept */
+	VOID = 16, /* the element has no contents and no end tag */
+	NAV = 32,  /* the element is navigation */
+	LABEL = 64 /* the text of a <button> inside the element is written */
 };
 
 /* clang-format off */
@@ -274,7 +274,7 @@ static void begin_drawing(struct html *h, struct html_frame *f, const char *name
 		f->drawing = inside || !strcmp(name, "svg");
 }
 
-/* 1 if the contents of an element are left out. 0 for a script that contains a formula; its f->is is then set. */
+/* 1 if the contents of an element are left out. Returns 0 for a script that contains a formula, and sets f->is. */
 static int is_left_out(const struct html *h, struct html_frame *f, const GumboNode *node, const char *name)
 {
 	if (!strcmp(name, "button"))

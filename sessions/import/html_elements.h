@@ -18,18 +18,18 @@ enum {
 struct html_frame {
 	char name[16];      /* cut to 15 bytes; only compared */
 	unsigned is;        /* flags BLOCK, LINE ... (html_elements.c) */
-	unsigned skips : 1; /* its contents are left out */
-	unsigned hides : 1; /* its text is counted as hidden */
-	unsigned nav : 1;   /* its text is counted as navigation */
-	unsigned label : 1; /* a <button> inside it is text */
-	unsigned main : 1;  /* it begins a range of the main text */
-	unsigned by : 1;    /* it names the author: it begins a range of by[] in struct html */
+	unsigned skips : 1; /* the element's contents are left out */
+	unsigned hides : 1; /* the element's text is counted as hidden */
+	unsigned nav : 1;   /* the element's text is counted as navigation */
+	unsigned label : 1; /* the text of a <button> inside the element is written */
+	unsigned main : 1;  /* the element is <main>, or its attribute `role` says so */
+	unsigned by : 1;    /* the element names the author: its text is a range of by[] in struct html */
 	unsigned list : 1, ordered : 1, heading : 1;
-	unsigned link_note : 1; /* "[" was written before a note's number inside it; "]" is due */
-	unsigned link : 1;      /* <a> */
-	unsigned raised : 1;    /* <sup> */
-	unsigned quote : 1;     /* a quotation in a mail */
-	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
+	unsigned link_note : 1; /* "[" was written before a note's number in the element; "]" must follow at its end */
+	unsigned link : 1;      /* the element is <a> */
+	unsigned raised : 1;    /* the element is <sup> */
+	unsigned quote : 1;     /* the element is a quotation in a mail */
+	unsigned part : 1;      /* the element is a part of a formula, begun by writer_part_begin() */
 	unsigned drawing : 1;   /* SVG, outside of its <text> and <foreignObject> elements: its text is not shown */
 	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
@@ -39,8 +39,8 @@ struct html_frame {
 	 * that time */
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */
-	struct html_look look; /* how its text is shown */
-	long span;             /* cell: number of columns that it covers */
+	struct html_look look; /* how the element's text is shown */
+	long span;             /* cell: number of columns that the cell covers */
 };
 
 /* An open table. */
@@ -59,18 +59,18 @@ struct html {
 	int skip, hide, nav; /* numbers of open elements with skips, hides, nav set */
 	size_t hidden;       /* characters of hidden text left out */
 	size_t left_out;     /* characters of navigation left out */
-	int lists;           /* open lists */
-	/* kind of the text that follows: 1 = a superscript; 2 = a superscript in a link; it is a note's number if it
-	 * begins with a digit; 0 = other text */
+	int lists;           /* number of open lists */
+	/* kind of the text that follows: 0 = ordinary; 1 = a superscript; 2 = a superscript in a link or a link in a
+	 * superscript, which is a note's number if it begins with a digit */
 	int raise;
 	int apart; /* 1: a floating element begins or ends before the text that follows */
-	/* [n_main], [n_article] ranges of the text in <main> and in <article>. While such an element is open, one more
-	 * entry has its beginning */
+	/* main[n_main], article[n_article]: text ranges of the <main> and <article> elements that have ended. While
+	 * one is open, the next entry has the beginning of its range */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
-	int in_main, in_article; /* open <main> and <article> elements */
-	/* [n_by] ranges of the text that names the author, before <main> and <article>; while one is open, one more
-	 * entry */
+	int in_main, in_article; /* number of open <main> elements; number of open <article> elements */
+	/* by[n_by]: text ranges of the elements that name the author, before <main> and <article>. While one is open,
+	 * the next entry has the beginning of its range */
 	struct range by[HTML_BYLINES];
 	size_t n_by;
 	int in_by;

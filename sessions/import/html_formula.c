@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Write the separator before the next part of <mfenced>. parts: how many parts have begun. Separator i stands behind
- * part i, and the last separator stands behind all further parts. */
+/* Write the separator before the next part of <mfenced>. parts: how many parts have begun. Separator i stands after
+ * part i, and the last separator stands after all further parts. */
 static void separator_write(struct html *h, const char *separators, unsigned parts)
 {
 	const char *at = separators, *next = at;
@@ -23,7 +23,7 @@ static void separator_write(struct html *h, const char *separators, unsigned par
 }
 
 /* Begin a part of <mmultiscripts>: the base, then its subscripts and superscripts in pairs, "_a" and "^b". Scripts at
- * the left of the base are also written behind the base. */
+ * the left of the base are also written after the base. */
 static void script_begin(struct html *h, struct html_frame *f, struct html_frame *outer, const char *name)
 {
 	unsigned i = outer->parts++;
@@ -95,8 +95,8 @@ void html_formula_begin(struct html *h, struct html_frame *f, const char *name, 
 
 void html_formula_end(struct html *h, const struct html_frame *f)
 {
-	/* Write no brackets if a range of the main text began or ended inside this part, because they would move the
-	 * range's offsets. */
+	/* Write no brackets if a range of the main text began or ended inside this part, because brackets would move
+	 * the range's offsets. */
 	if (f->part && f->ranges == h->n_main + h->n_article + h->n_by)
 		writer_part_end(h->w, f->part_begin);
 	if (f->signs[0] && f->parts > 1 && !strcmp(f->name, "mroot"))

@@ -13,15 +13,15 @@ enum {
 	RULES_MAX = 1 << 16, /* most rules of a page; further rules are ignored */
 	SELECTOR_MAX = 1000, /* most bytes of a selector; longer selectors are ignored */
 	NESTED_MAX = 8,      /* most at-rules around a rule; rules in more at-rules are ignored */
-	/* most comparisons by css_selector_matches() for one page. The next TRIES_ALL rules are then not compared and
-	 * count as CSS_UNSURE. All later rules are ignored */
+	/* most comparisons by css_selector_matches() for one page. After that, rules are not compared and count as
+	 * CSS_UNSURE, TRIES_ALL times in all. Later rules are ignored */
 	TRIES_ALL = 20000000
 };
 
 /* A selector with the declarations of its block. A list of selectors makes one rule for each. */
 struct rule {
 	struct css_selector selector;
-	int unsure; /* 1: it is in an at-rule, such as @media, that may not match */
+	int unsure; /* 1: the rule is inside an at-rule, such as @media, and it is unknown whether that matches */
 	struct css_values values;
 	int32_t next; /* next rule of the same bucket, an index into html_rules.rule; -1 = none */
 };
@@ -33,9 +33,9 @@ struct html_rules {
 	struct rule *rule;
 	size_t n, cap;
 	struct css_compounds compounds;
-	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
+	int32_t bucket[CSS_BUCKETS]; /* [css_selector.bucket] index of the first rule in the bucket's list; -1 = none */
 	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
-	/* comparisons so far; from TRIES_ALL on, each rule that is not compared counts as one */
+	/* number of comparisons so far; after TRIES_ALL, the number grows by one for each rule that is not compared */
 	int tries;
 };
 
@@ -164,8 +164,8 @@ struct winner {
 	enum css_value is[CSS_PROPERTIES];
 };
 
-/* For each property, replace the winner by the declaration in v, unless the winner has more weight. unsure: 1 = v may
- * not apply to the element, so v must not hide it. */
+/* For each property, replace the winner by the declaration in v, unless the winner has more weight. unsure: 1 = it is
+ * unknown whether v applies to the element, so v must not hide the element. */
 static void compete(struct winner *w, const struct css_values *v, uint64_t weight, int unsure)
 {
 	for (int i = 0; i < CSS_PROPERTIES; i++) {

@@ -12,13 +12,13 @@ enum {
 
 /* A simple selector, one condition of a compound selector: "div", ".a", "[b]" or ":not(p)". */
 struct simple {
-	char kind;               /* its first byte: '*', '.', '#', '[' or ':'; 'a' = the name of an element */
-	int element;             /* 1: a pseudo-element, "::before" */
-	const char *p, *end;     /* its name; NULL for '*' and '[' */
-	const char *in, *in_end; /* text in its brackets, or NULL */
+	char kind;               /* first byte of the selector: '*', '.', '#', '[' or ':'; 'a' = an element's name */
+	int element;             /* 1: a pseudo-element, such as "::before" */
+	const char *p, *end;     /* [p, end): name in the selector; NULL for '*' and '[' */
+	const char *in, *in_end; /* [in, in_end): text between the selector's brackets; NULL = no brackets */
 };
 
-/* Read one simple selector at *p and move *p behind it. Returns 0 if there is none. */
+/* Read one simple selector at *p and move *p to its end. Returns 0 if there is none. */
 static int simple_next(struct simple *s, const char **p, const char *end)
 {
 	const char *at = *p;

@@ -18,12 +18,12 @@
 
 /* Kinds of elements, by how they nest. */
 enum kind {
-	NESTS,  /* may lie in an element of its own name */
-	CLOSES, /* ends where the next element of its name begins */
+	NESTS,  /* an element of this kind may be inside an element of the same name */
+	CLOSES, /* an element of this kind ends where the next element of the same name begins */
 	INLINE,
-	FORMAT, /* inline; if its paragraph ends before its end tag, it stays open in the next paragraph */
+	FORMAT, /* inline; stays open in the next paragraph if its own ends before its end tag */
 	VOID,
-	SINGLE, /* allowed once in a page */
+	SINGLE, /* a page may have only one element of this name */
 };
 
 enum { TAGS = 256 };
@@ -208,7 +208,7 @@ static int is_raw(GumboTag t)
 	       t == GUMBO_TAG_XMP || t == GUMBO_TAG_IFRAME || t == GUMBO_TAG_NOEMBED || t == GUMBO_TAG_NOFRAMES;
 }
 
-/* Return the end of the tag that begins at p: behind its '>', or `end`. */
+/* Return the end of the tag that begins at p: the place after its '>', or `end`. */
 static const char *tag_end(const char *p, const char *end)
 {
 	char quote = 0;

@@ -45,7 +45,7 @@ static int brackets_closed(const char *p)
 	return 1;
 }
 
-/* Copy the first segment of a path or pattern to out: the text up to '/' or the end. Returns its length; -1 = too
+/* Copy the first segment of a path or pattern to out[]: the text up to '/' or the end. Returns its length; -1 = too
  * long. */
 static long segment(const char *p, char out[PATTERN_MOST + 1])
 {
@@ -137,7 +137,7 @@ static int rule_parse(char *line, struct ignore_rule *r)
 }
 
 struct ignore_file {
-	size_t base; /* length of the folder's path, with the slash behind it */
+	size_t base; /* length of the folder's path, with the slash after it */
 	int level;   /* level of its folder, as given to ignores_enter() */
 	struct str text;
 	struct ignore_rule *rule; /* [n_rule] in the order of the file; the strings are in text */
@@ -154,7 +154,7 @@ static void file_parse(struct ignore_file *f)
 		char *nl = memchr(p, '\n', (size_t)(end - p));
 		struct ignore_rule r;
 
-		nl = nl ? nl : end; /* the last line may have no newline: struct str keeps a NUL behind its end */
+		nl = nl ? nl : end; /* the last line may have no newline: struct str keeps a NUL after its end */
 		*nl = 0;
 		if (nl > p && nl[-1] == '\r')
 			nl[-1] = 0;

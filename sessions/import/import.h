@@ -51,8 +51,8 @@ struct mark {
 	 * begins */
 	size_t at;
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
-	/* For marks_at(): index + 1 of the last mark of each kind, up to and including this mark; 0 = none so far. All
-	 * 0: not computed. */
+	/* For marks_at(). last[kind]: 1 + index of the last mark of that kind among this mark and the marks before it;
+	 * 0 = there is none. All 0: not computed. */
 	uint32_t last[MARK_KINDS];
 };
 
@@ -93,8 +93,8 @@ int doc_is_printed(const char *name, enum doc_type);
 /* Clean whole lines of a text that a program printed, in place: leave out escape sequences, overstruck characters and
  * earlier states of progress lines. Other carriage returns end a line. The text does not grow. */
 void doc_print_part(struct str *lines);
-/* Check a web address. Append to url the address to fetch (blanks as %20). Append to shown the address for the
- * screen: without "?..." and "#...", which may be secret. -1 with ERR_DOCUMENT if the address is refused, for example
+/* Check the web address `said`. Append the address to fetch to *url, with blanks as %20. Append the address to show to
+ * *shown, without "?..." and "#...", which may be secret. -1 with ERR_DOCUMENT if the address is refused, for example
  * because it contains a user name. */
 int doc_address(const char *said, struct str *url, struct str *shown, struct err *);
 /* Set the function that every import of this process polls, twenty times a second and from any thread. If it returns
@@ -103,7 +103,7 @@ void doc_stop_when(int (*stopped)(void));
 /* How text in pictures is recognised (OCR). This concerns documents that are pictures, and pages of a PDF without
  * readable text. It needs the program tesseract. Strings are not copied. */
 struct doc_recognition {
-	const char *languages; /* as tesseract names them: "deu+eng". NULL: the document's language, else English */
+	const char *languages; /* in tesseract's names: "deu+eng". NULL: the document's language, else English */
 	const char *kept; /* folder where recognised pages are kept, so that no page is recognised twice. NULL: none */
 	/* Called before a page is recognised, from the thread of the import. page: its number among the pages to
 	 * recognise, from 1; left: estimate of the seconds until all are recognised, < 0 = unknown. May be NULL. */

@@ -58,7 +58,7 @@ int charset_is_wide(const struct charset *);
 /* Load all of iconv's conversions and keep them in memory. Call before jail_enter(): glibc loads each conversion from
  * a file, and the jailed process cannot open files. */
 void charset_load(void);
-/* Append p[n] to out as UTF-8. Undecodable bytes become U+FFFD; *replaced is their number. -1: iconv does not know
+/* Append p[n] to *out as UTF-8. Undecodable bytes become U+FFFD; *replaced is their number. -1: iconv does not know
  * the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
 /* Append a page (HTML, XHTML or text) as valid UTF-8. Its encoding is the declared one, else guessed from its bytes.
@@ -102,10 +102,10 @@ const struct charset *charset_guess(const char *p, size_t n);
 
 /* ---- clean.c ---- */
 
-/* Leave out escape sequences, overstruck characters and earlier states of progress lines, with notices. Other carriage
- * returns end a line. */
+/* Leave out escape sequences, overstruck characters and earlier states of progress lines, and add notices of this.
+ * Other carriage returns end a line. */
 void doc_print(struct doc *);
-/* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), with a notice. */
+/* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), and add a notice of this. */
 void doc_shorten_data(struct doc *);
 
 /* ---- man.c ---- */
@@ -128,7 +128,7 @@ struct writer {
 	enum gap gap;      /* pending gap before the next text */
 	int pre;           /* > 0: keep white space */
 	int quoting;       /* 1: <blockquote> is a quotation in a mail, whose lines begin with "> " */
-	int quotes;        /* open quotations */
+	int quotes;        /* number of open quotations */
 	int full;          /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
 	struct str prefix; /* indent and label of a list item, written before its text */
 	struct str page;   /* label of the pending page mark */
@@ -155,7 +155,7 @@ void writer_line(struct writer *, int begun);
  * Without it, 10 with exponent 3 would become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
 /* Write a part of a formula, such as an exponent. writer_part_begin() writes the part's sign ("^") and returns the
- * offset behind it. Pass this offset to writer_part_end(), which puts a part of several words into brackets. */
+ * offset after it. Pass this offset to writer_part_end(), which puts a part of several words into brackets. */
 size_t writer_part_begin(struct writer *, const char *sign);
 void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
@@ -181,7 +181,7 @@ void writer_end(struct writer *);
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
 void doc_forget_pages(struct doc *); /* delete the page marks, because it is unknown where pages begin */
-/* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
+/* Mark form feeds as pages. If the type is DOC_TEXT or DOC_MARKDOWN, also mark the headings. */
 void doc_mark_text(struct doc *);
 void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank lines as paragraphs; then sort all marks */
 /* Bytes [from, to) of a text. */
@@ -288,7 +288,7 @@ struct xml_handler {
 /* Parse well-formed XML without external files and without entities other than the five predefined ones. -1: *e says
  * what is wrong and where; the handler has been called for everything before that. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
-/* Append a file as UTF-8 to *text. Returns the place in *text behind the XML declaration. Pass this place to
+/* Append a file as UTF-8 to *text. Returns the place in *text after the XML declaration. Pass this place to
  * xml_parse(). */
 const char *xml_decode(const char *p, size_t n, struct str *text);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
@@ -332,7 +332,7 @@ enum list_format {
 	LIST_CAPITAL_LETTER,
 	LIST_ROMAN,
 	LIST_CAPITAL_ROMAN,
-	LIST_BULLET /* no label */
+	LIST_BULLET /* items have no number */
 };
 struct list_level {
 	enum list_format format;

@@ -94,8 +94,8 @@ static const char *const tables[] = { "/usr/share/poppler",    "/usr/local/share
 	                              "/var/cache/fontconfig", NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
-/* Set out to the path that the process may open: the model file. If "-of-" in its name shows that the model is split
- * into several files, set out to their folder. */
+/* Set `out` to the path that the process may open: the model file. If "-of-" in its name shows that the model is split
+ * into several files, set `out` to their folder. */
 static void model_paths(const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -152,10 +152,11 @@ static int make_target(char *target, int is_folder)
 }
 
 enum { PATHS = 20 };
+/* A path to mount in the new root. fd: descriptor of the path, opened before the new root's mount hides the path. */
 struct bound {
 	const char *path;
 	int fd;
-}; /* descriptor of the path; opened first, because the mount of the new root hides the path */
+};
 
 static void add_path(struct bound *b, size_t *n, const char *path)
 {

@@ -33,8 +33,8 @@ static void leave_out(struct doc_paths *list, const char *path)
 		list->other = xstrndup(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
 }
 
-/* 1 if the ending of the name shows a file that is not a document: pictures, archives, programs. No file is
- * opened. */
+/* 1 if the ending of the name shows that the file is no document, but a picture, an archive or a program. The file is
+ * not opened. */
 static int is_other(const char *name)
 {
 	static const char *const endings[] = {

@@ -31,7 +31,7 @@ static void write_lines(struct writer *w, const char *s, size_t n)
 	w->pre--;
 }
 
-/* Return the number of quotation marks ('>') that begin a line. *from: offset of the text behind them. */
+/* Return the number of quotation marks ('>') that begin a line. *from: offset of the text after them. */
 static int quote_depth(const char *s, size_t n, size_t *from)
 {
 	int depth = 0;
@@ -43,7 +43,7 @@ static int quote_depth(const char *s, size_t n, size_t *from)
 	return depth;
 }
 
-/* Return the offset behind a block that is no text, such as a signature of PGP or a file in uuencode; `at` if none
+/* Return the offset after a block that is no text, such as a signature of PGP or a file in uuencode; `at` if none
  * begins there. */
 static size_t skip_block(struct mail *m, const char *p, size_t n, size_t at)
 {
@@ -78,7 +78,7 @@ static int is_blank(const char *s, size_t n)
 	return !n;
 }
 
-/* Write a plain text. flowed: lines that end with a blank go on in the next one (RFC 3676). */
+/* Write a plain text. flowed: a line that ends with a blank continues on the next line (RFC 3676). */
 static void write_plain(struct mail *m, const char *p, size_t n, int flowed)
 {
 	int before = 0, joined = 0;
@@ -222,7 +222,7 @@ static void write_multipart(struct mail *m, const struct mime *whole, const char
 		write_alternative(m, whole, str_text(&boundary), depth);
 		n = 1;
 	} else {
-		/* The parts behind the first one are its pictures or a signature. */
+		/* The parts after the first one are its pictures or a signature. */
 		for (; mime_next(whole, str_text(&boundary), &at, &part); n++) {
 			struct str own = { 0 };
 			int field = mime_field(&part, "Content-Type", &own);

@@ -48,7 +48,7 @@ static size_t characters(const char *s, size_t n, size_t count)
 	return at;
 }
 
-/* Read the name of a font, string, character or register: one character, two behind '(', or any number in brackets.
+/* Read the name of a font, string, character or register: one character, two after '(', or any number in brackets.
  * Returns the bytes read, with brackets. */
 static size_t name_at(const char *s, size_t n, struct part *name)
 {
@@ -101,7 +101,7 @@ static size_t put_escape(const char *s, size_t n, struct str *out)
 	const char *close;
 	size_t used;
 
-	if (n < 2 || s[1] == '"' || s[1] == '#') /* a comment */
+	if (n < 2 || s[1] == '"' || s[1] == '#') /* a lone backslash, or a comment */
 		return n;
 	if (strchr("([", s[1])) {
 		used = 1 + name_at(s + 1, n - 1, &name);

@@ -26,7 +26,7 @@ static int is_named(struct command c, const char *const *names)
 	return 0;
 }
 
-/* Read the name behind the backslash at p[-1]: letters, or one character of any other kind. */
+/* Read the name after the backslash at p[-1]: letters, or one character of any other kind. */
 static struct command command_at(const char *p, const char *end)
 {
 	struct command c = { p, 0 };
@@ -53,8 +53,8 @@ static const char *skip_blanks(const char *p, const char *end)
 	return p;
 }
 
-/* Return the end of the group that begins at p: behind its `close`. p: points to `open`. NULL if the group does not end
- * within ARGUMENT_MAX bytes. */
+/* Return the end of the group that begins at p: the place after its `close`. p: points to `open`. NULL if the group
+ * does not end within ARGUMENT_MAX bytes. */
 static const char *group_end(const char *p, const char *end, char open, char close)
 {
 	int depth = 0, braces = 0;
@@ -130,7 +130,7 @@ static int title_sign(struct title *t, struct command c)
 	return 0;
 }
 
-/* Append what a command of a title stands for. p: the end of the command's name. Returns the place behind the
+/* Append what a command of a title stands for. p: the end of the command's name. Returns the place after the
  * command. */
 static const char *title_command(struct title *t, struct command c, const char *p, const char *end)
 {
@@ -212,7 +212,7 @@ static int has_parameter(const char *p, const char *end)
 	return 0;
 }
 
-/* Mark the heading whose command is c. Returns the place behind the heading. */
+/* Mark the heading whose command is c. Returns the place after the heading. */
 static const char *mark_heading(struct doc *d, struct command c, int level, const char *end)
 {
 	const char *p = c.name + c.n, *after;

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
-/* a word with a hyphen is looked for in this many bytes before and behind the hyphen */
+/* divides_word() searches this many bytes of the page before and after a hyphen for the same word with its hyphen */
 #define HYPHEN_NEAR    4096u
 #define DPI            "300"
-/* a page that is too large at DPI is drawn with this longer side, in pixels; an A4 page has it at 300 dpi */
+/* If a page cannot be recognised at DPI, it is drawn again with this longer side, in pixels: an A4 page at 300 dpi. */
 #define SMALL_PIXELS   "3508"
 
 static struct doc_recognition settings;

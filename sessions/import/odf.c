@@ -55,7 +55,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
-	return n > 7 && !strcmp(name + n - 7, "-source"); /* "...-source": template of an index */
+	return n > 7 && !strcmp(name + n - 7, "-source"); /* an element "...-source" is the template of an index */
 }
 
 static void inline_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)

@@ -24,7 +24,7 @@ struct odf_cells {
 /* State of the open paragraphs and lists. A frame or note inside a paragraph gets a new state for its text. The
  * paragraph's state is restored at its end. */
 struct odf_flow {
-	int paragraphs;    /* open paragraphs */
+	int paragraphs;    /* number of open paragraphs */
 	int begun;         /* 1: the paragraph has text */
 	int heading, kept; /* heading: level, 0 = none; kept: 1 = white space is kept */
 	int blank;         /* in kept text: the last character was white space */

@@ -54,8 +54,8 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 	return 0;
 }
 
-/* Set the list's style and its counter: the counter of the list that it continues, or a new one. other: xml:id of that
- * list; NULL = none. goes_on: 1 = continue the last list with this style. */
+/* Set the list's style and its counter: the counter of the list that it continues, or a new one. other: xml:id of the
+ * list to continue; NULL = none. goes_on: 1 = continue the last list with this style. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
                       const struct xml_attr *other)
 {

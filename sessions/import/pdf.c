@@ -297,7 +297,7 @@ static void write_pages(struct pdf *f, struct doc *d)
 		doc_mark(d, MARK_PAGE, page_state(f, &f->page[i]), from, label,
 		         (size_t)snprintf(label, sizeof label, "%zu", i + 1));
 		write_lines(&w, &f->page[i]);
-		/* Move the page's mark to the first text of the page, behind the newlines. */
+		/* Move the page's mark to the first text of the page, after the newlines. */
 		while (from < d->text.n && d->text.p[from] == '\n')
 			from++;
 		d->mark[m].at = from;

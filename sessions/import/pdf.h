@@ -16,19 +16,20 @@ struct pdf_box {
 /* A part of a line on the page: words without a wide gap between them. */
 struct pdf_piece {
 	struct pdf_box box;
-	float size;           /* height of its letters */
-	size_t at, n;         /* range of its text in pdf.text */
-	uint32_t block, flow; /* pdftotext's paragraph and column that contain it; numbered from 1 on each page */
-	int upright;          /* 0: letters lie on their side, or stand above each other */
-	int right_to_left;    /* 1: most letters are Hebrew or Arabic */
+	float size;   /* height of the piece's letters */
+	size_t at, n; /* range of the piece's text in pdf.text */
+	/* numbers of pdftotext's paragraph (block) and column (flow) that contain the piece, from 1 on each page */
+	uint32_t block, flow;
+	int upright;       /* 0: letters lie on their side, or stand above each other */
+	int right_to_left; /* 1: most letters are Hebrew or Arabic */
 };
 
 struct pdf_line {
 	struct pdf_box box;
 	float size;
-	size_t at, n;           /* range of its text in pdf.text; cells of a table's row have " | " between them */
-	unsigned char gap;      /* 1: a blank line stands before it */
-	unsigned char row;      /* 1: row of a table */
+	size_t at, n;           /* range of the line's text in pdf.text; " | " separates the cells of a table's row */
+	unsigned char gap;      /* 1: a blank line precedes this line */
+	unsigned char row;      /* 1: the line is a row of a table */
 	unsigned char upright;  /* as in struct pdf_piece */
 	unsigned char left_out; /* LEFT_...: a running head, foot or page number; 0 = the line is written */
 	unsigned char running;  /* 1: first occurrence of a running head or foot; it stays in the text */

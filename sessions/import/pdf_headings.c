@@ -15,7 +15,7 @@ enum { LINES_MOST = 3, BYTES_MOST = 200, SIZES = 256, PARTS_MOST = 5 };
 struct pdf_headings {
 	const struct pdf *f;
 	size_t next;                  /* index of the first outline entry that is on the current page or a later one */
-	unsigned char level[SIZES];   /* [size of the letters in half points] level of a heading */
+	unsigned char level[SIZES];   /* [size of a heading's letters, in half points] level of the heading */
 	int last[PARTS_MOST], n_last; /* [n_last] parts of the last heading's number: 4, 2, 1 for "4.2.1" */
 };
 

@@ -42,7 +42,7 @@ static size_t unpack(const char *p, size_t n, char *out)
 
 	if (inflateInit(&z) != Z_OK)
 		return 0;
-	inflate(&z, Z_FINISH); /* after an error, the bytes before it are used */
+	inflate(&z, Z_FINISH); /* after an error, use the bytes that were unpacked before it */
 	inflateEnd(&z);
 	return UNPACKED_MAX - z.avail_out;
 }

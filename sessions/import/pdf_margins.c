@@ -3,7 +3,7 @@
  * Both stand in a page's margins, in letters that are not much larger than the letters of the text.
  *
  * A page number stands alone or beside a running head, and it counts the pages: between nearby pages, the numbers at
- * the same place differ as much as the pages' indexes. A number that does not count the pages is text. A number behind
+ * the same place differ as much as the pages' indexes. A number that does not count the pages is text. A number after
  * a word other than "page" is text, too: "Invoice No. 4711".
  *
  * A running head or foot is a line that recurs at the same place. The first one stays in the text, unless it repeats a
@@ -252,8 +252,9 @@ static const struct pdf_line *line_of(const struct margins *m, const struct cand
 	return &m->f->line[c->line];
 }
 
-/* Find the numbers of line c, and hash its text and its letters. side: 0 or 1 = number[side] is a page number: hash '#'
- * in its place, and hash only the letters on its other side; -1 = hash the line as it is. */
+/* Find the numbers of line c, and hash its text and its letters. side: -1 = hash the line as it is; 0 or 1 =
+ * number[side] is a page number. Then hash '#' in place of the number, and only the letters before a number at the
+ * line's end (0) or after a number at its beginning (1). */
 static void hash_text(const struct margins *m, struct candidate *c, int side)
 {
 	const struct pdf_line *l = line_of(m, c);
@@ -410,7 +411,7 @@ static void find_recurring(struct margins *m)
 		s[i] = &m->c[i];
 	qsort(s, m->n, sizeof(struct candidate *), by_text);
 	for (size_t i = 0, to; i < m->n; i = to) {
-		/* Lines i to `to` are equal and at one place. There are not many pages between two of them. */
+		/* Let [i, to) be equal lines at one place, with not too many pages between two consecutive ones. */
 		for (to = i + 1; to < m->n && s[to]->text == s[i]->text &&
 		                 s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
 		                 same_place(m, s[to - 1], s[to]);
@@ -502,8 +503,7 @@ static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 }
 
 /* Mark lines as left out: page numbers, running heads and feet. The first running head or foot stays, unless the text
- * has its words elsewhere. If a page would lose all its lines, its heads and feet stay. They do not stay if all lines
- * of the page are page numbers. */
+ * has its words elsewhere. If these are all lines of a page, only its page numbers are left out. */
 static void leave_out(struct margins *m)
 {
 	for (uint32_t p = 0; p < m->f->n_page; p++) {

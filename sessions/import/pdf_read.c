@@ -173,15 +173,15 @@ static int order_characters(struct str *t, size_t from)
 
 /* ---- lines ---- */
 
-/* The line that is being read. Sums are over its words. */
+/* The line that is being read. */
 struct reading {
 	uint32_t block, flow;
 	int in_line;
 	struct pdf_piece piece;
-	struct pdf_box last;   /* its last word */
-	float widest;          /* sum of width times letters */
-	float heights;         /* sum of height times letters */
-	size_t letters, lying; /* number of letters; number of letters in words that lie on their side */
+	struct pdf_box last;   /* box of the line's last word */
+	float widest;          /* sum, over the line's words, of width times number of letters */
+	float heights;         /* sum, over the line's words, of height times number of letters */
+	size_t letters, lying; /* number of the line's letters; number of letters in words that lie on their side */
 };
 
 /* Return the text to write between two neighbouring words of a line. a: box of the first word; b: box of the second

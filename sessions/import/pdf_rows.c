@@ -23,10 +23,11 @@
 enum { LONG = 4, TABLES = 8 };
 
 struct flow {
-	float width, widest; /* widths of its lines, in heights of letters: sum and maximum */
-	uint32_t full;       /* number of lines nearly as wide as the widest, without lines of a table of contents */
-	/* lines: number of its lines; beside: number of lines with a neighbour on their baseline. Lines of two wide
-	 * flows are no neighbours */
+	float width, widest; /* sum and maximum of the widths of the flow's lines, in heights of letters */
+	/* number of lines that are nearly as wide as the widest; lines of a table of contents do not count */
+	uint32_t full;
+	/* lines: number of the flow's lines; beside: how many of them have a neighbour on their baseline. Lines of two
+	 * wide flows do not count as neighbours */
 	uint32_t lines, beside;
 };
 
@@ -34,9 +35,9 @@ struct flow {
 struct part {
 	uint32_t piece; /* index in pdf.piece, where pieces are in pdftotext's order */
 	float base;     /* y of the baseline */
-	uint32_t join;  /* JOIN_...: how it is joined to the part at its left */
-	uint32_t table; /* index in rows.table, + 1; 0 = in no table */
-	uint32_t row;   /* number of its baseline on the page */
+	uint32_t join;  /* JOIN_...: how this part is joined to the part at its left */
+	uint32_t table; /* 1 + index in rows.table of the part's table; 0 = the part is in no table */
+	uint32_t row;   /* number of the part's baseline on the page */
 };
 enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 
@@ -51,7 +52,7 @@ struct grid {
 struct out {
 	/* key: index in pdf.piece; output lines are sorted by their keys. table: as in struct part */
 	uint32_t key, table;
-	uint32_t part, n; /* its parts: part .. part + n */
+	uint32_t part, n; /* the line consists of the parts [part, part + n) */
 };
 
 struct rows {
@@ -130,7 +131,7 @@ static int is_label(const char *p, size_t n)
 			i++;
 	if (i == from)
 		return 0;
-	if (i == n) /* without a bracket or dot it must be a number */
+	if (i == n) /* a label without a bracket or dot must be a number */
 		return byte_is_digit(p[from]);
 	return i + 1 == n && strchr(".):]", p[i]) != NULL;
 }
@@ -168,7 +169,7 @@ static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
 		return w->lines < LONG || w->beside * 2 >= w->lines;
-	if (w->full * 10 >= w->lines * 6) /* full lines, as in text */
+	if (w->full * 10 >= w->lines * 6) /* most lines are full, as in text */
 		return w->lines < 3 * LONG && w->beside * 10 >= w->lines * 9;
 	return w->beside * 10 >= w->lines * 3;
 }
@@ -185,7 +186,7 @@ static void join_row(struct rows *r, size_t from, size_t to)
 
 		if (gap < -0.5f || a->block == b->block)
 			continue;
-		/* Join a label to the text behind it, unless the piece before the label is nearer. For example, the
+		/* Join a label to the text after it, unless the piece before the label is nearer. For example, the
 		 * page number at the end of a line of contents is no label of the next column. */
 		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
 		    (a->right_to_left ? gap <= right && is_label(r->f->text.p + b->at, b->n)
@@ -280,8 +281,8 @@ static void make_outputs(struct rows *r)
 
 		for (to = i + 1; to < r->n && r->part[to].join; to++)
 			;
-		/* Write joined parts in place of the last part: if the first part is a label, the last one is its
-		 * text. */
+		/* Write joined parts where their last part stands in pdftotext's order: if the first part is a
+		 * label, the last part is the label's text. */
 		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
 			           .table = table,
 			           .part = (uint32_t)i,

@@ -2,7 +2,7 @@
  * 19 and 21).
  *
  * Each slide is a page: its title as a heading, then its shapes in the order of the file, with lists and tables, then
- * what the speaker notes say, behind "Notes: ". Dates, footers and slide numbers are left out. */
+ * what the speaker notes say, after "Notes: ". Dates, footers and slide numbers are left out. */
 #include "sessions/import/pptx.h"
 
 #include <stdio.h>
@@ -22,17 +22,17 @@ struct pptx {
 	struct err why; /* why a slide is damaged */
 	enum part part;
 
-	/* the shape */
+	/* the shape that is being read */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	struct pptx_place place;            /* the place of the layout that the shape takes */
+	struct pptx_place place;            /* the shape takes this place of the slide's layout */
 	struct pptx_layout layout;          /* what the slide inherits */
 	enum bullet inherited[LIST_LEVELS]; /* [level] bullet by the shape's own list styles */
 	int in_styles;                      /* 1: inside the shape's list styles */
 	int style_level;
 	struct list_level number[LIST_LEVELS];
 
-	/* the paragraph */
+	/* the paragraph that is being read */
 	int begun, in_text, raised, last_was_item;
 	long level;
 	enum bullet bullet;

@@ -1,6 +1,6 @@
 /* sessions/import/subtitles.c - converts subtitles (.srt, .vtt, .sbv, .ass): the texts of cues become paragraphs. Each
- * begins with the time at which it is said, "[0:01:23]". This time is also the label of a page mark, so that a source
- * of an answer is shown with its time.
+ * paragraph begins with the time at which its text is said, "[0:01:23]". This time is also the label of a page mark, so
+ * that a source of an answer is shown with its time.
  *
  * A paragraph ends where a sentence ends, after a pause, or when it is long. */
 #include "sessions/import/import_private.h"
@@ -251,9 +251,9 @@ int subtitles_import(const char *p, size_t n, struct doc *d, struct err *e)
 		} else if (!r.n) {
 			skip = 0;
 		} else if (read_dialogue(&b, r) || (following.n && read_times(following, &begin, &end))) {
-			; /* skip the number of a cue, which stands before its times */
+			; /* read_dialogue() has read the line, or the line is a number before the times of a cue */
 		} else if (blank && b.rolling) {
-			skip = 1; /* skip the name of a cue, a comment or a style sheet */
+			skip = 1; /* skip a comment, a style sheet, or the name of a cue */
 		} else if (b.open && !skip) {
 			add_line(&b, r.s, r.n);
 		}

@@ -16,7 +16,7 @@
 #define NAMED_MAX       5 /* most names of hidden sheets in the notice */
 
 struct cell {
-	int32_t row, column; /* from 1 */
+	int32_t row, column; /* numbers of row and column, from 1 */
 	/* offset of the cell's text in xlsx.text; the text ends where the next cell's text begins */
 	size_t at;
 };
@@ -26,21 +26,21 @@ struct xlsx {
 	struct zip zip;
 	struct opc parts; /* the workbook's relationships: ids of its sheets and other parts */
 	struct xlsx_styles styles;
-	struct str strings; /* texts that cells share (shared strings), one behind the other */
+	struct str strings; /* texts that cells share (shared strings), one after the other */
 	size_t *string;     /* [n_string] offset in `strings` at which each text begins */
 	size_t n_string, string_cap;
 	struct str hidden;                                      /* names of hidden sheets */
 	unsigned char *done;                                    /* [zip.n] 1: a sheet or drawing that was read */
-	size_t sheets, n_hidden, hidden_rows, missing, unknown; /* unknown: formulas without a stored result */
+	size_t sheets, n_hidden, hidden_rows, missing, unknown; /* unknown: number of formulas without stored result */
 	struct err why;                                         /* why a sheet is damaged */
 
-	/* the sheet */
+	/* the sheet that is being read */
 	struct cell *cell;
 	size_t n_cell, cell_cap;
 	struct str text;
-	struct str boxes; /* texts of its text boxes */
+	struct str boxes; /* texts of the sheet's text boxes */
 
-	/* the row and the cell */
+	/* the row and the cell that are being read */
 	int32_t row, column;
 	/* skip: depth inside phonetic hints, which are not written */
 	int in_row, in_value, in_inline, reading, formula, skip;

@@ -27,7 +27,7 @@ enum xlsx_look xlsx_look_of(const char *format, size_t n);
 /* Append a number in the form that its style shows: "2025-03-01", "14:05", "12.5%". s: the number as the file stores
  * it. */
 void xlsx_number(const struct xlsx_styles *, long style, const char *s, struct str *out);
-/* Append the texts of a drawing's shapes, each paragraph as a line, with a blank line behind each shape. */
+/* Append the texts of a drawing's shapes, each paragraph as a line, with a blank line after each shape. */
 void xlsx_boxes(const struct zip_entry *drawing, struct str *out);
 /* Append a string of a cell. "_x000D_" stands for a character that XML cannot hold. */
 void xlsx_string(const char *s, size_t n, struct str *out);

@@ -17,7 +17,7 @@
 /* ---- number formats ---- */
 
 /* Skip a part of a format that is not read: text in quotes, an escaped character, a colour or condition in brackets.
- * Returns the offset behind it, or i if no such part begins at i. *elapsed = 1 for [h], [mm] or [ss]. */
+ * Returns the offset after it, or i if no such part begins at i. *elapsed = 1 for [h], [mm] or [ss]. */
 static size_t skip_literal(const char *s, size_t n, size_t i, int *elapsed)
 {
 	const char *end;

@@ -28,8 +28,8 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. -1: the entry is damaged or too
- * large, or *all or its ratio to `in` becomes too large. */
+/* Unpack an entry into *to. in: size of the archive in bytes; *all: bytes unpacked so far, of all entries. Returns 0;
+ * -1 if the entry is damaged or too large, if all entries together are too large, or if *all / in exceeds RATIO_MAX. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;
