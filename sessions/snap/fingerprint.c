@@ -61,7 +61,7 @@ static int hash_file(int fd, uint8_t out[HASH_BYTES], const char *path, struct e
 	return n < 0 ? -1 : 0;
 }
 
-/* If the hash of this file is stored, copy it to out and return 1; else return 0. */
+/* If the hash of this file is stored, copy it to out[] and return 1; else return 0. */
 static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_BYTES])
 {
 	sqlite3_stmt *q;
@@ -357,7 +357,7 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 
 /* ---- why a snapshot cannot be used ---- */
 
-/* 1 if the line `name` differs between the texts `was` and `is`. Then copy `sentence` to out, with "%1" and "%2"
+/* 1 if the line `name` differs between the texts `was` and `is`. Then copy `sentence` to out[], with "%1" and "%2"
  * replaced by the values of the two lines. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
                    char *out, size_t cap)

@@ -66,9 +66,9 @@ struct snap_loaded {
  * can be restored, with the reason in out->why ("" = the message has none). Returns -1 on error. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
-/* Load saved KV entries for the tokens want[n], from the first token on, as far as they are stored. Only entries of
- * this program's kernels (CPU or GPU code) are loaded. Nothing is loaded if the timeline already begins with these
- * tokens. Returns the number of tokens restored, or -1. */
+/* Load saved KV entries for the tokens want[n], beginning with the first token, until a chunk is not stored. Only
+ * entries of this program's kernels (CPU or GPU code) are loaded. Nothing is loaded if the timeline already
+ * begins with these tokens. Returns the number of tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
 /* Sizes of a session's snapshots, for snap_states(). The caller sets `session`, and `message`: the last message that

@@ -182,7 +182,7 @@ static int step_down(struct snaps *s, const struct candidate *c, struct err *e)
 	} else {
 		rc = MIN(rc, 0);
 	}
-	if (rc <= 0) /* damaged */
+	if (rc <= 0) /* 0: the chunk is damaged */
 		return rc < 0 || chunk_delete(s, c->number, e) ? -1 : 1;
 	if (entries_pack(how, s->staging, c->bytes, s->packed))
 		return 0;

@@ -94,7 +94,7 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-/* Read a stored row (number id) of n bytes into out, with SQLite's blob interface, which avoids a copy. Returns 1
+/* Read a stored row (number id) of n bytes to `out`, with SQLite's blob interface, which avoids a copy. Returns 1
  * or -1. */
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {

@@ -145,7 +145,7 @@ struct seen_chunk {
 struct looking {
 	struct snaps *s;
 	int64_t session;
-	struct seen_chunk *chunk; /* sorted by id */
+	struct seen_chunk *chunk; /* [n] chunks that the session's snapshots need, sorted by id */
 	size_t n, cap;
 };
 

@@ -1,7 +1,8 @@
-/* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache) bit for bit.
+/* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache).
  *
- * snap_load() restores the state that a head (record of a timeline at one message) describes. snap_load_prefix()
- * restores as many leading tokens as there are stored chunks (KV entries of 256 tokens).
+ * snap_load() restores the state that a head (record of a timeline at one message) describes. The state is restored bit
+ * for bit, except for KV entries of which kv.db has only near copies. snap_load_prefix() loads stored chunks (KV
+ * entries of 256 tokens each), beginning with the first token, until it meets a chunk that is not stored.
  *
  * Every byte is verified before it enters the timeline. If the timeline already has tokens, all chunks are first read
  * and verified. Only then is the timeline emptied, and the chunks are read again. Damage is not an error: out->why
@@ -122,7 +123,7 @@ static int32_t tokens_most(const struct timeline *tl)
 }
 
 /* Tell the timeline if other kernels (CPU or GPU code) computed its first KV entries, or if these were restored from
- * near copies. Its fingerprint then contains their names in later saves. */
+ * near copies. The fingerprint of later saves then contains the names of the kernels, or NEAR_NAME. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -401,7 +402,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	}
 	if (rc < 0)
 		return -1;
-	l->chunks = whole; /* end with the last chunk that contains entries of sliding-window layers */
+	l->chunks = whole; /* the last chunk to load must contain the entries of sliding-window layers */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
 	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)

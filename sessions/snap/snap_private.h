@@ -25,7 +25,7 @@
 
 #include <sys/types.h>
 
-#define SNAPS_APPLICATION 0x77656b76 /* "wekv" */
+#define SNAPS_APPLICATION 0x77656b76 /* application_id of kv.db: the letters "wekv" */
 #define SNAPS_VERSION     1          /* version of the schema and of heads */
 #define SNAPS_FILE        "kv.db"
 /* maximum number of bytes that one transaction writes; bounds the journal and SQLite's memory */
@@ -108,10 +108,10 @@ struct chunk_bytes {
 };
 struct found_chunk {
 	int64_t number;
-	uint64_t bytes;   /* stored bytes */
-	uint64_t entries; /* bytes of the KV entries: one of the two sizes in struct chunk_bytes */
-	int windows;      /* 1: sliding-window layers included */
-	int near;         /* 1: a near copy */
+	uint64_t bytes;   /* size of the chunk in kv.db, in bytes */
+	uint64_t entries; /* size of the KV entries in bytes: `all` or `full` of struct chunk_bytes */
+	int windows;      /* 1: the chunk contains the entries of sliding-window layers, too */
+	int near;         /* 1: the chunk is a near copy */
 };
 /* Find stored KV entries (a chunk) by their key: the exact ones, else a near copy. A row with a wrong size counts as
  * missing. Returns 1; 0 if missing; -1 on error. */
@@ -134,19 +134,19 @@ int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* write v as 4 bytes, little-endian like all numbers in heads and keys */
 int64_t part_id(int64_t owner, int part);
-/* Write n bytes as rows of table `part`, numbered first, first + 1, ... owner: number of the row of table chunk or
- * head to which the bytes belong. */
+/* Write n bytes as rows of table `part`. The rows get the numbers `first`, `first` + 1, and so on. owner: number of the
+ * row of table chunk or head to which the bytes belong. */
 int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
                 struct err *);
 /* Read and verify n bytes that parts_write() wrote. Returns 1; 0 if they are missing or damaged; -1 on a read
- * error. out is undefined unless 1 is returned. */
+ * error. After 0 or -1 the contents of `out` are undefined. */
 int parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n,
                struct err *);
 int parts_delete(struct snaps *, int64_t owner, struct err *);
 
 /* ---- near copies (snap_chunks.c) ---- */
 
-/* How chunk `depth` (counted from 0 in its sequence) is packed. */
+/* Return how chunk number `depth` (from 0) of a sequence is packed. dim: head dimension of its KV entries. */
 struct entries_packing near_packing(int32_t dim, int64_t depth);
 void near_key(uint8_t out[NEAR_KEY_BYTES], const uint8_t key[KEY_BYTES]);
 /* Make s->packed at least n bytes large. */
@@ -200,10 +200,11 @@ int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, i
 
 /* ---- fingerprint.c ---- */
 
-/* How a timeline begins whose first entries were restored from near copies. Its fingerprint contains NEAR_NAME: later
- * entries depend on the first ones and must never be mistaken for exact entries. But its first chunks keep the keys of
- * the exact timeline, under which the near copies were found. tokens: end of the last near copy; 0: there are no near
- * copies. exact: the fingerprint without NEAR_NAME. */
+/* The beginning of a timeline whose first KV entries may have been restored from near copies. tokens: end of the last
+ * near copy; 0: there are no near copies. exact: the timeline's fingerprint without NEAR_NAME. If there are near
+ * copies, the fingerprint contains NEAR_NAME: later entries depend on the first ones and must never be mistaken for
+ * exact entries. The first chunks, however, keep the keys of the exact timeline, because the near copies are stored
+ * under these keys. */
 #define NEAR_NAME "near copies"
 struct near_begun {
 	int32_t tokens;
@@ -217,9 +218,9 @@ static inline const struct fingerprint *chunk_fingerprint(const struct fingerpri
 {
 	return i < near->tokens / CHUNK_TOKENS ? &near->exact : fp;
 }
-/* Which kernels (CPU or GPU code) computed saved KV entries. If a timeline continues entries of other kernels, its
- * fingerprint contains their names. So other sessions do not mistake its entries for entries of this program's
- * kernels. */
+/* Which kernels (CPU or GPU code) computed saved KV entries. If a timeline continues entries of other kernels, the
+ * timeline's fingerprint contains the names of these kernels. So other sessions do not mistake the timeline's entries
+ * for entries of this program's kernels. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
 	struct near_begun near;
@@ -238,7 +239,7 @@ int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const
 /* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had computed all
  * its entries. Returns 0, or -1 = no memory. */
 int fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
-/* Write to out why KV entries saved under the fingerprint saved[] cannot be used under `mine`. The text is the
+/* Write to out[] why KV entries saved under the fingerprint saved[] cannot be used under `mine`. The text is the
  * beginning of a sentence. */
 void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap);
