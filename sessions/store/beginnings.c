@@ -28,8 +28,9 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Read the first `bytes` bytes of a message's text into out, as far as they are in the message's own row. *rest: the
- * bytes before these, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
+/* Of the first `bytes` bytes of a message's text, copy to out[] those that the message's own row stores, at their
+ * offsets in the text. *rest: the bytes before them, which another message stores. Returns 1; 0 if bytes are lost; -1
+ * on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -53,8 +54,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read the first b->bytes bytes of a message's text into out. Other rows store them: follow the references from message
- * to message. */
+/* Read the first b->bytes bytes of a message's text into out[]. Other messages' rows store these bytes: follow the
+ * references from message to message. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;

@@ -66,7 +66,7 @@ void lock_look(struct store *s)
 
 /* ---- the store ---- */
 
-/* Copy the kernel's boot id to out, without a NUL: it identifies this machine until the next reboot. Returns its
+/* Copy the kernel's boot id to out[], without a NUL: it identifies this machine until the next reboot. Returns its
  * length, which is 36, or 0 if it cannot be read. */
 static size_t machine_id(char out[40])
 {

@@ -177,7 +177,7 @@ static int rows_add(struct passage_index *x, const struct indexed_text *t, struc
 	return passage_rows_write(x, x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", t->p, r, e);
 }
 
-/* New texts to be indexed: text[missing[i]] for each i < n. `at` of them are done. */
+/* New texts to be indexed: text[missing[0]] to text[missing[n - 1]]. at: how many of them are indexed already. */
 struct adding {
 	const struct indexed_text *text;
 	struct passage_rows *rows;

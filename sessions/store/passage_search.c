@@ -11,17 +11,17 @@
 #include <string.h>
 
 enum {
-	/* least characters of a prefix that makes two words related ("religious", "religion") */
+	/* two words are related if they share a prefix of at least this many characters ("religious", "religion") */
 	PREFIX_LEAST = 5,
-	/* most characters that are dropped from the end of a stem to get this prefix */
+	/* the shared prefix is a word's stem without at most this many of its last characters */
 	PREFIX_LESS = 2,
 	/* two texts are searched by one query if at most GAP rows of other texts are between their rows */
 	GAP = 1000,
 	TRIES = 5, /* retries while another process changes the index */
-	/* texts with at most this many sentences together: no word is too common */
+	/* if the searched texts have at most this many sentences in all, no word is skipped as too common */
 	COMMON_ABOVE = 400,
 };
-/* in longer texts, a word in a larger share of the sentences is too common and is skipped */
+/* if they have more sentences, a word that occurs in a larger share of the sentences than this is skipped */
 static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
@@ -97,8 +97,8 @@ static int is_name(const struct question_word *w, int first)
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
 }
 
-/* Return the factor of a word's weight. first: 1 = it is the first word of the question, whose capital means
- * nothing. */
+/* Return the factor by which a word's weight is multiplied. first: 1 = the word is the first word of the question,
+ * whose capital letter means nothing. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
@@ -126,8 +126,9 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage and its score so far. text: index of its text; [from, to): range of its sentences, numbered through all
- * texts; words: number of its words; covered: sum of the weights of the question's words that it contains. */
+/* A passage and its score so far. text: index of the passage's text; [from, to): range of its sentences, as indexes
+ * into the sentences of all texts; words: number of its words; covered: sum of the weights of the question's words that
+ * the passage contains. */
 struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
@@ -147,7 +148,7 @@ struct search {
 	size_t n_text;
 	struct passage_rows *rows; /* [n_text] sentences of each text */
 	uint32_t *order;           /* [n_text] indexes of the texts, in the order of their rows */
-	struct row_range *range;   /* [n_range] ascending */
+	struct row_range *range;   /* [n_range] ranges of rows, ascending; each range is searched by one query */
 	size_t n_range;
 	size_t *base; /* [n_text + 1] number of sentences before each text */
 	struct scored_passage *passage;
@@ -276,7 +277,7 @@ static double saturate(double count, double b, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Sentences that were found. at[n]: their indexes, numbered through all texts; sorted: 1 = they ascend. */
+/* Sentences that were found. at[n]: indexes into the sentences of all texts; sorted: 1 = the indexes ascend. */
 struct found_rows {
 	uint32_t *at;
 	size_t n, most;
@@ -314,8 +315,8 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Find at most `most` sentences that match the query. found[]: their indexes, ascending, numbered through all texts.
- * Returns their number, or -1. */
+/* Find at most `most` sentences that match the query. found[]: their indexes into the sentences of all texts,
+ * ascending. Returns the number of sentences found, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	struct found_rows f = { .at = found, .most = most, .sorted = 1 };

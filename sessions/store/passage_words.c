@@ -44,7 +44,7 @@ static int is_optional_mark(int32_t cp)
 {
 	int order = utf8proc_get_property(cp)->combining_class;
 
-	return order == 1 || (order >= 10 && order <= 36) || order >= 200 || cp == 0x640; /* tatweel */
+	return order == 1 || (order >= 10 && order <= 36) || order >= 200 || cp == 0x640; /* U+0640: tatweel */
 }
 
 /* 1 for characters that are words of their own, even directly after a letter or number. Examples are the last

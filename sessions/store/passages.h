@@ -23,8 +23,8 @@ void words_fold(const char *text, size_t n, struct str *out);
 struct tokenizer;
 int tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
-/* Call fn for each word of a text that words_fold() has prepared, with the word's stem[n] and its byte range from
- * .. to. Nonzero from fn ends the run. Returns 0, or -1 = no memory. */
+/* Call fn for each word of a text that words_fold() has prepared, with the word's stem[n] and its byte range
+ * [from, to). Nonzero from fn ends the run. Returns 0, or -1 = no memory. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 

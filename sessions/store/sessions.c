@@ -10,7 +10,7 @@
 
 /* Largest chat.db, in pages of 4 KiB, that is rewritten after a deletion: 128 MiB, which takes about a second. */
 #define REWRITTEN_PAGES 32768
-#define VACUUM_PAGES    4096 /* most pages that a larger chat.db returns to the file system: 16 MiB */
+#define VACUUM_PAGES    4096 /* most pages that a larger chat.db returns to the file system after a deletion: 16 MiB */
 #define READERS_MS      200  /* milliseconds that a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
@@ -159,8 +159,8 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* Make the fork the owner of all messages of session `deleted` on the path from message base to the root. Stop at a
- * message on the path of an earlier fork: that fork owns the rest of the path. */
+/* Make session `fork` the owner of all messages of session `deleted` on the path from message `base` to the root. Stop
+ * at a message that is on the path of an earlier fork: that fork owns the rest of the path. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;

@@ -21,7 +21,7 @@
 /* ---- the format ---- */
 
 /* Ids are never reused (AUTOINCREMENT), because kv.db refers to them. A message has a larger id than its parent, so
- * every walk to the root ends. Small columns come first, because SQLite puts the columns behind a long text on overflow
+ * every walk to the root ends. Small columns come first, because SQLite puts the columns after a long text on overflow
  * pages. */
 static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"

@@ -27,9 +27,9 @@ struct store_options {
 	 * yet is empty, even if another process creates it later. */
 	int read_only;
 };
-/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL, with
- * nothing changed: the file cannot be opened, is damaged, or was written by a newer weir. Or an older weir, or a
- * process on another machine, has the store open; the message names the process. */
+/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. Fails with
+ * ERR_FAIL, and changes nothing, if the file cannot be opened, is damaged, or was written by a newer weir. Also fails
+ * if an older weir, or a process on another machine, has the store open; the message then names the process. */
 int store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
@@ -47,7 +47,7 @@ struct session {
 	int64_t created, used; /* seconds since 1970 */
 	int32_t messages;      /* number of messages on the path to head */
 	int32_t tokens;        /* number of tokens of the session at the last session_touch() */
-	int64_t parent;        /* the session it was forked from; 0 = none */
+	int64_t parent;        /* the session from which this one was forked; 0 = none */
 };
 /* Become the only writer of the session, until session_leave() or store_close(). Call it before any change: functions
  * that write do not check. If another process is the writer, return -1 with ERR_FAIL, and set *by to its pid (-1 =
@@ -98,8 +98,8 @@ struct stored_message {
 	const char *text;
 	size_t n_text;
 	const int32_t *token;
-	size_t n_token;    /* token: [n_token] the sampled tokens of an answer */
-	const char *stats; /* JSON object, or "" */
+	size_t n_token;    /* token[n_token]: the sampled tokens of an answer */
+	const char *stats; /* a JSON object; "" = none */
 	int64_t at;
 	int complete; /* 0: the answer is still being written, or a crash cut it off */
 };
@@ -117,7 +117,7 @@ int message_children(struct store *, int64_t session, int64_t message, message_f
 
 /* Numbers of messages in a session's tree. */
 struct session_tree {
-	int32_t shown, all; /* messages on the path to the head; messages on all branches */
+	int32_t shown, all; /* messages on the path to the session's head; messages on all branches */
 	int32_t branches;   /* messages without a child */
 	int32_t cut;        /* answers that are still being written, or that a crash cut off */
 };
@@ -134,7 +134,7 @@ struct stored_document {
 	enum doc_type type;
 	const struct mark *mark;
 	size_t n_mark;                   /* pages and headings; paragraph marks are not stored */
-	const struct doc_origin *origin; /* NULL = unknown */
+	const struct doc_origin *origin; /* the file that the document was read from; NULL = unknown */
 };
 int session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
 int session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
@@ -142,7 +142,7 @@ int session_drop_document(struct store *, int64_t session, int64_t id, struct er
 struct document_change {
 	int64_t id;                      /* id of the document; 0 = a new one, whose id is stored here */
 	const struct stored_document *d; /* the document's new content; NULL = drop the document */
-	int64_t added;                   /* used by session_change_documents() alone */
+	int64_t added; /* the document's id, kept here until the commit; only session_change_documents() uses it */
 };
 /* Add, replace and drop documents: all of them, or none if one fails. A replaced document keeps its place. */
 int session_change_documents(struct store *, int64_t session, struct document_change *, size_t n, struct err *);
@@ -224,8 +224,8 @@ struct indexed_text {
 	size_t n;
 };
 struct found_passage {
-	size_t text;              /* index into the text[] of the call */
-	size_t from, to;          /* byte range in its text, without white space at the ends */
+	size_t text;              /* index of the passage's text in parameter text[] of the search function */
+	size_t from, to;          /* byte range of the passage in that text, without white space at the ends */
 	size_t quote, quote_end;  /* byte range of the passage's best sentence */
 	double score;             /* sort key, computed from `passage` and `sentence` */
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
@@ -258,9 +258,9 @@ int vectors_write(struct passage_index *, const struct indexed_text *, uint64_t 
 /* ---- sentences (sentence_search.c): find sentences of all indexed texts that share words with a question ---- */
 
 struct found_sentence {
-	int64_t text;    /* number of its text, from sentences_add() */
-	size_t from, to; /* byte range in the text */
-	uint32_t words;  /* length in words */
+	int64_t text;    /* number of the sentence's text, from sentences_add() */
+	size_t from, to; /* byte range of the sentence in that text */
+	uint32_t words;  /* length of the sentence in words */
 	uint64_t has;    /* bit i: the sentence contains word i of the question */
 };
 /* Index a text unless it is indexed already. *number > 0 identifies the text; texts indexed later have larger
@@ -272,15 +272,15 @@ int sentences_find(struct passage_index *, const char *question, size_t n, struc
                    uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* Callback of session_export(). It appends to out what the export shows of a message's stats, the JSON object that the
+/* Callback of session_export(). It appends to *out what the export shows of a message's stats, the JSON object that the
  * caller stored. json: 1 = append JSON members, each with a comma before it; 0 = append lines of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
-/* Write the messages that the session shows to out; more may be NULL. JSON:
+/* Set *out to the messages that the session shows. more: may be NULL. The form of JSON:
  * {"name","model","kv","settings":{KEY:TEXT},
  * "documents":[{"name","type","bytes","after","text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
 int session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
 
-/* Check everything in chat.db, and repair the search indexes. Defects are appended to report, one sentence a line.
+/* Check everything in chat.db, and repair the search indexes. Defects are appended to *report, one sentence a line.
  * 0 = good, 1 = defects, -1 = the check could not run. */
 int store_check(struct store *, struct str *report, struct err *);
 

@@ -21,15 +21,15 @@
 #include "sessions/import/import.h"
 #include "sessions/store/store.h"
 
-#define STORE_APPLICATION 0x77656972 /* "weir" */
+#define STORE_APPLICATION 0x77656972 /* application_id of chat.db: the letters "weir" */
 #define CHAT_FILE         "chat.db"
 #define LOG_COPY          CHAT_FILE "-wal.damaged"
 
 struct store {
-	struct db db;     /* chat.db */
-	char *dir;        /* no slash at the end */
-	char *vfs;        /* NULL = the default */
-	char *recognised; /* as in struct store_options */
+	struct db db;     /* connection to chat.db */
+	char *dir;        /* path of the store's directory, without a slash at the end */
+	char *vfs;        /* name of SQLite's VFS; NULL = the default */
+	char *recognised; /* folder of recognised pages, as in struct store_options */
 	int read_only;
 	int lock;  /* descriptor of file `lock` (locks.c); -1 = the store is read only */
 	int alone; /* 1: no other process had the store open when this process opened it */
@@ -47,7 +47,7 @@ struct store {
 /* store_migrations[i] converts a database of format i to format i + 1.  Format 0 is an empty database. */
 struct migration {
 	const char *sql;
-	int (*fn)(struct db *, struct err *); /* runs after sql; NULL = no function */
+	int (*fn)(struct db *, struct err *); /* function to call after the statements `sql`; NULL = none */
 };
 extern const struct migration store_migrations[];
 extern const int store_version; /* the newest format */
@@ -78,7 +78,7 @@ void library_forget_recognised(struct store *);
 /* Delete copies beside chat.db: those made before a migration, and copies of a damaged log. */
 void store_drop_copies(struct store *);
 
-/* locks.c */
+/* ---- locks.c ---- */
 /* Lock the store. s->alone: 1 = no other process has the store open, and the lock is exclusive; 0 = other processes of
  * this machine share the lock. Returns -1 if another process still has an exclusive lock after LOCK_MS, or if the store
  * is open on another machine. */
@@ -89,22 +89,22 @@ void lock_free(struct store *);
 /* Open file `writers` for a read-only store, so that session_writer() can tell which process writes a session. */
 void lock_look(struct store *);
 
-/* wal.c */
+/* ---- wal.c ---- */
 /* Call before chat.db is opened. If SQLite's log is damaged, SQLite may drop committed transactions. In this case copy
  * the log beside chat.db, and append a sentence for the user to *notice (may be NULL). */
 void store_check_log(const struct store *, struct str *notice);
 
-/* session_rows.c */
+/* ---- session_rows.c ---- */
 int session_none(struct err *, int64_t id);                   /* sets the error "there is no session ID"; returns -1 */
 int session_exists(struct store *, int64_t id, struct err *); /* returns 0; -1 with ERR_USAGE = no such session */
 #define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"
 
-/* names.c */
+/* ---- names.c ---- */
 int name_ok(const char *name, struct err *);
 int name_free(struct store *, const char *name, int64_t but_session, struct err *);
 void title_make(struct str *out, const char *question, size_t n);
 
-/* messages.c */
+/* ---- messages.c ---- */
 struct node {
 	int64_t parent, session, depth;
 };
@@ -126,7 +126,7 @@ int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, si
 int message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
-/* beginnings.c */
+/* ---- beginnings.c ---- */
 /* The first bytes of a long question, if an earlier message has the same bytes and stores them: the first `bytes` bytes
  * of message `of`. of: 0 = the question's own row stores its whole text. */
 struct beginning {
@@ -145,20 +145,20 @@ int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **
  * beginning with a message of session `deleted`: store this beginning in their own rows. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
-/* sums.c */
+/* ---- sums.c ---- */
 /* Compute the checksum (XXH3) of two byte strings. Rows store it to detect changed values, because SQLite itself checks
  * only the structure of a file. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* compute the SHA-256 of bytes */
 
-/* settings.c */
+/* ---- settings.c ---- */
 int setting_sum_ok(sqlite3_stmt *, int first_column); /* 1 if the row's checksum is right; columns: key, sum, value */
 
-/* facts.c */
-int fact_sum_ok(sqlite3_stmt *,
-                int first_column); /* 1 if the row's checksum is right; columns: session, at, sum, text */
+/* ---- facts.c ---- */
+/* 1 if the row's checksum is right. Columns from first_column on: session, at, sum, text. */
+int fact_sum_ok(sqlite3_stmt *, int first_column);
 
-/* documents.c */
+/* ---- documents.c ---- */
 /* 1 if the checksum of a document's row is right. Columns from first_column on: content, bytes, at, after, sum,
  * name, mtime, file, path. */
 int document_sum_ok(sqlite3_stmt *, int first_column);
@@ -167,7 +167,7 @@ int documents_drop_orphans(struct store *, struct err *);
 /* Delete all documents of a session, and their texts unless another session has them. */
 int documents_drop(struct store *, int64_t session, struct err *);
 
-/* outlines.c */
+/* ---- outlines.c ---- */
 /* 1 if the row's checksum is right; columns: type, bytes, sum, marks */
 int outline_sum_ok(sqlite3_stmt *, int first_column);
 /* Store the type and the marks (pages, headings) of text `content`.  Marks that are stored already are not replaced.

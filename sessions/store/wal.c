@@ -56,8 +56,9 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* Checksum of the frame before (of the header, before the first frame). said: as stored in the file; is: as
-	 * computed from the bytes. Damage makes them differ; the next frame may then continue either of them. */
+	/* Checksum of the previous frame; for the first frame, of the header. said: as stored in the file; is: as
+	 * computed from the bytes. If the previous frame is damaged, the two differ, and the next frame may continue
+	 * either of them. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
