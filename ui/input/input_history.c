@@ -261,7 +261,7 @@ void history_trim(const char *path)
 	if (find_last_entries(p, n, &from) <= HISTORY_MAX && st.st_size <= HISTORY_BYTES)
 		goto out;
 	str_addf(&name, "%s.XXXXXX", path);
-	copy = mkostemp(name.p, O_CLOEXEC); /* creates mode 0600 */
+	copy = mkostemp(name.p, O_CLOEXEC); /* creates the file with mode 0600 */
 	if (copy < 0)
 		goto out;
 	/* Replace the file only if it has not grown since it was read. It may grow despite the lock: a process that

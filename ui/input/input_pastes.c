@@ -1,4 +1,4 @@
-/* ui/input/input_pastes.c - long pastes. Each is one character of the input line, drawn as "[pasted 40 lines]".
+/* ui/input/input_pastes.c - long pastes. A long paste is one character of the input line, drawn as "[pasted 40 lines]".
  *
  * So readline moves over, deletes and restores a paste as one character. The characters are from a private-use area
  * of Unicode. Pastes are kept until the program ends, because readline's undo lists, kill ring and history may still

@@ -66,7 +66,7 @@ struct offers {
 	 * or 0. */
 	struct str head;
 	char quote;
-	size_t typed; /* bytes of each name that the user has typed */
+	size_t typed; /* how many bytes at the beginning of each name the user has typed already */
 	long chosen;  /* index of the chosen completion; -1 = none */
 };
 void offers_close(struct offers *); /* closes the popup; a zeroed struct is closed */

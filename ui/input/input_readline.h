@@ -37,7 +37,7 @@ struct input {
 	const struct ui_setting *settings;
 	char **names;
 	size_t n_names;
-	struct str history; /* path; empty = none */
+	struct str history; /* path of the history file; empty = there is none */
 	FILE *null;
 	/* the program's locale; empty unless readline is starting a line, which changes the locale */
 	struct str locale;
