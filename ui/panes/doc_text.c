@@ -452,7 +452,8 @@ uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
 			hi = mid;
 	}
 	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
-	/* If the filter shortened a character, map original bytes that have no counterpart to the next character. */
+	/* The filter may have replaced a character by fewer bytes. Map those of its original bytes that have no
+	 * filtered byte to the beginning of the next character. */
 	if (lo < d->n_point && clean > d->point[lo].clean)
 		clean = d->point[lo].clean;
 	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;

@@ -12,13 +12,15 @@
 struct point {
 	uint32_t raw, clean;
 };
+/* A heading. at, n: range of the heading's line in the filtered text, with its '#'. */
 struct head {
 	uint32_t at, n;
 	int level;
-}; /* bytes of the heading's line, with its '#' */
+};
+/* A part of the filtered text. at: the chunk's first byte; line: number of lines before the chunk. */
 struct chunk {
 	uint32_t at, line;
-}; /* first byte; number of lines before it */
+};
 
 struct doc_text {
 	struct str name; /* without control characters */
@@ -47,18 +49,20 @@ struct doc_text {
 	uint32_t top;  /* first byte on the screen */
 };
 void doc_text_free(struct doc_text *);
-/* Compute the clean text and its tables, once. */
+/* Compute the filtered text and its tables, once. */
 void doc_text_ready(struct doc_text *, int ascii);
 void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 
-/* Find the chunk, line, page or heading that contains byte `at` of the clean text. */
+/* Return the index of the chunk that contains byte `at` of the filtered text. */
 size_t doc_text_chunk(const struct doc_text *, uint32_t at);
-uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
-size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
+/* Return the number, from 1, of the line or page that contains byte `at` of the filtered text. */
+uint32_t doc_text_line(const struct doc_text *, uint32_t at);
+size_t doc_text_page(const struct doc_text *, uint32_t at);
 /* Return the number, from 1, of the heading at or above the byte; 0 = none. */
 size_t doc_text_head(const struct doc_text *, uint32_t at);
-int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1 if the byte's token is evicted in all KV heads */
-uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* returns the clean offset of a raw offset */
+int doc_text_evicted(const struct doc_text *, uint32_t at); /* 1 if the byte's token is evicted in all KV heads */
+/* Return the offset in the filtered text that corresponds to offset `raw` in the original. */
+uint32_t doc_text_clean(const struct doc_text *, size_t raw);
 /* Return the offset at which a line begins; lines are counted from 1. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
 /* Return the title that the outline shows for a heading or page: *n bytes. */

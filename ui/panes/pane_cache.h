@@ -56,7 +56,8 @@ int meters_rows(const struct cache_pane *, int w, int compact); /* compact: 1 = 
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
 /* Draw the numbers of the whole cache in one row. most: 1 = also draw the bytes of the cache when it is full. */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
-void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* draws one row */
+/* Draw in one row how many tokens are kept by all, some or no KV heads. */
+void kept_by_draw(const struct cache_pane *, const struct area *, int y);
 /* Draw the strip: how much of each token position is kept, letters of cache regions, and where documents begin. axis: 1
  * = draw a row of token numbers above the strip. left: columns to leave for labels. from, span: tokens to show; span 0
  * = all. */
@@ -66,8 +67,10 @@ int history_rows(const struct cache_pane *);
 void history_draw(const struct cache_pane *, const struct area *);
 int flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
-void reads_draw(const struct cache_pane *, const struct area *, int y); /* draws one row */
-void cost_draw(const struct cache_pane *, const struct area *, int y);  /* draws one row */
+/* Draw one row: which KV entries were read for the last token (reads_draw), and how long it takes to compute the
+ * figures (cost_draw). */
+void reads_draw(const struct cache_pane *, const struct area *, int y);
+void cost_draw(const struct cache_pane *, const struct area *, int y);
 /* Append how long it takes to compute the figures. share: 1 = also append this time as a share of the time between two
  * reports. */
 void cost_text(const struct cache_pane *, int share, struct str *);
@@ -86,7 +89,7 @@ void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);
 void legend_plain(const struct cache_pane *, int w, struct lines *out);
 
-/* ladder(): return the glyph for an amount from 0 to 255; heat_style(): return its heat colour. */
+/* For an amount from 0 to 255: ladder() returns the glyph, heat_style() returns the heat colour. */
 int32_t ladder(const struct cache_pane *, int v);
 unsigned heat_style(int v);
 /* Set [*first, *end) to the data columns that cell i shows, if tokens [from, from + span) are drawn in w screen

@@ -47,16 +47,16 @@ struct documents_pane {
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];
 	size_t n_source; /* source[n_source]: the sources posted last, which are shaded */
-	int64_t count;   /* number typed before a key; -1 = none */
+	int64_t count;   /* number that was typed before a command key; -1 = none */
 	int outline;
 	struct list heads;
 	int heads_rows;
 	struct str say; /* message, shown until the next key */
 };
 
-/* documents_places.c */
+/* ---- documents_places.c ---- */
 struct doc_text *documents_current(const struct documents_pane *); /* returns NULL if no document is open */
-void documents_say(struct documents_pane *, const char *what);     /* show in the status row until the next key */
+void documents_say(struct documents_pane *, const char *what);     /* show a message until the next key */
 /* The functions below need an open document that is ready (doc_text_ready()). */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
 struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* returns the wrapped line that contains a byte */
@@ -71,12 +71,12 @@ void documents_go_to_line(struct documents_pane *, int64_t line);
 void documents_go_to_percent(struct documents_pane *, double percent);
 void documents_go_to_page(struct documents_pane *, int64_t page);
 
-/* documents_find.c */
+/* ---- documents_find.c ---- */
 void documents_set_words(struct documents_pane *, const char *, size_t n);
 /* Go to the next match (back = 1: the previous one). The search starts at the current match if that is visible. */
 void documents_find(struct documents_pane *, int back);
 
-/* documents_draw.c */
+/* ---- documents_draw.c ---- */
 void documents_draw(struct documents_pane *, const struct area *);
 /* Append the titles for the upper border of a pane of w columns. */
 void documents_title(struct documents_pane *, int w, struct str *left, struct str *right);

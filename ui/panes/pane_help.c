@@ -28,7 +28,7 @@ struct help_pane {
 	int asking;  /* 1: the search line is open */
 	size_t from; /* top row when the search line was opened */
 	struct edit pattern;
-	struct str words; /* the pattern */
+	struct str words; /* the pattern to search for */
 	int fold;         /* 1: ignore case, because the pattern has no capital letter */
 };
 

@@ -21,7 +21,7 @@ enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 struct item {
 	struct palette_choice is; /* is.text is owned by the item */
 	const char *kind;
-	struct str name, does; /* clean, one line */
+	struct str name, does; /* one line each, without control characters */
 	const char *words;     /* synonyms for the filter; not shown */
 	int score, fits;       /* results of score_item() for the current filter */
 };
@@ -32,7 +32,7 @@ struct items {
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y; /* rows, y: number of rows of the list drawn last, and screen row of its first one */
+	int ascii, rows, y; /* for the list drawn last: number of its rows, and screen row of its first row */
 	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;

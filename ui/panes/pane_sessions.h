@@ -11,8 +11,9 @@
 #define NOBODY    INT64_MIN
 
 struct session_row {
-	struct ui_session is; /* the strings in it are NULL; their copies are below */
-	/* without control characters, except FOUND_ON and FOUND_OFF around the matches in snippet */
+	struct ui_session is; /* the session as posted; its strings are NULL, because the members below have copies */
+	/* copies of the posted strings, without control characters; but `snippet` has FOUND_ON and FOUND_OFF around
+	 * the matches */
 	struct str name, title, model, snippet;
 };
 
@@ -54,7 +55,7 @@ struct sessions_pane {
 	/* preview_id: session of the preview text; preview_asked: session of the last UI_PREVIEW; NOBODY = none */
 	int64_t preview_id, preview_asked;
 	int preview_there;       /* 1 = the text of session preview_id has come */
-	struct str preview_text; /* clean */
+	struct str preview_text; /* without control characters */
 	struct lines lines;
 	int lines_w;
 	struct str out; /* text of the request returned last */

@@ -27,7 +27,7 @@ struct hint {
 	const char *key, *does;
 };
 
-/* State of a pane. */
+/* Flags of a pane's state. */
 enum pane_state {
 	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, also typed text */
 	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next one */
@@ -39,7 +39,7 @@ enum pane_flags {
 	PANE_IS_CACHE = 4, /* the full-screen cache: no bar, and all figures are computed */
 };
 
-/* First member of each pane's struct. */
+/* What all panes have in common; the first member of each pane's struct. */
 struct pane {
 	const struct pane_ops *ops;
 	int framed; /* 1 = the pane is inside a border with its title, so it draws no title itself */
@@ -54,8 +54,8 @@ struct pane_ops {
 	const struct hint *browsing;                       /* row of keys in browse mode; NULL = hints */
 	struct pane *(*create)(const struct ui_options *); /* uses only the options ascii, color, commands, settings */
 	void (*release)(struct pane *);
-	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. May be NULL; the pane then reopens as it
-	 * was closed. */
+	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. The pointer may be NULL: then the pane
+	 * shows the same as when it was closed. */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
 	/* Append the titles at the left and right of the upper border. They describe what was drawn last and contain no
@@ -170,7 +170,7 @@ struct palette_choice {
 	/* A command. A blank at its end means that the command needs arguments: it is put into the input line, and not
 	 * run. */
 	const char *text;
-	int draft;  /* 1: put `text` into the input line in any case */
+	int draft;  /* 1: put `text` into the input line, even if the command needs no arguments */
 	int act;    /* enum act */
 	int64_t id; /* id of the session, or index of the document */
 };

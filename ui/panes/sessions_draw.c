@@ -66,7 +66,7 @@ static void draw_name(const struct sessions_pane *p, const struct area *a, int y
 	}
 }
 
-/* Draw the bytes of the snapshots. A mark follows if some of the saved KV entries come back only near-exactly. */
+/* Draw the bytes of the snapshots. A mark follows if some of the saved KV entries are near copies. */
 static int draw_bytes(const struct sessions_pane *p, const struct area *a, int x, int y, int w,
                       const struct session_row *t, unsigned style)
 {
