@@ -1,11 +1,11 @@
 /* ui/screen/display_flow.c - shows a grid that flows (inline): rows on the terminal's normal screen, below what was
  * written before, without ncurses.
  *
- * The region is the last rows of the conversation and the rows below it, which may still change. The cursor moves only
- * relative to the region's first row. So it does not matter where on the screen the region is, after scrolling,
- * resizing or text of the shell. Line feeds at the bottom scroll rows into the terminal's scrollback. To add a row
- * above the fixed rows, a line feed makes room at the end, and a line is inserted above them. So the fixed rows need
- * not be written again.
+ * The region is the rows that may still change: the last rows of the conversation and the fixed rows below it, such as
+ * the input line. The cursor moves only relative to the region's first row. So the region may be anywhere on the
+ * screen, for example below output of the shell. Line feeds at the bottom scroll rows into the terminal's scrollback.
+ * To add a row above the fixed rows, a line feed makes room at the end, and a line is inserted above them. So the fixed
+ * rows need not be written again.
  *
  * In terminals that cannot insert lines, the fixed rows are written again. After a resize, the region is erased and
  * written again. Rows that have scrolled away are never changed. */

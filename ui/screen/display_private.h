@@ -23,10 +23,10 @@ struct display {
 	int fd;
 	SCREEN *screen; /* NULL while ncurses is closed */
 	FILE *in, *out;
-	char *entry; /* terminfo entry */
+	char *entry; /* name of the terminfo entry */
 	int want_colours;
 	const struct theme *theme;
-	int colours;        /* 0, 8 or 256 */
+	int colours;        /* number of colours to use: 0, 8 or 256 */
 	int own_fg, own_bg; /* numbers of the terminal's default colours, as ncurses has them */
 	attr_t attrs;       /* attributes that the terminal supports */
 	int utf8, has_alternate, awkward_corner;
@@ -45,8 +45,8 @@ struct display {
 	/* For grids that flow (inline). The region is the rows at the end of the normal screen that may still change:
 	 * the rows of `shown`. The last `fixed` of them are below the text. shown.h = 0: there is no region. */
 	struct {
-		/* What the terminal can do. can: show grids that flow; inserts: insert and delete lines; colours,
-		 * attrs: its colours and attributes. */
+		/* What the terminal can do. can: 1 = show grids that flow; inserts: 1 = insert and delete lines;
+		 * colours, attrs: its number of colours, and its attributes. */
 		int can, inserts, colours;
 		attr_t attrs;
 		/* 1: the terminal is set up for grids that flow; 0: it shows another grid, or is paused */
@@ -64,17 +64,17 @@ struct display {
 };
 
 void display_say(struct display *, const char *s); /* write to the terminal at once */
-/* display_show.c */
+/* ---- display_show.c ---- */
 attr_t cell_attrs(const struct display *, unsigned style, const struct look *);
 /* 1 if the terminal shows the character with `width` columns. */
 int cell_is_showable(const struct display *, int32_t cp, int width);
-/* display_flow.c */
+/* ---- display_flow.c ---- */
 void flow_look_up(struct display *); /* learn from terminfo what the terminal can do */
 void flow_begin(struct display *);   /* set the terminal up for grids that flow */
-void flow_cover(struct display *);   /* prepare for another grid; the region stays on the screen */
+void flow_cover(struct display *);   /* prepare for a grid that does not flow; the region stays on the normal screen */
 void flow_end(struct display *);     /* erase the region and restore the terminal */
 int flow_show(struct display *, const struct grid *);
-/* display.c */
+/* ---- display.c ---- */
 /* set what display_reset() leaves: the inlined region (1) or the alternate screen (0) */
 void display_reset_shows(int inlined);
 /* 1 if the terminal of the current terminfo entry has an alternate screen. */

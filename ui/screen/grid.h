@@ -41,7 +41,7 @@ enum style {
 	ST_METER,    /* filled part of a meter */
 	/* first of PARTS_OF_CACHE styles for regions of the KV cache; this one is for pinned tokens */
 	ST_PART,
-	ST_HEAT = ST_PART + 4, /* first of HEATS styles of a heat map, from little to much */
+	ST_HEAT = ST_PART + 4, /* first of HEATS styles of a heat map, from the lowest value to the highest */
 	ST_COUNT = ST_HEAT + 8
 };
 enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };

@@ -49,8 +49,8 @@ struct keys {
 	struct str held; /* incomplete sequence or paste */
 	int pasting;
 	double since; /* time of the last byte of an incomplete sequence or paste; 0: nothing is incomplete */
-	/* private */
-	unsigned char skipping;     /* inside a sequence that is skipped */
+	/* the members below are for keys.c only, except marks_pastes, which ui.c reads */
+	unsigned char skipping;     /* 1: inside a sequence that is skipped */
 	unsigned char marks_pastes; /* 1: the terminal marks pastes, as an earlier paste has shown */
 	char string[32];
 	unsigned char n_string; /* string[n_string]: the first bytes of a control string */

@@ -30,7 +30,7 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	case '\n': key_set(out, K_ENTER, mods | KEY_CTRL); break;
 	case '\t': key_set(out, K_TAB, mods); break;
 	case '\b':
-	case DEL: key_set(out, K_BACKSPACE, mods); break; /* terminals send either */
+	case DEL: key_set(out, K_BACKSPACE, mods); break; /* for Backspace some terminals send \b, others DEL */
 	case ESC: key_set(out, K_ESC, mods); break;
 	default: key_set_char(out, b >= 1 && b <= 26 ? b + 'a' - 1 : b + '@', mods | KEY_CTRL); break;
 	}
@@ -191,11 +191,11 @@ static void decode_csi(const struct csi *c, struct key *out)
 		set_coded(out, csi_param(c, 2, 0), (unsigned)mods);
 	} else if (c->final == '~' && c->n_param <= 2 && mods >= 0) {
 		set_numbered(out, csi_param(c, 0, 0), (unsigned)mods);
-	} else if ((c->final == '^' || c->final == '@') && c->n_param == 1) { /* rxvt */
+	} else if ((c->final == '^' || c->final == '@') && c->n_param == 1) { /* a sequence of rxvt */
 		set_numbered(out, csi_param(c, 0, 0), KEY_CTRL | (c->final == '@' ? KEY_SHIFT : 0));
 	} else if (c->final == '$' && c->n_param == 1) {
 		set_numbered(out, csi_param(c, 0, 0), KEY_SHIFT);
-	} else if (c->final >= 'a' && c->final <= 'd' && c->n_param == 0) { /* also rxvt */
+	} else if (c->final >= 'a' && c->final <= 'd' && c->n_param == 0) { /* a sequence of rxvt */
 		set_letter(out, (char)(c->final - 'a' + 'A'), KEY_SHIFT);
 	} else if (c->final == 'Z' && c->n_param == 0) {
 		key_set(out, K_TAB, KEY_SHIFT);
@@ -328,7 +328,7 @@ static size_t take_ss3(const char *s, size_t n, struct key *out)
 	if (set_letter(out, b, mods))
 		;
 	else if (b >= 'a' && b <= 'd')
-		set_letter(out, (char)(b - 'a' + 'A'), KEY_CTRL); /* rxvt */
+		set_letter(out, (char)(b - 'a' + 'A'), KEY_CTRL); /* a sequence of rxvt */
 	else if (b >= 'j' && b <= 'y')
 		key_set_char(out, pad[b - 'j'], mods & KEY_ALT);
 	else if (b == 'M')

@@ -43,7 +43,8 @@ struct theme {
 	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, [ST_METER] = { OWN, OWN, LOOK_BOLD },                                 \
 	PART_COLOURS(OWN, OWN, OWN, OWN)
 
-/* Looks that dark and light have in common. theirs: colour of the user's text; notes, numbers: accents. */
+/* Looks that the themes dark and light have in common. theirs: colour of the user's questions, of keys, bullets and
+ * code; notes: colour of warnings and of numbers in code; numbers: colour of headings and titles. */
 #define COLOURED(theirs, notes, numbers)                                                                               \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_ERROR] = { RED, OWN, LOOK_BOLD },                              \
 	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, [ST_HEADING] = { numbers, OWN, LOOK_BOLD },                          \

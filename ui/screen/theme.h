@@ -12,8 +12,8 @@ struct look {
 };
 
 struct theme;
-/* Find a theme by name; NULL: unknown name. Name "": paper if colorfgbg (the variable COLORFGBG, or NULL) says
- * that the background is light, else dusk. */
+/* Find a theme by name. Returns NULL if the name is unknown. The name "" means paper if the background is light, else
+ * dusk. colorfgbg: value of the variable COLORFGBG, which tells the background; NULL = not set. */
 const struct theme *theme_find(const char *name, const char *colorfgbg);
 const char *theme_at(size_t i); /* returns the name of theme i; NULL past the end */
 /* Return the look of a style, which may have STYLE_ flags, on the background of style `back`. colours: number of
