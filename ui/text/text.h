@@ -27,7 +27,7 @@ struct clean_found {
 struct clean {
 	unsigned flags;
 	struct clean_found found;
-	/* private */
+	/* the members below are for clean.c only */
 	int32_t cp; /* code point being decoded */
 	/* UTF-8 decoding: need: missing bytes of the character; lo, hi: bounds of the next byte */
 	unsigned char need, lo, hi;
@@ -62,14 +62,14 @@ size_t text_width(const char *s, size_t n);
 /* State of wrapping one text that arrives in parts. Set it to zeros when the cursor is at the start of a line. */
 struct wrap {
 	size_t col; /* columns of the line written so far */
-	/* private */
-	size_t gap; /* blanks not written yet; dropped at a line's end */
+	/* the members below are for wrap.c only */
+	size_t gap; /* number of blanks that are not written yet; they are dropped at a line's end */
 	struct str word;
 	size_t word_cols;          /* columns of `word`, which is held back until it is known to fit on the line */
 	unsigned char flows;       /* 1: write the remaining letters of this word at once */
 	unsigned char joined;      /* 1: the last character was a joiner */
-	unsigned char as_is, code; /* as_is: 1: do not wrap this line; code: 1: inside a fenced code block */
-	/* what the line has had so far: only blanks; blanks and fence characters; other text */
+	unsigned char as_is, code; /* as_is: 1 = do not wrap this line; code: 1 = inside a fenced code block */
+	/* what the line contains so far: only blanks; only blanks and fence characters; other text */
 	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;
 	size_t indent;
 	int32_t fence;
