@@ -12,13 +12,13 @@
 enum flag {
 	TRIPLE = 1,        /* three quotes begin a multi-line string */
 	BACKTICK = 2,      /* a backtick begins a multi-line string */
-	CASELESS = 4,      /* keywords in any case */
+	CASELESS = 4,      /* keywords may be in upper or lower case */
 	MARKUP = 8,        /* tags are coloured; the rest is text */
 	PREPROCESSOR = 16, /* # at the start of a line begins a directive */
 	LIFETIMES = 32,    /* ' begins a string only if it closes after one character ('a is a lifetime of Rust) */
 	/* shell syntax: strings span lines, # begins a comment only after a blank, $ begins a variable */
 	SHELL = 64,
-	LONG_BRACKETS = 128, /* [[ ... ]] */
+	LONG_BRACKETS = 128, /* [[ ... ]] is a multi-line string */
 	DOUBLED = 256,       /* a quote inside a string is written twice; backslash has no meaning */
 	DIFF = 512,          /* diff: the first character colours the whole line */
 };
@@ -27,7 +27,7 @@ enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_
 
 struct language {
 	const char *names;        /* names of the language, each between blanks */
-	const char *line[2];      /* begins a comment up to the end of the line */
+	const char *line[2];      /* strings that begin a comment up to the end of the line */
 	const char *open, *close; /* begin and end of a multi-line comment */
 	const char *quotes;
 	unsigned flags;

@@ -9,8 +9,8 @@
 /* State of one text, from line to line. */
 struct code {
 	uint8_t lang; /* index into the table of languages; 0 = unknown, all text is drawn in ST_CODE */
-	uint8_t in;   /* what was open at the end of the previous line: a comment, string or tag (enum in of code.c) */
-	char quote;   /* the quote character that began the open string */
+	uint8_t in; /* what was open at the end of the previous line: a comment, string or tag; see IN_... in code.c */
+	char quote; /* the quote character that began the open string */
 };
 /* Begin a code block. name: the text after its opening fence, such as "c++ {.numberLines}"; its first word names
  * the language. */

@@ -76,8 +76,8 @@ struct piece {
 	struct {
 		size_t at, n, sum;
 	} * more;
-	/* more[n_more]: added dashes. at: their offset in the copy; n: their number; sum: number of all dashes added so
-	 * far */
+	/* more[n_more]: runs of added dashes. at: the run's offset in the copy; n: its length; sum: length of all runs
+	 * up to this one */
 	size_t n_more;
 };
 enum { PIECE_BEHIND = 16 };

@@ -3,7 +3,7 @@
  *
  * It differs from CommonMark on purpose. HTML and link definitions are shown as plain text, because link definitions
  * could hide text or expand to much text. A blank line is shown exactly where the text has one. A line break after a
- * short line is kept, because models mean it. */
+ * short line is kept, because models write it on purpose. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 

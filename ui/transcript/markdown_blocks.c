@@ -64,8 +64,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line. source: offset of its text in the message; NO_SOURCE = the end of the text shown so far. Line by line,
- * these offsets never decrease. */
+/* Begin a line. source: offset of its text in the message; NO_SOURCE = the end of the text shown so far. From line
+ * to line, these offsets never decrease. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;
@@ -301,7 +301,7 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* If a bullet leaves no room for text beside it, and no paragraph has written it, write it on a line of its own. */
+/* Write a bullet on a line of its own if it leaves no room for text beside it and no paragraph has written it. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)
@@ -350,7 +350,7 @@ void build_pop(struct build *b)
 {
 	build_bullets(b);
 	if (b->n_level <= LEVELS && !b->level[b->n_level - 1].used && !b->level[b->n_level - 1].quote)
-		build_line(b, NO_SOURCE); /* item without text */
+		build_line(b, NO_SOURCE); /* draw the bullet of an item without text */
 	b->n_level--;
 }
 

@@ -61,7 +61,7 @@ struct build {
 /* Return the offset in the text of a byte that md4c has reported; NO_SOURCE = the byte is not in the text. */
 uint32_t build_source(const struct build *, const char *p);
 unsigned build_style(const struct build *); /* returns the current style of inline text */
-/* Return the length of an attribute's text, without dashes that were added to the piece. */
+/* Return the length of an attribute's text, without dashes that b->piece has in addition to the original text. */
 size_t build_attribute(const struct build *, const MD_ATTRIBUTE *);
 void build_paragraph(struct build *); /* begin a paragraph */
 void build_add(struct build *, const char *p, size_t n, unsigned style);

@@ -57,7 +57,8 @@ static void entry_release(struct entry *e)
 	free(e->source);
 }
 
-/* After entries were removed: if the first row to give out was in one of them, all remaining rows were given out. */
+/* Call after removing entries. If the first row that had not yet gone to the terminal's scrollback was in a removed
+ * entry, record that all rows of the remaining entries have gone there. */
 static void flow_cut(struct transcript *t)
 {
 	if (t->flow.entry >= t->n)

@@ -52,20 +52,21 @@ size_t transcript_below(const struct transcript *);
 
 /* ---- rows for the terminal's own scrollback (inline) ----
  *
- * A row is given out when it is drawn and then scrolls away for good. w: columns; page: rows of a page of the
- * transcript; most: most rows to give out at once; live: most rows to hold back, because text to come may change them.
- * If there are more such rows, the topmost ones are given out nevertheless. */
+ * A row is passed to the scrollback when it is drawn and then scrolls away for good. w: columns; page: rows of a page
+ * of the transcript; most: most rows to pass at once; live: most rows to hold back, because later text may change them.
+ * If there are more such rows, the topmost ones are passed nevertheless. */
 struct flow_size {
 	int w, page;
 	size_t most, live;
 };
-/* Return the number of rows that transcript_flow_draw() will draw: the rows not given out yet, in order. *final: how
- * many of them may scroll away; the others may still change. *skipped: 1 = too many rows waited, so only the last ones
- * are given out. */
+/* Return the number of rows that transcript_flow_draw() will draw: the rows that were not passed to the scrollback yet,
+ * in order. *final: how many of them may scroll away; the others may still change. *skipped: 1 = too many rows waited,
+ * so only the last ones are drawn. */
 size_t transcript_flow(struct transcript *, const struct flow_size *, size_t *final, int *skipped);
 /* draw the rows that transcript_flow() has counted */
 void transcript_flow_draw(struct transcript *, const struct area *);
-void transcript_flow_take(struct transcript *, size_t rows); /* record that `rows` rows were given out */
+/* Record that the next `rows` rows were passed to the scrollback. */
+void transcript_flow_take(struct transcript *, size_t rows);
 
 /* Move the view. The view then stops following new text, unless the move reaches the end. */
 void transcript_scroll(struct transcript *, int lines);  /* negative = up */

@@ -61,8 +61,7 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* Take the match before it if that one extends beyond `from`. Earlier matches cannot, because matches do not
-	 * overlap. */
+	/* Match i - 1 may extend beyond `from`: then take it. Earlier matches end before match i - 1 begins. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -190,7 +189,7 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* A long text may have been split since the position was stored. If the position is now behind its entry's end, set it
+/* A long text may have been split since the position was stored. If the position is now after its entry's end, set it
  * to the same place in the next entries. Returns 1 if the position has changed. */
 static int place_moved(const struct transcript *t, size_t *entry, size_t *from)
 {
@@ -225,7 +224,7 @@ void find_update(struct transcript *t)
 	entry = f->entry;
 	from = f->from;
 	f->n = index_at(f, entry, from);
-	f->entry = t->n; /* no match has been found that needs more text */
+	f->entry = t->n; /* find_in_entry() changes this if a match at the end needs more text */
 	for (; entry < t->n; entry++) {
 		size_t n = t->entry[entry].clean.n;
 

@@ -1,11 +1,12 @@
-/* ui/transcript/transcript_flow.c - the rows that flow into the terminal's own scrollback (inline). Each row is given
- * out once, in order. transcript.flow is the first row that was not given out yet. */
+/* ui/transcript/transcript_flow.c - the rows that flow into the terminal's own scrollback (inline). Each row is passed
+ * to the scrollback once, in order. transcript.flow is the first row that was not passed yet. */
 #include "ui/transcript/transcript_private.h"
 
-/* If more than FLOW_SKIP rows wait, as after a long session was opened, only the last FLOW_KEPT rows are given out. */
+/* If more than FLOW_SKIP rows wait, for example because a long session was opened, only the last FLOW_KEPT rows are
+ * passed to the scrollback. */
 enum { FLOW_SKIP = 2000, FLOW_KEPT = 500 };
 
-/* Record that all rows before `line` of the entry were given out. */
+/* Record that all rows before `line` of the entry were passed to the scrollback. */
 static void flow_at(struct transcript *t, size_t entry, size_t line)
 {
 	struct entry *e = &t->entry[entry];
@@ -29,8 +30,8 @@ static size_t line_from(const struct lines *l, uint32_t source)
 	return i;
 }
 
-/* Update flow.line after the entry was laid out again. If it is unclear whether a row was given out, it is given out
- * again, so that no text is lost. */
+/* Update flow.line after the entry was laid out again. If it is unclear whether a row was passed to the scrollback, the
+ * row is passed again, so that no text is lost. */
 static void flow_settle(struct transcript *t)
 {
 	struct entry *e = &t->entry[t->flow.entry];
@@ -59,7 +60,8 @@ static size_t final_rows(const struct transcript *t, size_t i, size_t rows)
 	return i + 1 < t->n || e->ended || e->folded ? rows : MIN(e->growth.line, rows);
 }
 
-/* If very many rows wait, skip to the last ones. Returns 1 if rows were skipped. */
+/* If more than FLOW_SKIP rows wait for the scrollback, skip all but the last FLOW_KEPT. Returns 1 if rows were
+ * skipped. */
 static int flow_skip(struct transcript *t)
 {
 	size_t waiting = 0, entry = t->n - 1, line;

@@ -316,7 +316,7 @@ void transcript_fold(struct transcript *t)
 			break;
 		}
 	entry_fold(t, i, !t->entry[i].folded);
-	t->jumped = i; /* so that the same key undoes this */
+	t->jumped = i; /* pressing the key again then folds or unfolds the same entry */
 	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;

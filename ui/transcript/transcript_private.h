@@ -34,11 +34,11 @@ struct entry {
 	/* For a long text, which is split into entries. part: 1 = this entry continues the entry before it; more: 1 =
 	 * the next entry continues this one. */
 	unsigned char part, more;
-	struct str raw, clean, note; /* note: one clean line */
-	size_t at;                   /* UI_TEXT: offset of the entry in the text */
+	struct str raw, clean, note; /* note: one line without control characters */
+	size_t at;                   /* role UI_TEXT: offset of the entry in the growing file's text */
 	struct clean state;
 	unsigned char ended, folded;
-	size_t newlines; /* newlines in clean */
+	size_t newlines; /* number of newlines in `clean` */
 	/* The fenced code that is open where this entry begins, if it is part of a long text. */
 	struct open {
 		struct fence fence;
@@ -119,9 +119,10 @@ struct transcript {
 	/* `line` is valid only if `stamp` equals `pos_stamp`, and exactly `pos_n` bytes of entry `top` are laid out */
 	size_t pos_n;
 
-	/* Inline: the first row that was not given out yet is line `line` of entry `entry`, as laid out at `stamp`.
-	 * inside = 1: this line begins at byte `source`. inside = 0: all text up to byte `source` was given out, and
-	 * `behind` rows after it. line = SIZE_MAX: the whole entry was given out, but not the empty row after it. */
+	/* Inline: the first row that was not passed to the scrollback yet is line `line` of entry `entry`, as laid out
+	 * at `stamp`. inside = 1: this line begins at byte `source`. inside = 0: all text up to byte `source` was
+	 * passed, and `behind` rows after the text. line = SIZE_MAX: the whole entry was passed, but not the empty row
+	 * after it. */
 	struct flow {
 		size_t entry, line, behind;
 		uint64_t stamp;
@@ -136,13 +137,13 @@ struct transcript {
 #define GUTTER_COLS 2
 #define MARK_COLS   2 /* width of "> " before a question */
 
-/* transcript.c */
+/* ---- transcript.c ---- */
 /* returns the index of the first entry of a split text */
 size_t entry_first(const struct transcript *, size_t entry);
 void entry_fold(struct transcript *, size_t entry, int folded); /* fold or unfold all parts of a split text */
 void entry_drop_lens(struct entry *);
 void entry_drop_lines(struct entry *);
-/* transcript_layout.c */
+/* ---- transcript_layout.c ---- */
 /* discard the layout of all entries; each is laid out again when it becomes visible */
 void transcript_anew(struct transcript *);
 void entry_lay_out(struct transcript *, struct entry *);
@@ -153,7 +154,7 @@ size_t entry_open_rows(const struct transcript *, const struct entry *);
  * the entry was never laid out. entry_rows_laid(): lays the entry out and returns the exact number. */
 size_t entry_rows(const struct transcript *, size_t entry);
 size_t entry_rows_laid(struct transcript *, size_t entry);
-/* transcript_move.c */
+/* ---- transcript_move.c ---- */
 void transcript_at(struct transcript *, size_t entry, size_t line); /* make that line the first row */
 /* update top and line after the layout has changed */
 void transcript_settle(struct transcript *);
@@ -161,21 +162,21 @@ void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows
 int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
 /* Find the topmost position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
-/* transcript_draw.c */
+/* ---- transcript_draw.c ---- */
 /* Return the part of the area for text, at the right of the gutter. */
 struct area transcript_column(const struct area *, int gutter);
 void transcript_width(struct transcript *, int w); /* set the width of the layout */
 /* Draw the rows from line `line` of entry `i` on. all: the whole area; a: its part for text. Returns the entry after
  * the last row. */
 size_t transcript_rows(struct transcript *, size_t i, size_t line, const struct area *all, const struct area *a);
-/* transcript_lens.c */
+/* ---- transcript_lens.c ---- */
 void entry_fit_lens(const struct transcript *, struct entry *); /* map byte ranges of raw to words of clean */
 /* Return the range that contains byte `at` of clean; NULL: unknown. */
 const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
-/* transcript_underline.c */
+/* ---- transcript_underline.c ---- */
 void entry_draw_underlines(const struct entry *, const struct run *, const struct area *, int x, int y);
-/* transcript_find.c */
+/* ---- transcript_find.c ---- */
 void find_free(struct find *);
 void find_reset(struct find *);        /* search all texts again, because they have changed */
 void find_update(struct transcript *); /* search new text */
