@@ -105,7 +105,7 @@ enum ui_what {
 	UI_SUSPEND, /* Ctrl-Z */
 	UI_REPAINT, /* Ctrl-L: redraw everything */
 	UI_EDITOR,  /* text: the draft to edit; post the result with ui_draft() */
-	UI_COPY,    /* text: to the clipboard */
+	UI_COPY,    /* text: what to copy to the clipboard */
 	/* the user opened the list of sessions, or cleared its filter: call ui_sessions() with all sessions */
 	UI_LIST,
 	UI_PREVIEW, /* id: post that session's last messages */
@@ -170,7 +170,7 @@ struct ui_status {
 	/* evicted: tokens evicted in all layers and KV heads; thinned: tokens evicted in only some of them */
 	int32_t evicted, thinned;
 	double tps;                /* decode speed of the last or running answer; 0 = none yet */
-	uint64_t kv_bytes, memory; /* bytes of the cache; bytes of the process */
+	uint64_t kv_bytes, memory; /* bytes of the KV cache; bytes of memory of the process */
 };
 void ui_status(struct ui *, const struct ui_status *);
 
@@ -214,7 +214,7 @@ struct ui_session {
 	int here;       /* 1: the session on the screen */
 	/* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other process writes it */
 	long writer;
-	int near; /* 1: saved KV entries of the session come back near-exactly, not bit for bit */
+	int near; /* 1: some of the session's saved KV entries are near copies, which are not bit-equal */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now); /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
@@ -245,9 +245,9 @@ int ui_search(struct ui *, const char *words);
 /* Copy a message ("3"; "" = the last one), a code block ("code" = the last one, "code 2" = the one before) or all
  * messages ("all"). Requests UI_COPY. */
 int ui_copy(struct ui *, const char *what, struct err *);
-int ui_theme(struct ui *, const char *name, struct err *); /* name "": the next theme */
-void ui_raw(struct ui *, int on);                          /* on: 1 or 0; < 0: toggle */
-void ui_mouse(struct ui *, int on);                        /* on: 1 or 0; < 0: toggle */
+int ui_theme(struct ui *, const char *name, struct err *); /* name: "" = the next theme */
+void ui_raw(struct ui *, int on);   /* on: 1 = show answers as received, 0 = as Markdown; < 0: toggle */
+void ui_mouse(struct ui *, int on); /* on: 1 = use the mouse, 0 = leave it to the terminal; < 0: toggle */
 
 /* ---- the figures of the cache (pane_cache.c) ---- */
 
@@ -283,7 +283,7 @@ struct ui_cache {
 	uint64_t resident;
 	struct ui_region region[UI_REGIONS];
 	int n_region;
-	int cols;                /* columns of the strips below */
+	int cols;                /* number of columns of the arrays below */
 	int32_t per_col;         /* tokens of the sequence per column */
 	const uint8_t *kept_col; /* [cols] share of KV entries kept; 255 = all, 0 = none */
 	/* [cols] index into region[]: the region with most of the column's tokens; 255 = the tokens are evicted */
@@ -292,7 +292,7 @@ struct ui_cache {
 	 * the token */
 	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;
 	int n_layer;
-	const uint8_t *heat;                 /* [n_layer][cols] */
+	const uint8_t *heat;                 /* [n_layer][cols] values of the heat map, 0 to 255 */
 	const char (*text_col)[UI_COL_TEXT]; /* [cols] words of each column, cut to fit; NULL = unknown */
 	/* entries per KV head that were read for the last token; 0 = all, < 0 = unknown */
 	int32_t selected;

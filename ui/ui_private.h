@@ -76,7 +76,7 @@ struct ui {
 	struct layout lay;
 
 	struct keys keys;
-	int leader; /* 1 after Ctrl-X */
+	int leader; /* 1: the last key was Ctrl-X, so the next key completes a command */
 	double esc_at, quit_at;
 	int esc_once, quit_once; /* 1 = the first Esc or Ctrl-C of a pair was pressed, at esc_at or quit_at */
 
@@ -99,7 +99,7 @@ struct ui {
 	/* theme: number for theme_at(); theme_chosen: 1 = by the user, 0 = by the terminal's background colour */
 	int theme, theme_chosen;
 
-	struct str last_question; /* as typed */
+	struct str last_question; /* the last question, as the user typed it */
 	uint64_t place;
 	int has_place; /* place: position marked by the key m (transcript_place()); has_place: 1 = there is one */
 	/* below: transcript lines below the visible ones; fresh: how many of these are new; moved: 1 = the user
@@ -144,26 +144,26 @@ struct ui {
 		struct str model, session, kv;
 		int32_t seen, kept, ctx, evicted, thinned;
 		double tps;
-		uint64_t memory; /* MiB */
+		uint64_t memory; /* memory of the process, in MiB */
 	} status;
 	int has_status;
 };
 
-/* ui_requests.c */
+/* ---- ui_requests.c ---- */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
 int ui_working(const struct ui *); /* 1 if work runs or is about to begin */
 int ui_closed(const struct ui *);  /* 1 if work runs, and the next message must wait for its end */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* ui.c */
+/* ---- ui.c ---- */
 void ui_draw_line(struct ui *, const struct area *); /* the input line or the search line, with the cursor */
-/* ui_flow.c */
+/* ---- ui_flow.c ---- */
 void ui_flow_draw(struct ui *);
-/* ui_layout.c */
+/* ---- ui_layout.c ---- */
 void ui_lay_out(struct ui *);
 /* 1 if the conversation flows: the ui is inline, and nothing open needs the whole screen */
 int ui_flows(const struct ui *);
 int panel_seen(const struct ui *); /* returns which cache figures are visible: 0 to 2, as in UI_PANEL */
-/* ui_panes.c */
+/* ---- ui_panes.c ---- */
 void panes_open(struct ui *, const struct ui_options *);
 void panes_close(struct ui *);
 struct pane *pane_shown(const struct ui *);     /* returns NULL if the transcript is shown */
@@ -177,30 +177,30 @@ int pane_key(struct ui *, const struct key *);           /* pass a key to the op
 enum pane_key pane_try(struct ui *, const struct key *); /* passes a key as pane_key() does; drops the pane's request */
 void pane_pause(struct ui *);                            /* tell the pane that no key came for TYPED_SECONDS */
 void focus_line(struct ui *);                            /* give keys to the input line; matches stay marked */
-/* ui_palette.c */
+/* ---- ui_palette.c ---- */
 void ui_do_chosen(struct ui *);
-/* ui_keys.c */
+/* ---- ui_keys.c ---- */
 key_fn ui_key;
-/* ui_mouse.c */
+/* ---- ui_mouse.c ---- */
 int mouse_key(struct ui *, const struct key *, struct key *of_hint); /* 1 if a key in the row of hints was clicked */
 void select_draw(struct ui *);                                       /* show the selected cells in ST_SELECTED */
 void select_end(struct ui *);
-/* ui_commands.c */
+/* ---- ui_commands.c ---- */
 void ui_source_next(struct ui *);                        /* open the next source of the visible answer (F7) */
 void ui_source_open(struct ui *, size_t turn, size_t i); /* open source i of that turn (click) */
 void ui_panel_next(struct ui *);                         /* F2: show the next form of the cache panel */
 /* Choose a theme for a light or dark background of the terminal, unless the user has chosen a theme. */
 void ui_background(struct ui *, int light);
-/* ui_acts.c */
+/* ---- ui_acts.c ---- */
 /* carry out an action; 0 = it does not apply here, so the input line gets the key */
 int ui_act(struct ui *, enum act, const struct key *);
-/* ui_search.c */
+/* ---- ui_search.c ---- */
 void ui_search_open(struct ui *, int down);
 void ui_search_key(struct ui *, const struct key *);
 void ui_search_run(struct ui *, int step);
 void ui_search_off(struct ui *);
 void search_draw(const struct ui *, const struct area *);
-/* ui_queue.c */
+/* ---- ui_queue.c ---- */
 void ui_submit(struct ui *, const char *text, size_t n);  /* send or queue a complete message or command */
 void ui_submit_command(struct ui *, const char *command); /* send or queue a command; keeps the draft */
 void queue_remove(struct ui *, size_t i);
@@ -208,7 +208,7 @@ void queue_lines(const struct ui *, struct str *out); /* append the queued messa
 void queue_draw(const struct ui *, const struct area *);
 /* Find the command whose name or alias is the first word of text; NULL = none. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
-/* ui_status.c */
+/* ---- ui_status.c ---- */
 void status_draw(const struct ui *, const struct area *);
 /* Append what the work is doing. form: 0 = longest, 2 = shortest. */
 void status_work(const struct ui *, int form, struct str *out);
