@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/measure/sources_data.py SQUAD.json HOTPOT.json ESSAYS.json OUT - makes documents and questions for
+"""tests/measure/sources_data.py SQUAD.json HOTPOT.json ESSAYS.json OUT [XQUAD] - makes documents and questions for
 tests/measure/sources.
 
 Writes OUT/NAME.md and OUT/NAME.tsv for each of four documents: squad-70k, squad-500k, hotpot-70k and hotpot-500k. Each
@@ -11,7 +11,10 @@ about the other articles cannot be answered. hotpot-*: the paragraphs are those 
 NAME-follow.tsv of the SQuAD documents: questions that refer to the question before them, which is with its answer in two
 more columns. Each is made of two questions about one paragraph: names that both questions have become "it" or "its" in
 the second question.
+xquad-LANGUAGE.*: the 240 paragraphs of XQuAD (Artetxe et al. 2020) in one language; XQUAD is a folder with its files
+xquad.LANGUAGE.json (github.com/google-deepmind/xquad).
 """
+import glob
 import json
 import os
 import random
@@ -153,6 +156,17 @@ def hotpot_doc(hotpot, data, essay, tokens, gold_only, out):
     save(document, rows, out)
 
 
+def xquad(path, out):
+    rows, document, number = [], Document(), 0
+    for article in json.load(open(path, encoding='utf-8'))['data']:
+        for p in article['paragraphs']:
+            number += 1
+            at = document.add(p['context'] + '\n\n')
+            place = '%d-%d' % (at, at + len(p['context'].encode()))
+            rows += [(half(number), 'one', place, [a['text'] for a in q['answers']], q['question']) for q in p['qas']]
+    save(document, rows, out)
+
+
 def save(document, rows, out):
     if not out.endswith('-follow'):
         document.write(out + '.md')
@@ -163,9 +177,9 @@ def save(document, rows, out):
 
 
 def main():
-    if len(sys.argv) != 5:
+    if len(sys.argv) not in (5, 6):
         sys.exit(__doc__)
-    squad_path, hotpot_path, essay_path, out = sys.argv[1:]
+    squad_path, hotpot_path, essay_path, out = sys.argv[1:5]
     for path in sys.argv[1:4]:
         if not os.path.exists(path):
             sys.exit('sources_data: %s is not there: nothing is measured' % path)
@@ -176,6 +190,8 @@ def main():
     squad(data, hotpot, list(essay), 500000, out + '/squad-500k')
     hotpot_doc(hotpot, data, list(essay), 70000, True, out + '/hotpot-70k')
     hotpot_doc(hotpot, data, list(essay), 500000, False, out + '/hotpot-500k')
+    for path in glob.glob(os.path.join(sys.argv[5], 'xquad.*.json')) if len(sys.argv) > 5 else ():
+        xquad(path, '%s/xquad-%s' % (out, path.split('.')[-2]))
 
 
 if __name__ == '__main__':
