@@ -22,7 +22,7 @@ void chat_take(struct chat *c, struct str *text)
 	} else if (text->p[0] == '/') {
 		slash_run(c, text->p);
 	} else if (text->p[0] == '!' && c->interactive) {
-		command_propose(c, text->p + 1, text->n - 1);
+		command_typed(c, text->p + 1, text->n - 1);
 	} else if (!c->interactive || attach_files(c, text) == 0) { /* only a user's @FILE is read, not a script's */
 		chat_turn(c, text->p, text->n);
 	}
@@ -105,12 +105,16 @@ static int open_documents(struct chat *c, struct err *e)
 int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e)
 {
 	struct progress progress;
+	struct str role = { 0 };
 	int rc;
 
 	c->o = *o;
 	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 ||
-	    conversation_open(&c->conv, &c->o, chat_on_event, c, e) < 0)
+	    (o->role && role_apply(c, o->role, 1, &role, e) < 0) ||
+	    conversation_open(&c->conv, &c->o, chat_on_event, c, e) < 0) {
+		str_free(&role);
 		return -1;
+	}
 	retrieval_join(&c->conv);
 	reader_join(&c->conv);
 	document_search_attach(c);
@@ -119,6 +123,12 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 	progress_begin(&progress, c->o.quiet || !c->log || !c->log->session, "restoring the session");
 	rc = session_log_resume(c->log, &c->conv, note, e);
 	progress_clear(&progress);
+	if (rc >= 0 && o->role) {
+		conversation_options_changed(&c->conv, 0); /* the session keeps the role's settings */
+		if (!o->quiet)
+			say("%s", str_text(&role));
+	}
+	str_free(&role);
 	if (rc < 0)
 		return -1;
 	c->n_came_back = c->conv.n_msg;
@@ -141,5 +151,7 @@ void chat_close(struct chat *c, struct options *o)
 	str_free(&c->shown);
 	str_free(&c->not_found);
 	str_free(&c->proposed);
+	str_free(&c->role);
+	str_free(&c->frame);
 	options_take_back(o, &c->o);
 }

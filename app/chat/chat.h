@@ -17,6 +17,8 @@
  *     document_search.c:   the index of the documents, in the session's store or in memory;
  *     message_search.c:    the index of the messages, in memory;
  *     cmd_memory.c:        facts to remember in all conversations: /remember, /memory;
+ *     prompts.c:           the files of the user's prompt library; roles.c: roles;
+ *     shell_command.c:     !COMMAND, whose output becomes a document;
  *     text_source.c:       reads a file or pipe as it grows;
  *     verify.c:            weir verify: recomputes a session's answers;
  *     cache_view.c:        what the cache panel shows.
@@ -114,7 +116,9 @@ struct chat {
 	int interactive;
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
-	struct str proposed;  /* the shell command that /run runs (prompts.c) */
+	struct str proposed;  /* the shell command that /run runs (shell_command.c) */
+	struct str role;      /* name of the role in force, or empty (roles.c) */
+	struct str frame;     /* the role's text, in which each message takes the place of __INPUT__; empty = none */
 	/* number of messages that were loaded from the session; weir does not know which parts of them were pasted */
 	size_t n_came_back;
 	int told_untyped;    /* 1 = the user was told that a pasted @FILE stays text */
@@ -217,12 +221,15 @@ void chat_mouse(struct chat *, int on);
 
 /* 1 if word[0..n) is "/NAME" and the user has a prompt file NAME.md. */
 int user_prompt_is(const char *word, size_t n);
-/* Append the text of the prompt file that `word` ("/NAME") names. arg replaces each "{}" in the text, or follows the
- * text if it has none. Returns 0, or -1 if the file cannot be read or the text is empty. */
+/* Append the text of the prompt file that `word` ("/NAME") names, with its holes filled by the words of arg; a text
+ * without holes is followed by arg. Returns 0, or -1 if the file cannot be read, the text is empty, or a word is
+ * missing. */
 int user_prompt_text(const char *word, size_t n, const char *arg, struct str *out, struct err *);
 /* List the user's prompts as "/NAME", sorted. Returns their number; free the list by user_prompts_free(). */
 size_t user_prompts(char ***out);
 void user_prompts_free(char **name, size_t n);
+/* List the names of the roles, sorted. Returns their number; free the list by user_prompts_free(). */
+size_t role_names(char ***out);
 
 /* ---- search (add_documents.c) ---- */
 

@@ -144,10 +144,38 @@ void sources_below(struct chat *);
 
 /* ---- prompts.c ---- */
 
+enum { PROMPT_MOST = 1 << 20 }; /* most bytes of a prompt file */
+/* Append the path of a folder such as "weir/prompts", below the user's config folder. Returns 0 or -1. */
+int prompt_folder(const char *folder, struct str *path);
+/* Set *path to that of the file NAME.md in a folder. Returns 1 if it can be read, else 0. */
+int prompt_file(const char *folder, const char *name, size_t n, struct str *path);
+/* Add the names of the folder's files to the list (*name)[count], each after `head`, each once. Returns the list's new
+ * length; the list is sorted. */
+size_t prompt_names(const char *folder, const char *head, char ***name, size_t count);
+/* Append the text with its holes filled by the words of args: {{1}}, {{name}} by name=VALUE, {} by all words. Returns 1;
+ * 0 if the text has no holes; -1 with ERR_USAGE if a word is missing. */
+int prompt_fill(const char *text, const char *args, struct str *out, struct err *);
+
+/* ---- roles.c ---- */
+
+/* Take a role: set c->o and c->frame. words: the role's name or path, and words for its holes. starting: 1 = the model
+ * is not open yet, so that the role may choose it; settings of the command line stay. *note: what was set, and what was
+ * left out. Returns 0, or -1 with nothing changed. */
+int role_apply(struct chat *, const char *words, int starting, struct str *note, struct err *);
+/* Append the role's text with the message in the place of __INPUT__. */
+void role_frame(const struct chat *, const char *text, size_t n, struct str *out);
+
+/* ---- cmd_settings.c ---- */
+
+/* Find the option that a key of /set names, also as other programs spell it ("top_p"); NULL = none. */
+const struct option_def *setting_find(const char *key);
+
+/* ---- shell_command.c ---- */
+
 /* Run the shell command that was typed last as !COMMAND; its output becomes a document (/run). */
 void slash_run_command(struct chat *, char *arg);
-/* Remember a shell command that the user typed as !COMMAND, and say that /run would run it. */
-void command_propose(struct chat *, const char *command, size_t n);
+/* Run a shell command that the user typed as !COMMAND, if it is allowed; else say that /run would run it. */
+void command_typed(struct chat *, const char *command, size_t n);
 
 /* ---- current_session.c ---- */
 
@@ -261,6 +289,7 @@ void slash_find(struct chat *, char *arg);
 void slash_export(struct chat *, char *arg);
 void slash_save(struct chat *, char *arg);
 void slash_kv(struct chat *, char *arg);
+void slash_role(struct chat *, char *arg);
 void slash_remember(struct chat *, char *arg);
 void slash_memory(struct chat *, char *arg);
 void slash_delete(struct chat *, char *arg);

@@ -29,7 +29,7 @@ void slash_system(struct chat *c, char *arg)
 	               : "");
 }
 
-static const struct option_def *set_find(const char *key)
+const struct option_def *setting_find(const char *key)
 {
 	const struct option_def *d;
 
@@ -261,7 +261,7 @@ void slash_set(struct chat *c, char *arg)
 	if (*value)
 		*value++ = 0;
 	value += strspn(value, " \t=");
-	d = set_find(arg);
+	d = setting_find(arg);
 	if (d)
 		set_option(c, d, arg, value, save);
 	else

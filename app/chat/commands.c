@@ -27,6 +27,7 @@ static const struct slash commands[] = {
 	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_WORD, slash_set},
 	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", BUSY_LOOKS, ARG_NONE, slash_system},
+	{"/role", "/roles", "[NAME [WORDS]|off]", "the roles, or take one: its system prompt and settings, from a file", BUSY_QUEUED, ARG_WORD, slash_role},
 	{"/model", "", "[FILE|URL]", "show the model, or change it; a server's by its address", BUSY_REFUSED, ARG_FILE, slash_model},
 	{"/think", "", "[on|off|show|hide]", "whether the model reasons first, and whether its reasoning is shown", BUSY_LOOKS, ARG_WORD, slash_think},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_ALLOWED, ARG_NONE, slash_stats},
@@ -41,7 +42,7 @@ static const struct slash commands[] = {
 	{"/stream", "", "FILE", "read a text of any length and format; questions stand beside it until it ends", BUSY_QUEUED, ARG_FILE, slash_stream},
 	{"/pause", "", "", "pause the reading, as Esc and Ctrl-C do", BUSY_QUEUED, ARG_NONE, slash_pause},
 	{"/more", "/on", "", "read on where it was paused, as if nothing had been asked", BUSY_QUEUED, ARG_NONE, slash_on},
-	{"/run", "", "", "run the shell command that !COMMAND proposed; what it prints becomes a document", BUSY_QUEUED, ARG_NONE, slash_run_command},
+	{"/run", "", "[always]", "run the shell command that !COMMAND proposed; always: that program at once from now on", BUSY_QUEUED, ARG_WORD, slash_run_command},
 	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_QUEUED, ARG_NONE, slash_editor},
 	{"/kv", "/cache", "[size|drop|dump FILE]", "what the saved cache of this session takes; drop it; the live one as JSON", BUSY_QUEUED, ARG_WORD, slash_kv},
 	{"/log", "", "[N]", "what weir itself has said, with the time", BUSY_ALLOWED, ARG_NONE, slash_log},
@@ -65,6 +66,8 @@ static const struct {
 	{ "/drop", "remove forget close detach" },
 	{ "/delete", "remove forget erase" },
 	{ "/set", "settings options config preferences temperature" },
+	{ "/role", "persona template prompts agent" },
+	{ "/run", "shell allow always" },
 	{ "/think", "thinking reasoning" },
 	{ "/stats", "gpu device usage" },
 	{ "/kv", "forgot context" },
@@ -108,7 +111,7 @@ static void help_line(struct str *out, const char *line, const char *words, cons
 void slash_help(struct chat *c, char *arg)
 {
 	static const char *const more[] = {
-		"!COMMAND           propose a shell command; /run runs it, and what it prints becomes a document",
+		"!COMMAND           run a shell command, the first time after /run; what it prints becomes a document",
 		"//TEXT             a message that begins with a slash",
 		"@FILE in a message: that file becomes a document first",
 		"TEXT\\              a backslash at the end: the message continues in the next line; Alt-Enter breaks the line",

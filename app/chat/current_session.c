@@ -132,6 +132,8 @@ void chat_switch(struct chat *c, int64_t session, int wait)
 	} else {
 		if (note.n && !c->o.quiet)
 			notice(c, "[%s]", note.p);
+		str_clear(&c->role);
+		str_clear(&c->frame);
 		c->n_came_back = c->conv.n_msg;
 		c->front->came_back(c);
 		chat_look_at_files(c);

@@ -308,7 +308,8 @@ static void stopped_looking(struct chat *c)
 		c->quit = 1, c->rc = signals_quit() ? 128 + signals_quit() : 130;
 }
 
-void chat_turn(struct chat *c, const char *text, size_t n)
+/* Ask a question, after looking at the files of the documents. */
+static void turn_whole(struct chat *c, const char *text, size_t n)
 {
 	if (folders_look(c) < 0) {
 		stopped_looking(c);
@@ -322,6 +323,19 @@ void chat_turn(struct chat *c, const char *text, size_t n)
 	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
 	if (text)
 		offer_summary(c, text, n);
+}
+
+void chat_turn(struct chat *c, const char *text, size_t n)
+{
+	struct str framed = { 0 };
+
+	if (text && c->frame.n) {
+		role_frame(c, text, n, &framed);
+		turn_whole(c, framed.p, framed.n);
+	} else {
+		turn_whole(c, text, n);
+	}
+	str_free(&framed);
 }
 
 void chat_turn_anyway(struct chat *c)

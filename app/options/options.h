@@ -149,6 +149,7 @@ struct options {
 	int seed_set;
 
 	const char *system; /* system prompt; NULL = the template's own */
+	const char *role;   /* name of a role, and words for its text (-r); NULL = none */
 	const char *prompt; /* question of -p; NULL = a conversation */
 	const char *color;
 	/* "on", "off": while a growing file is read, colour the sentences that surprise the model */

@@ -107,6 +107,8 @@ const struct option_def option_defs[] = {
 
 	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
 		CHAT, OPT_CONFIG, AT(system), 0, 0},
+	{"role", 'r', OPT_TEXT, "NAME [WORDS]", NULL, "take a role: its system prompt and settings, from the file NAME.md in the folder roles beside the config file, or of aichat's",
+		CHAT, 0, AT(role), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "random seed: equal seed and settings give equal tokens",
 		SAMPLED | EVAL_TASKS | CMD_EVAL_PREDICTOR | CMD_TRAIN, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
 	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token (auto, as for the next six: as the model's file or makers advise)",

@@ -153,8 +153,9 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 
 /* Read the command's output to its end. Returns 0; -1 if it has more than `most` bytes, or if the user stops it
  * (signals_stopped()). */
-static int read_output(int fd, size_t most, struct str *out, struct err *e)
+static int read_output(int fd, size_t most, int seconds, struct str *out, struct err *e)
 {
+	double until = now_seconds() + seconds;
 	char buf[1 << 16];
 
 	for (;;) {
@@ -163,6 +164,8 @@ static int read_output(int fd, size_t most, struct str *out, struct err *e)
 
 		if (signals_stopped())
 			return err_set(e, ERR_CANCELLED, "the command was stopped");
+		if (now_seconds() > until)
+			return 1;
 		if (poll(&p, 1, 100) <= 0)
 			continue;
 		n = read(fd, buf, sizeof buf);
@@ -177,7 +180,7 @@ static int read_output(int fd, size_t most, struct str *out, struct err *e)
 	}
 }
 
-int external_run(const char *command, size_t most, struct str *out, int *status, struct err *e)
+int external_run(const char *command, size_t most, int seconds, struct str *out, int *status, struct err *e)
 {
 	const char *const argv[] = { "sh", "-c", command, NULL };
 	posix_spawn_file_actions_t files;
@@ -205,8 +208,8 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		close(pipes[0]);
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(rc));
 	}
-	rc = read_output(pipes[0], most, out, e);
-	if (rc < 0)
+	rc = read_output(pipes[0], most, seconds, out, e);
+	if (rc)
 		kill(-pid, SIGKILL);
 	close(pipes[0]);
 	*status = wait_for(pid);

@@ -228,9 +228,10 @@ void progress_clear(struct progress *);
  * text without its last newline. Returns 0; or -1 with *text unchanged. in_memory: 1 = create the temporary file only
  * on a file system that is in memory. */
 int external_edit(struct str *text, int in_memory, struct err *);
-/* Run a shell command with empty input. *out: its output is appended. *status: receives its exit status. Returns 0; -1
- * if the command could not be run, printed more than `most` bytes, or was stopped (signals_stopped()). */
-int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);
+/* Run a shell command with empty input. *out: its output is appended. *status: receives its exit status. Returns 0; 1
+ * if it was killed after `seconds`; -1 if it could not be run, printed more than `most` bytes, or was stopped
+ * (signals_stopped()). */
+int external_run(const char *command, size_t most, int seconds, struct str *out, int *status, struct err *);
 /* Copy the text to the desktop's clipboard by wl-copy, xclip or xsel; inside tmux, also copy it to tmux's buffer. A
  * program that hangs is killed after about a second. Returns the names of the programs that took the text ("xclip and
  * tmux"), or NULL. */

@@ -254,7 +254,7 @@ static int is_chats(const char *name)
 }
 
 /* Make the table of all commands. own: names of the user's prompt files, which come last; may be NULL. */
-static struct ui_command *command_table(char **own, size_t n_own)
+static struct ui_command *command_table(char **own, size_t n_own, const char *roles)
 {
 	struct ui_command *table;
 	size_t n = 0, k = 0;
@@ -282,6 +282,9 @@ static struct ui_command *command_table(char **own, size_t n_own)
 						     .words = slash_words(s->name),
 					     };
 	}
+	for (size_t i = 0; i < k && roles; i++)
+		if (!strcmp(table[i].name, "/role"))
+			table[i].args = roles;
 	for (size_t i = 0; i < n_own; i++)
 		table[k++] = (struct ui_command){
 			.name = own[i],
@@ -293,6 +296,19 @@ static struct ui_command *command_table(char **own, size_t n_own)
 			.words = "",
 		};
 	return table;
+}
+
+/* Append the arguments of /role, with '|' between them. */
+static void role_values(struct str *out)
+{
+	char **name;
+	size_t n = role_names(&name);
+
+	str_adds(out, "[off");
+	for (size_t i = 0; i < n; i++)
+		str_addf(out, "|%s", name[i]);
+	str_adds(out, "]");
+	user_prompts_free(name, n);
 }
 
 /* Append the values of /set encoder, with '|' between them. */
@@ -331,7 +347,8 @@ static struct ui_setting *setting_table(const char *encoders)
 void tui_commands(struct tui *t)
 {
 	t->n_prompt = user_prompts(&t->prompts);
-	t->commands = command_table(t->prompts, t->n_prompt);
+	role_values(&t->roles);
+	t->commands = command_table(t->prompts, t->n_prompt, t->roles.p);
 	encoder_values(&t->encoders);
 	t->settings = setting_table(t->encoders.p);
 }
@@ -352,7 +369,7 @@ void tui_look(struct tui *t)
 
 void tui_help(struct str *out)
 {
-	struct ui_command *table = command_table(NULL, 0);
+	struct ui_command *table = command_table(NULL, 0, NULL);
 
 	ui_help_text(table, out);
 	free(table);

@@ -311,6 +311,7 @@ void tui_close(struct tui *t)
 	free(t->commands);
 	user_prompts_free(t->prompts, t->n_prompt);
 	free(t->settings);
+	str_free(&t->roles);
 	str_free(&t->encoders);
 	free(t);
 }

@@ -30,6 +30,7 @@ struct tui {
 	 * `commands` */
 	size_t n_prompt;
 	struct ui_setting *settings;
+	struct str roles;    /* arguments of /role: "[off|NAME|...]" */
 	struct str encoders; /* values of the setting `encoder`, with '|' between them */
 	int fd;
 	int left;   /* 1 = the user quits, or the terminal is gone */

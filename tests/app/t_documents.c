@@ -183,6 +183,31 @@ TEST(the_output_of_a_command_is_a_document)
 	do_line(&s, "!true");
 	do_line(&s, "/run");
 	CHECK(has(&s.said, "printed nothing; exit status 0") && s.c.conv.n_doc == 1);
+	/* What is allowed runs at once; a private conversation keeps nothing. */
+	do_line(&s, "!echo once");
+	do_line(&s, "/run never");
+	CHECK(has(&s.errors, "/run takes the word 'always' or none, not 'never'"));
+	do_line(&s, "/run always");
+	CHECK(has(&s.errors, "a private conversation keeps no settings") && s.c.conv.n_doc == 2);
+	s.c.o.private_talk = 0;
+	do_line(&s, "!echo twice");
+	CHECK_INT(s.c.conv.n_doc, 2);
+	do_line(&s, "/run always");
+	CHECK(has(&s.said, "[!echo ... runs at once from now on: it is a line of ") && s.c.conv.n_doc == 3);
+	do_line(&s, "!echo a third time");
+	CHECK_INT(s.c.conv.n_doc, 4);
+	do_line(&s, "!echo and; rm nothing-there");
+	do_line(&s, "!echo $(date)");
+	do_line(&s, "!echo `date` >x");
+	do_line(&s, "!echoes no");
+	CHECK_INT(s.c.conv.n_doc, 4);
+	do_line(&s, "!echo one; echo line");
+	do_line(&s, "/run always");
+	do_line(&s, "/undo");
+	do_line(&s, "!echo one; echo line");
+	CHECK_INT(s.c.conv.n_doc, 5);
+	do_line(&s, "!echo one; echo lines");
+	CHECK_INT(s.c.conv.n_doc, 5);
 	/* If questions come from a pipe, !COMMAND is a question. */
 	s.c.interactive = 0;
 	do_line(&s, "!true");

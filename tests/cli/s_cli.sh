@@ -373,6 +373,38 @@ if grep -q '^Translate into French: good day$' "$dir/out" && [ "$(grep -c '^Be b
 	grep -q "unknown command '/../x'" "$dir/err"; then ok "prompts of the user are commands"
 else bad "prompts of the user are commands" "$(cat "$dir/out" "$dir/err")"; fi
 "$weir" sessions rm prompts >/dev/null 2>&1
+printf 'From {{1}} to {{ to }}: {{2}}\n' >"$dir/config/weir/prompts/holes.md"
+printf '/holes German to=French "good day"\n/holes German\n/holes German too\n' | "$weir" --each-line -n 2 --temp 0 -s prompts >"$dir/out" 2>"$dir/err"
+"$weir" sessions export txt prompts >"$dir/out" 2>>"$dir/err"
+if grep -q '^From German to French: to=French$' "$dir/out" && grep -q '/holes: to=VALUE is missing' "$dir/err"; then ok "words fill the holes of a prompt"
+else bad "words fill the holes of a prompt" "$(cat "$dir/out" "$dir/err")"; fi
+"$weir" sessions rm prompts >/dev/null 2>&1
+mkdir -p "$dir/config/weir/roles" "$dir/config/aichat/roles"
+printf -- '---\nmodel: openai:gpt-4o\ntemperature: 0.25\n# why\ntop_p: "0.75"\nuse_tools: fs,\n  - web\n---\nYou answer in {{1}}.\n' >"$dir/config/aichat/roles/tongue.md"
+printf 'Say in French: __INPUT__ !\n' >"$dir/config/weir/roles/frame.md"
+printf -- '---\ntemperature: hot\n---\nx\n' >"$dir/config/weir/roles/bad.md"
+printf -- '---\ntemperature: 1\n' >"$dir/config/weir/roles/open.md"
+printf 'hi\n/role\n/set temp\n/set top-p\n/system\n' | "$weir" --each-line -n 2 -r 'tongue German' -s role >"$dir/out" 2>"$dir/err"
+if grep -q "role 'tongue': temp 0.25, top-p 0.75, system prompt set; left out: model openai:gpt-4o, which is not on this machine, use_tools" "$dir/err" &&
+	grep -q "role 'tongue'; /role off; there are bad, frame, open, tongue" "$dir/err" && grep -q '^weir: temp 0.25\|^temp 0.25' "$dir/err" && grep -q 'You answer in German.' "$dir/err"
+then ok "-r takes a role of aichat's"; else bad "-r takes a role of aichat's" "$(cat "$dir/err")"; fi
+printf '/system\n/set temp\n/role off\n/system\n' | "$weir" --each-line -s role >"$dir/out" 2>"$dir/err"
+if grep -q 'You answer in German.' "$dir/err" && grep -q "no role; the system prompt is the template's own" "$dir/err" && grep -q 'temp 0.25' "$dir/err"
+then ok "a session keeps the role's settings"; else bad "a session keeps the role's settings" "$(cat "$dir/err")"; fi
+"$weir" sessions rm role >/dev/null 2>&1
+"$weir" -n 2 --temp 0 -r frame -p 'good day' -s framed >"$dir/out" 2>"$dir/err" </dev/null
+"$weir" sessions export txt framed >"$dir/out" 2>>"$dir/err"
+if grep -q '^Say in French: good day !$' "$dir/out"; then ok "a role with __INPUT__ frames messages"; else bad "a role with __INPUT__ frames messages" "$(cat "$dir/out" "$dir/err")"; fi
+"$weir" sessions rm framed >/dev/null 2>&1
+run -r none -p hi; expect "a role that is missing is 2 and names its file" 2 'weir/roles/none.md'
+run -r tongue -p hi; expect "a missing word is 2" 2 "role 'tongue': a word is missing for {{1}}"
+run -r bad -p hi; expect "a wrong setting is 2" 2 "role 'bad': 'temperature'"
+run -r open -p hi; expect "settings without an end are 2" 2 "have no line ---"
+run -r 'frame x' -p hi; expect "words that a role does not take are 2" 2 'takes no words'
+printf '/role ../x\n/role none\n/role tongue French\n/system\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
+if grep -q "there is no role 'none'" "$dir/err" && grep -q 'model openai:gpt-4o (/model takes one)' "$dir/err" && grep -q 'You answer in French.' "$dir/err"
+then ok "/role"; else bad "/role" "$(cat "$dir/err")"; fi
+rm -r "$dir/config/weir/roles" "$dir/config/aichat"
 printf '/usr/bin/env is a file.\nWhat is it?\n' | "$weir" -n 2 --temp 0 --json >"$dir/out" 2>"$dir/err"
 rc=$?
 expect "a text of several lines is no command" 0 '"stop"'
