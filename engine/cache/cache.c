@@ -204,7 +204,7 @@ static int32_t tokens_together(struct cache *c, const struct step *st, int32_t l
 	const struct selector_ops *s = selector_of(c, layer);
 	int32_t left = st->tried - st->index, most;
 
-	if (!c->be->rows_alone || c->kv.disk || c->kv.host || c->kv.clock ||
+	if (r->alone || !c->be->rows_alone || c->kv.disk || c->kv.host || c->kv.clock ||
 	    (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
 		return 1;
 	most = !s ? left : s->together ? s->together(&c->sel, r->region(c, st)) : 1;

@@ -159,6 +159,9 @@ struct retained_view {
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
+	/* 1: parts() overwrites entries that parts listed before, so each drafted token attends before the next one's
+	 * parts() */
+	int alone;
 	/* Return the bytes of the retention's own buffers. c need not be open. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *); /* Return the number of slots per KV head that the store needs. */
@@ -209,6 +212,9 @@ struct retention_ops {
 	/* Set *view to the state that observers may read. The pointer is NULL if nothing is ever evicted: then there is
 	 * no such state. */
 	void (*view)(const struct cache *, struct retained_view *);
+	/* Return the token whose entry the running layer has in a slot. The pointer is NULL if view() tells it, or if slot i
+	 * holds token i. */
+	int32_t (*token_at)(const struct cache *, int32_t slot);
 	/* Copy the attention mass that view() shows from the backend to the host. The pointer may be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */

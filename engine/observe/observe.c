@@ -186,6 +186,7 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 {
 	struct backend *be = t->kv->be;
 	struct retained_view v = { 0 };
+	int32_t (*at)(const struct cache *, int32_t) = a->c->policy.def->retention->token_at;
 	int32_t *token = t->token;
 
 	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
@@ -201,7 +202,7 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 			be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, token,
 			              4 * (size_t)part->n_slots);
 		for (int32_t i = 0; !part->slots && i < part->n_slots; i++)
-			token[i] = part->slot0 + i;
+			token[i] = at ? at(a->c, part->slot0 + i) : part->slot0 + i;
 		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < part->n_slots; i++)
 			token[i] = token_at(a->c, &v, t->layer, head, token[i]);
 	}

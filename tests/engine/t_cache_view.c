@@ -828,7 +828,7 @@ static const char *const every[] = {
 	"refresh:k=12,scan=kv,group=first,qc=2", "recycled:k=12,stride=5", "streaming++:size=16,stride=6",
 	"streaming++:size=16,sinks=0", "quest:k=32", "quest:k=32,bound=raw", "h2o:k=10", "h2o+:k=10", "snapkv:k=40",
 	"snapkv:k=40,pool=5", "predict:k=24,block=4,first=4,last=8,rows=16", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
-	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0",
+	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0", "reattention:local=272,k=30,pool=3",
 };
 /* clang-format on */
 enum { EVERY = LEN(every) };

@@ -43,6 +43,8 @@ static const struct {
 	{ "cascade:size=120,n=4,score=surprise,stride=30", 1600, 64, 0, 0 },
 	{ "cascade:size=64,n=2,select=0,stride=16", 1600, 64, 0, 0 },
 	{ "cascade:size=800,stride=64", 1600, 64, 0, 0 },
+	{ "reattention:local=272,k=40,pool=3", 1600, 64, 0, 0 },
+	{ "reattention:local=50,k=12,pool=1,sinks=0", 1600, 64, 0, 0 },
 	{ "auto", 300, 64, 0, 0 },
 	{ "auto", 1600, 64, 0, 0 },
 	{ "auto:k=20,sample=10", 400, 64, 150, 0 },

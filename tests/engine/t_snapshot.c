@@ -266,6 +266,7 @@ static const struct {
 	{ "quest:k=64,bound=raw", 1024, 64, 0, 200 },
 	{ "quest:k=72,page=8", 1024, 64, 0, 200 },
 	{ "quest:k=64,page=64,bound=raw", 1024, 64, 0, 200 },
+	{ "reattention:local=272,k=40,pool=3", 1024, 64, 0, 150 },
 	{ "h2o:k=40", 1024, 64, 0, 150 },
 	{ "h2o+:k=40,dense=1", 1024, 200, 0, 150 },
 	{ "snapkv:k=50", 1024, 64, 0, 150 },

@@ -1,0 +1,452 @@
+/* engine/cache/retain_reattend.c - the policy `reattention`: sequences longer than the trained context (ReAttention,
+ * arXiv 2407.15176).
+ *
+ * Every token stays. A token attends to three groups of entries: the first tokens (sinks), k selected tokens, and the
+ * newest `local` tokens. They get consecutive positions, so no distance exceeds the trained one. A layer selects the
+ * tokens to which any of its heads gives the highest probability without RoPE and without the sinks, and neighbours of
+ * these tokens; all heads read the same ones. Every decoded token selects, and in the last step of a prefill the last
+ * tokens select for all tokens of the step. Other tokens of a prefill attend to sinks and newest tokens alone.
+ *
+ * Slots of a plane, in this order:
+ * - ctx slots: token i is in slot i. Its key is not rotated. These are the entries that snapshots save.
+ * - near: copies of the sinks and of the selected entries, rotated (RoPE) to positions 0 .. sinks + k - 1;
+ * - tail: copies of the newest tokens, rotated to their positions in the sequence.
+ * Copies are computed from the first ctx slots alone, so that their bits do not depend on the steps, rollbacks and
+ * snapshots before. As long as all tokens fit near and tail, near has the first tokens, and attention is full. */
+#include "engine/cache/cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/cache/serialize.h"
+
+enum {
+	/* A token of a step also attends to the step's tokens before it. Short steps keep the number of newest tokens
+	 * in sight near `local`: small models find nothing in a longer sight. */
+	CHUNK_MOST = 128,
+	/* so many tokens at the end of a prefill select together */
+	ASKING = 32
+};
+
+struct reattend_params {
+	int32_t local, sinks, k, pool;
+};
+_Static_assert(sizeof(struct reattend_params) <= POLICY_VALUES, "settings do not fit");
+
+struct reattend {
+	struct tensor score;    /* f32 [n_kv_head][ctx] */
+	struct tensor slots;    /* i32 [1][k]: selected tokens, counted behind the sinks, ascending */
+	struct tensor move;     /* i32 [n_kv_head][3 * most moves] */
+	struct tensor q;        /* f32 [chunk][n_head * head_dim]: queries rotated for the near entries */
+	struct rope near;       /* angles of positions 0 .. sinks + k - 1 */
+	struct rope tail;       /* angles of tokens that are copied to the tail */
+	struct rope query;      /* angles of the queries for the near entries */
+	float *best, *other;    /* [ctx]: scores of KV heads */
+	int32_t *list, *chosen; /* memory of the host for `move` and `slots` */
+	int32_t n_chosen;       /* number of tokens in chosen[], ascending: what the running layer has selected */
+	/* The tail has tokens base .. end - 1. plain = 1: near has the first tokens, up to `end`. */
+	int32_t base, end;
+	int plain;
+};
+
+static const struct reattend_params *par_of(const struct cache *c)
+{
+	return (const void *)c->policy.values;
+}
+
+/* ---- sizes ---- */
+
+static int32_t near_slots(const struct cache *c)
+{
+	return par_of(c)->sinks + par_of(c)->k;
+}
+
+static int32_t reattend_chunk(const struct cache *c)
+{
+	int32_t n = MIN(par_of(c)->local, CHUNK_MOST);
+
+	return MIN(c->batch, n);
+}
+
+/* The tail is filled anew when it has no room for a step, at most once in `local` tokens. */
+static int32_t tail_slots(const struct cache *c)
+{
+	return 2 * par_of(c)->local + 2 * reattend_chunk(c);
+}
+
+static int32_t reattend_cap(const struct cache *c)
+{
+	return c->ctx + near_slots(c) + tail_slots(c);
+}
+
+static int32_t most_moves(const struct cache *c)
+{
+	return MAX(near_slots(c), reattend_chunk(c));
+}
+
+static uint64_t reattend_bytes(const struct cache *c)
+{
+	uint64_t heads = (uint64_t)c->hp->n_kv_head, chunk = (uint64_t)reattend_chunk(c);
+
+	return 4 * heads * ((uint64_t)c->ctx + (uint64_t)par_of(c)->k + 3 * (uint64_t)most_moves(c)) +
+	       4 * chunk * (uint64_t)widest_queries(c->hp) + rope_bytes(c->hp, near_slots(c)) +
+	       2 * rope_bytes(c->hp, (int32_t)chunk);
+}
+
+/* ---- life ---- */
+
+static int check_model(const struct cache *c, struct err *err)
+{
+	int32_t sees = near_slots(c) + par_of(c)->local + reattend_chunk(c);
+
+	if (c->hp->ctx_train > 0 && sees > c->hp->ctx_train)
+		return err_set(
+			err, ERR_USAGE,
+			"cache policy 'reattention' lets a token attend to %d others, this model was trained for "
+			"%d; use a smaller k or local",
+			sees, c->hp->ctx_train);
+	if (c->be->device)
+		return err_set(err, ERR_USAGE,
+		               "cache policy 'reattention' computes on the CPU alone; use --device cpu");
+	return 0;
+}
+
+static int reattend_init(struct cache *c, struct err *err)
+{
+	struct reattend *f = c->retained = xcalloc(1, sizeof *f);
+	int32_t heads = c->hp->n_kv_head, chunk = reattend_chunk(c);
+
+	if (check_model(c, err))
+		return -1;
+	if (cache_alloc(c, &f->score, DT_F32, heads, c->ctx, err) ||
+	    cache_alloc(c, &f->slots, DT_I32, 1, par_of(c)->k, err) ||
+	    cache_alloc(c, &f->move, DT_I32, heads, 3 * (int64_t)most_moves(c), err) ||
+	    cache_alloc(c, &f->q, DT_F32, chunk, widest_queries(c->hp), err) ||
+	    rope_init(&f->near, c->hp, c->be, near_slots(c), near_slots(c), err) ||
+	    rope_init(&f->tail, c->hp, c->be, chunk, near_slots(c), err) ||
+	    rope_init(&f->query, c->hp, c->be, chunk, near_slots(c), err))
+		return -1;
+	f->list = xcalloc((size_t)heads * (size_t)f->move.cols, sizeof *f->list);
+	f->chosen = xcalloc((size_t)par_of(c)->k, sizeof *f->chosen);
+	f->best = xcalloc((size_t)c->ctx, sizeof *f->best);
+	f->other = xcalloc((size_t)c->ctx, sizeof *f->other);
+	rope_set(&f->near, 0, 0, near_slots(c));
+	return 0;
+}
+
+static void reattend_release(struct cache *c)
+{
+	struct reattend *f = c->retained;
+
+	cache_drop(c, &f->score);
+	cache_drop(c, &f->slots);
+	cache_drop(c, &f->move);
+	cache_drop(c, &f->q);
+	for (struct rope *r = &f->near; r <= &f->query; r++)
+		if (r->be)
+			rope_release(r);
+	free(f->list);
+	free(f->best);
+	free(f->other);
+	free(f->chosen);
+	free(f);
+}
+
+static void reattend_selector_opened(struct cache *c)
+{
+	c->marked = c->steps_matter = 1;
+}
+
+/* ---- copies ---- */
+
+/* Copy the entries of n tokens in one layer to slots to, to + 1, ..., and rotate the key of copy i by row `row` + i of
+ * `angles`. token[n]: the tokens; NULL: tokens first, first + 1, ... */
+static void copies_make(struct cache *c, int32_t layer, const int32_t *token, int32_t first, int32_t to, int32_t n,
+                        const struct rope *angles, int32_t row)
+{
+	struct reattend *f = c->retained;
+	const struct rope_freqs *freqs = model_rope(c->hp, layer);
+	struct tensor move = f->move;
+	int32_t heads = kv_layer_heads(c->hp, layer), *out = f->list;
+	struct kv_moves m = { .move = &move,
+		              .n = n,
+		              .n_kv_head = heads,
+		              .head_dim = model_layer_spec(c->hp, layer)->attn.head_dim,
+		              .dims = freqs ? freqs->dims : 0,
+		              .cap = c->kv.cap,
+		              .neox = freqs ? freqs->neox : 0 };
+
+	if (n <= 0 || layer_window(c->hp, layer))
+		return;
+	for (int32_t h = 0; h < heads; h++)
+		for (int32_t i = 0; i < n; i++, out += 3) {
+			out[0] = token ? token[i] : first + i;
+			out[1] = to + i;
+			out[2] = row + i;
+		}
+	move.cols = 3 * n;
+	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
+	m.shift = freqs ? rope_table(angles, layer) : NULL;
+	c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
+	m.shift = NULL;
+	c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
+}
+
+/* Copy tokens from .. to - 1 to the tail, in all layers. */
+static void tail_fill(struct cache *c, int32_t from, int32_t to)
+{
+	struct reattend *f = c->retained;
+	int32_t slot = c->ctx + near_slots(c) - f->base;
+
+	for (int32_t n; from < to; from += n) {
+		n = MIN(to - from, reattend_chunk(c));
+		rope_set(&f->tail, from, from, n);
+		for (int32_t layer = 0; layer < c->hp->n_layer; layer++)
+			copies_make(c, layer, NULL, from, slot + from, n, &f->tail, 0);
+	}
+}
+
+/* 1 if a token at position pos selects: the tokens before it do not all fit near and tail. */
+static int is_long(const struct cache *c, int32_t pos)
+{
+	return pos > near_slots(c) + par_of(c)->local;
+}
+
+/* Let near and tail have the copies that a step after pos tokens needs. */
+static void copies_ready(struct cache *c, const struct step *st)
+{
+	struct reattend *f = c->retained;
+	int32_t near = near_slots(c), pos = st->pos, first = is_long(c, pos) ? pos - par_of(c)->local : near;
+
+	if (!is_long(c, pos) && !f->plain) {
+		for (int32_t layer = 0; layer < c->hp->n_layer; layer++)
+			copies_make(c, layer, NULL, 0, c->ctx, MIN(near, pos), &f->near, 0);
+		f->plain = 1;
+	}
+	if (f->base <= first && f->end >= pos && pos + st->n - f->base <= tail_slots(c) &&
+	    (f->base == near || is_long(c, pos)))
+		return;
+	f->base = f->end = first;
+	tail_fill(c, first, pos);
+	f->end = MAX(first, pos);
+}
+
+/* ---- a step ---- */
+
+/* 1 if the tokens of a step attend to selected entries. */
+static int selects(const struct step *st)
+{
+	return step_generates(st) || st->last;
+}
+
+/* Return how many near entries the tokens of a step attend to if they are long. */
+static int32_t near_read(const struct cache *c, const struct step *st)
+{
+	return selects(st) ? near_slots(c) : par_of(c)->sinks;
+}
+
+static void reattend_begin(struct cache *c, const struct step *st)
+{
+	struct reattend *f = c->retained;
+	/* position of the step's first token behind the near entries and the newest tokens */
+	int32_t rank = near_read(c, st) + par_of(c)->local;
+
+	copies_ready(c, st);
+	rope_set(&c->rope, st->pos, is_long(c, st->pos) ? rank : st->pos, st->n);
+	rope_set(&f->query, rank, rank, st->n);
+	/* The copies are lost if the backend failed: make them anew. */
+	if (c->be->failed)
+		f->base = f->end = f->plain = 0;
+}
+
+static void reattend_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	struct reattend *f = c->retained;
+
+	c->q.cols = f->q.cols = x->q->cols;
+	kv_rotate_queries(&c->kv, layer, &c->q, x->q, &c->rope, st->n);
+	if (!x->k)
+		return;
+	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
+	copies_make(c, layer, NULL, st->pos, c->ctx + near_slots(c) + st->pos - f->base, st->n, &c->rope, 0);
+}
+
+static int32_t reattend_region(const struct cache *c, const struct step *st)
+{
+	return st->pos + st->n;
+}
+
+/* Score n tokens behind the sinks by query q: let best[] be at least the log of the highest probability in any head. */
+static void score_tokens(struct cache *c, int32_t layer, const struct tensor *q, int32_t n)
+{
+	struct reattend *f = c->retained;
+	struct tensor keys = c->kv.k[layer];
+	int32_t heads = kv_layer_heads(c->hp, layer);
+	size_t row = (size_t)f->score.cols * sizeof(float);
+	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
+
+	keys.data = (char *)keys.data + (size_t)par_of(c)->sinks * kv_layer_row_bytes(c->hp, keys.type, layer);
+	c->be->ops->key_scan(c->be, &(struct scan_args){
+					    .out = &f->score,
+					    .q = q,
+					    .keys = &keys,
+					    .n_head = a->n_head,
+					    .n_kv_head = heads,
+					    .head_dim = a->head_dim,
+					    .cap = c->kv.cap,
+					    .n_slots = n,
+					    .bits = 16,
+					    .scale = a->scale,
+					    .reduce = REDUCE_MAX,
+				    });
+	for (int32_t h = 0; h < heads; h++) {
+		c->be->ops->read(c->be, &f->score, (size_t)h * row, f->other, (size_t)n * sizeof *f->other);
+		for (int32_t i = 0; i < n; i++)
+			f->best[i] = MAX(f->other[i], f->best[i]);
+	}
+}
+
+/* Select among the first n tokens, by the queries of the step's last tokens: fill chosen[]. */
+static void select_among(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, int32_t n)
+{
+	struct reattend *f = c->retained;
+	int32_t sinks = par_of(c)->sinks, k = par_of(c)->k;
+
+	for (int32_t i = 0; i < n; i++)
+		f->best[i] = -INFINITY;
+	for (int32_t i = MAX(0, st->n - ASKING); i < st->n; i++) {
+		struct tensor q = tensor_rows(x->q, i);
+
+		score_tokens(c, layer, &q, n - sinks);
+	}
+	c->be->ops->write(c->be, &f->score, 0, f->best, (size_t)(n - sinks) * sizeof *f->best);
+	c->be->ops->topk(c->be, &(struct topk_args){ .slots = &f->slots,
+	                                             .score = &f->score,
+	                                             .n_kv_head = 1,
+	                                             .n = n - sinks,
+	                                             .k = k,
+	                                             .pool = par_of(c)->pool });
+	c->be->ops->read(c->be, &f->slots, 0, f->chosen, (size_t)k * sizeof *f->chosen);
+	f->n_chosen = c->be->failed ? 0 : k;
+	for (int32_t i = 0; i < f->n_chosen; i++)
+		f->chosen[i] += sinks;
+}
+
+/* Append a part of near or tail, unless it is empty. */
+static void part_add(struct reading *r, const struct tensor *q, int32_t slot0, int32_t n)
+{
+	if (n > 0)
+		r->part[r->n_part++] = (struct attn_part){ .q = q, .slot0 = slot0, .n_slots = n };
+	r->skip += n;
+}
+
+static void reattend_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
+                           struct reading *r)
+{
+	struct reattend *f = c->retained;
+	int32_t end = st->pos + st->n, from = st->pos - par_of(c)->local, sinks = par_of(c)->sinks, first;
+
+	r->q = cache_frame(c, st, 0, &c->q);
+	if (!is_long(c, st->pos)) {
+		part_add(r, r->q, c->ctx, end);
+		return;
+	}
+	f->plain = f->n_chosen = 0;
+	kv_rotate_queries(&c->kv, layer, &f->q, x->q, &f->query, st->n);
+	if (selects(st))
+		select_among(c, st, layer, x, from);
+	first = near_slots(c) - f->n_chosen;
+	copies_make(c, layer, NULL, 0, c->ctx, sinks, &f->near, 0);
+	copies_make(c, layer, f->chosen, 0, c->ctx + first, f->n_chosen, &f->near, first);
+	part_add(r, &f->q, c->ctx, sinks);
+	part_add(r, &f->q, c->ctx + first, f->n_chosen);
+	part_add(r, r->q, c->ctx + near_slots(c) + from - f->base, end - from);
+}
+
+static int32_t reattend_token_at(const struct cache *c, int32_t slot)
+{
+	const struct reattend *f = c->retained;
+	int32_t at = slot - c->ctx, near = near_slots(c), first = near - f->n_chosen;
+
+	if (at >= near)
+		return f->base + at - near;
+	return f->plain || at < first ? at : f->chosen[at - first];
+}
+
+static void reattend_commit(struct cache *c, const struct step *st, const float *nll)
+{
+	struct reattend *f = c->retained;
+
+	f->end = st->pos + st->n;
+}
+
+/* ---- rollback, snapshots ---- */
+
+static int32_t reattend_verify_most(const struct cache *c, int32_t pos)
+{
+	/* scaled queries: drafted tokens would be scaled by their place in the step */
+	return c->hp->temperature != 0 ? 1 : c->ctx - pos;
+}
+
+static int32_t reattend_rewind(struct cache *c, int32_t n)
+{
+	struct reattend *f = c->retained;
+
+	f->end = MIN(n, f->end);
+	return n;
+}
+
+static uint64_t reattend_read_bytes(const struct cache *c, int32_t pos, int generated)
+{
+	uint64_t entry = kv_full_read_bytes(c->hp, c->types);
+	int32_t local = par_of(c)->local, near = generated ? near_slots(c) : par_of(c)->sinks;
+
+	if (!is_long(c, pos))
+		return entry * (uint64_t)pos;
+	/* a generated token also reads all keys, half of the entries' bytes */
+	return entry * (uint64_t)(near + local) + (generated ? entry / 2 * (uint64_t)(pos - local) : 0);
+}
+
+static int32_t reattend_ready(const struct cache *c, int32_t n)
+{
+	return n;
+}
+
+static int32_t reattend_take(struct cache *c, int32_t n)
+{
+	struct reattend *f = c->retained;
+
+	f->base = f->end = f->plain = 0;
+	return n;
+}
+
+static void reattend_archive(struct cache *c, struct serializer *a, int32_t n)
+{
+	if (serialize_loading(a))
+		reattend_take(c, n);
+}
+
+/* clang-format off */
+static const struct retention_ops retain_reattend = {
+	.alone = 1, .bytes = reattend_bytes, .cap = reattend_cap, .chunk = reattend_chunk, .init = reattend_init, .release = reattend_release,
+	.selector_opened = reattend_selector_opened, .begin = reattend_begin, .put = reattend_put, .region = reattend_region,
+	.parts = reattend_parts, .token_at = reattend_token_at, .commit = reattend_commit, .verify_most = reattend_verify_most, .rewind = reattend_rewind,
+	.read_bytes = reattend_read_bytes, .ready = reattend_ready, .take = reattend_take, .archive = reattend_archive,
+};
+/* clang-format on */
+
+#define AT(field) offsetof(struct reattend_params, field)
+static const struct param reattend_settings[] = {
+	{ "k", PARAM_INT, AT(k), 1, 1e6, NULL, "256", "selected KV entries that a generated token reads" },
+	{ "local", PARAM_INT, AT(local), 1, 1e6, NULL, "512", "newest tokens that are read" },
+	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "4", "first tokens that are read" },
+	{ "pool", PARAM_ODD, AT(pool), 1, 63, NULL, "31",
+	  "neighbours that are selected with an entry, itself included" },
+	{ .key = NULL },
+};
+const struct policy_def policy_reattention = {
+	.name = "reattention",
+	.help = "texts longer than the trained context: first, selected and newest tokens at consecutive positions",
+	.params = reattend_settings,
+	.retention = &retain_reattend,
+};
