@@ -150,7 +150,7 @@ struct short_conv {
 	const struct tensor *in;
 	const struct tensor *w;    /* f32 [cols][taps] */
 	const struct tensor *bias; /* f32 [1][cols], for the plain form only; NULL = none */
-	/* f32 [taps - 1][cols]: u of the taps - 1 tokens before the call, the oldest first */
+	/* f32 [taps - 1][cols]: the values u of the last (taps - 1) tokens before the call, the oldest first */
 	const struct tensor *state;
 	struct tensor *next; /* the state after the n tokens; not the same tensor as state */
 	int32_t taps;        /* 2 or more */

@@ -91,7 +91,7 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 /* ---- a text without an end ---- */
 
-enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a growing text that get a lens */
+enum { TEXT_MOST = 1 << 20 }; /* only the last TEXT_MOST bytes of a growing text get a lens */
 
 /* Find the evicted words of a growing file that is still being read. The rendered prompt lacks its newest tokens, so
  * byte positions are counted backwards from the end of the text. */

@@ -145,7 +145,7 @@ static int encoding_find(struct text_source *s, struct err *e)
 	}
 	if (doc_decode(s->name, s->raw.p, s->raw.n, &doc, e) < 0)
 		return -1;
-	s->prints = doc_is_printed(s->name, doc.type);
+	s->prints = doc_may_be_printed(s->name, doc.type);
 	if (strcmp(doc.encoding, "UTF-8") != 0) {
 		s->conv = iconv_open("UTF-8", doc.encoding);
 		s->converts = s->conv != (iconv_t)-1;
@@ -245,7 +245,7 @@ static void line_print(struct text_source *s, int whole, struct str *out)
 		return;
 	str_add(&part, s->line.p, n);
 	bytes_drop(&s->line, n);
-	doc_print_part(&part);
+	printed_clean(&part);
 	str_add(out, part.p, part.n);
 	str_free(&part);
 }

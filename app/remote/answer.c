@@ -290,7 +290,7 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 
 /* Return the field (enum request_field) that the server refused, if the request can be sent without it; else 0. Returns
  * 0 also if the field is in r->lacks, because it was left out already. */
-static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
+static unsigned refused_field(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
 	const char *text = str_text(&c->error);
@@ -331,7 +331,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
 		rc = answer_try(r, q, &json, &reply, &again, e);
-		if (rc < 0 && (lacks = can_do_without(r, q, &reply))) {
+		if (rc < 0 && (lacks = refused_field(r, q, &reply))) {
 			r->lacks |= lacks;
 			*e = (struct err){ 0 };
 			str_clear(&json);

@@ -69,7 +69,7 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 
 /* Ask for a fact that only some server programs report. *out: receives the answer. Returns the JSON value, which points
  * into *out; if there is no value, its p is NULL. */
-static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
+static struct jv ask_optional(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
 	int status;
@@ -316,7 +316,7 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 static void ask_props(struct remote *r)
 {
 	struct str out = { 0 }, template = { 0 };
-	struct jv root = ask_aside(r, "/props", NULL, &out);
+	struct jv root = ask_optional(r, "/props", NULL, &out);
 	int32_t ctx = whole(jv_get(jv_get(root, "default_generation_settings"), "n_ctx"));
 
 	r->info.ctx = ctx ? ctx : r->info.ctx;
@@ -348,7 +348,7 @@ static int32_t context_of_parameters(const struct str *lines)
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };
-	struct jv list = jv_get(ask_aside(r, "/api/ps", NULL, &out), "models"), it = { 0 };
+	struct jv list = jv_get(ask_optional(r, "/api/ps", NULL, &out), "models"), it = { 0 };
 
 	while (!r->info.ctx && jv_next(list, &it, NULL))
 		if (jv_is(jv_get(it, "name"), r->model.p) || jv_is(jv_get(it, "model"), r->model.p))
@@ -357,7 +357,7 @@ static void ask_ollama(struct remote *r)
 		json_open(&json, NULL, '{');
 		json_text(&json, "model", r->model.p, r->model.n);
 		json_close(&json, '}');
-		if (jv_text(jv_get(ask_aside(r, "/api/show", &json, &out), "parameters"), &text) == 0)
+		if (jv_text(jv_get(ask_optional(r, "/api/show", &json, &out), "parameters"), &text) == 0)
 			r->info.ctx = context_of_parameters(&text);
 	}
 	str_free(&out);

@@ -123,7 +123,7 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
  * If the whole text of a document is in the prompt, they can, because the prompt then has all passages of this
  * document. Otherwise at least two of the listed passages must be in the prompt: other attention may be on passages of
  * earlier questions, which are not listed. */
-static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
+static int shares_are_comparable(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;
 	size_t sent = 0;
@@ -170,7 +170,7 @@ void answer_sources_attended(const struct conversation *conv, struct answer_sour
 					  },
 			                  0, 0, out) != NULL;
 	}
-	for (size_t i = 0; i < out->n && !shares_say_something(conv, out); i++)
+	for (size_t i = 0; i < out->n && !shares_are_comparable(conv, out); i++)
 		out->at[i].share = -1;
 }
 

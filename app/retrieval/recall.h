@@ -24,7 +24,7 @@ struct turn_words {
 	/* best[0]: best sentence of the turn's question; best[1]: best sentence of its answer; score 0 = the message
 	 * shares no word with the new question */
 	struct best best[2];
-	struct best tells;       /* the sentence to recall, see find_telling(); score 0 = none */
+	struct best tells;       /* the sentence to recall, see find_recalled_sentence(); score 0 = none */
 	size_t question, answer; /* indices of its messages; answer: SIZE_MAX = none */
 	double score, words;
 	uint8_t count[RECALL_WORDS]; /* [i]: number of the turn's sentences that have word i of the question */

@@ -186,7 +186,7 @@ static double larger(double a, double b)
 /* Set turn->tells, the sentence to recall: the turn's best sentence. But a question tells nothing. If the best sentence
  * is a question, take the best sentence of the answer, or else the beginning of the answer; the score of the question
  * then counts half. */
-static void find_telling(const struct conversation *conv, struct turn_words *turn)
+static void find_recalled_sentence(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];
 	size_t n;
@@ -236,7 +236,7 @@ static void score_turns(const struct conversation *conv, struct memory *m)
 		for (int w = 0; w < RECALL_WORDS; w++)
 			if (turn->count[w])
 				turn->score += m->weight[w] * saturate(turn->count[w], turn->words, mean);
-		find_telling(conv, turn);
+		find_recalled_sentence(conv, turn);
 	}
 	qsort(m->turn, m->n_turn, sizeof *m->turn, by_score);
 }

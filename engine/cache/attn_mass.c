@@ -247,7 +247,7 @@ void mass_forget(struct attn_mass *f, int32_t t)
 
 /* ---- insertion into the rings ---- */
 
-void mass_join(struct attn_mass *f, int32_t n)
+void mass_read_back(struct attn_mass *f, int32_t n)
 {
 	int32_t slot[MASS_FEW], n_read;
 

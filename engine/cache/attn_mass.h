@@ -65,7 +65,7 @@ struct tensor *mass_to(struct attn_mass *, int32_t index);
 void mass_commit(struct attn_mass *, int32_t planes);
 /* Copy to the host the sums that rings_insert() will compare when it inserts n tokens. Call this function before
  * rings_insert(). */
-void mass_join(struct attn_mass *, int32_t n);
+void mass_read_back(struct attn_mass *, int32_t n);
 /* After rings_insert() has moved entries between slots, move their sums in the backend to the same slots. */
 void mass_follow(struct attn_mass *);
 /* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. Call this between two steps:

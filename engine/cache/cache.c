@@ -40,7 +40,7 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 }
 
 /* 1 if the step is a VERIFY step of several drafted tokens, each of which selects its own KV entries. */
-static int one_by_one(const struct step *st)
+static int drafts_select(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
@@ -58,7 +58,7 @@ static struct tensor *row_of(struct cache *c, struct tensor *one, const struct t
 
 const struct tensor *cache_frame(struct cache *c, const struct step *st, int frame, const struct tensor *q)
 {
-	return one_by_one(st) ? row_of(c, &c->one[st->index].frame[frame], q, st->index) : q;
+	return drafts_select(st) ? row_of(c, &c->one[st->index].frame[frame], q, st->index) : q;
 }
 
 int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q,
@@ -80,7 +80,7 @@ static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, 
 
 	if (kv_host_serves(&c->kv, layer) && r->n_part == 1) {
 		near[0] = r->part[0];
-		kv_host_near(&c->kv, layer, near, r->n_slots);
+		kv_host_gather(&c->kv, layer, near, r->n_slots);
 		return near;
 	}
 	if (!c->kv.rows || !step_generates(st))
@@ -252,7 +252,7 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 	struct step st = c->step;
 
 	(layer_window(c->hp, layer) ? windows_put : c->policy.def->retention->put)(c, &st, layer, x);
-	if (!one_by_one(&st)) {
+	if (!drafts_select(&st)) {
 		attend_once(c, &st, layer, x);
 		kv_used(&c->kv, layer);
 		return;
@@ -392,7 +392,7 @@ struct returns {
  * windows that end at one of the newest tokens, and the window at the end of the pinned prefix. A sequence loaded from
  * this snapshot can roll back only to these lengths. Apply the same limits to a sequence that was not loaded, so that
  * both behave alike. */
-static struct returns returns_of(const struct cache *c)
+static struct returns rollback_lengths_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
 
@@ -405,7 +405,7 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 {
 	int32_t first = n + 1 - kv_window_most(&c->kv);
 
-	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
+	if ((n < r->least && n != r->pin) || !kv_rollback(&c->kv, n))
 		return 0;
 	if (n < r->least && c->kv.held < first)
 		/* treat entries before this slot as missing, because a loaded sequence does not have them */
@@ -415,7 +415,7 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 
 int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 {
-	struct returns r = returns_of(c);
+	struct returns r = rollback_lengths_of(c);
 	int32_t kept = rewind_parts(c, n, replay);
 
 	return kept && !windows_return(c, &r, kept) ? rewind_parts(c, 0, replay) : kept;
@@ -429,7 +429,7 @@ void cache_keep_states(struct cache *c)
 
 int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 {
-	struct returns r = returns_of(c);
+	struct returns r = rollback_lengths_of(c);
 	int32_t kept;
 
 	/* drop cached copies of entries, because pinning may move entries to other slots */

@@ -124,7 +124,7 @@ enum { ROWS_LEAST = 16 };
 
 /* For keys and values on disk: return for how many selected entries per KV head (rows, kv_rows.h) `bytes` bytes of
  * memory suffice. Returns 0 if decoded tokens read all entries, or if memory suffices for too few. */
-static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
+static int32_t disk_rows_for(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_rows_bytes(c->hp, c->types, cap, 0), one = kv_rows_bytes(c->hp, c->types, cap, 1) - none,
 		 rows;
@@ -163,7 +163,7 @@ static struct kv_shape shape_of(const struct cache *c)
 		return shape;
 	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->types, shape.cap);
 	shape.unreserved = c->takes_store;
-	shape.rows = rows_of(c, c->memory - size.least, shape.cap);
+	shape.rows = disk_rows_for(c, c->memory - size.least, shape.cap);
 	if (shape.rows)
 		shape.resident -= kv_rows_bytes(c->hp, c->types, shape.cap, shape.rows);
 	return shape;

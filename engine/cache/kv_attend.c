@@ -84,7 +84,7 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		moved->slot0 -= kv_layer_base(kv, layer);
 		part = moved;
 	}
-	/* with planes in host memory, a part that kv_host_near() has changed is the only part */
+	/* with planes in host memory, a part that kv_host_gather() has changed is the only part */
 	if (kv->host && part->k) {
 		*moved = *part;
 		k = part->k;

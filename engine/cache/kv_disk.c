@@ -46,7 +46,7 @@ static uint64_t layer_file(const struct hparams *hp, struct kv_types types, int3
 
 /* Return an upper limit of the bytes of memory that the first n slots take in one plane (a layer's keys or values). The
  * system maps whole blocks of FILE_ALIGN bytes. */
-static uint64_t plane_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
+static uint64_t plane_resident_most(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
 	uint64_t part = heads * (round_up(head_rows(hp, type, layer, n)) + FILE_ALIGN);
@@ -54,10 +54,11 @@ static uint64_t plane_near(const struct hparams *hp, enum dtype type, int32_t la
 	return MIN(part, all);
 }
 
-/* Return an upper limit of the bytes of memory that a layer's first n slots take: plane_near() of keys plus values. */
-static uint64_t layer_near(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t n, int32_t cap)
+/* Return an upper limit of the bytes of memory that a layer's first n slots take: plane_resident_most() of keys plus values. */
+static uint64_t layer_resident_most(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t n,
+                                    int32_t cap)
 {
-	return plane_near(hp, types.k, layer, n, cap) + plane_near(hp, types.v, layer, n, cap);
+	return plane_resident_most(hp, types.k, layer, n, cap) + plane_resident_most(hp, types.v, layer, n, cap);
 }
 
 /* 1 if the layer's keys and values are in the file: the layer has entries of its own, and attends to all tokens. */
@@ -80,7 +81,7 @@ uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t 
 	uint64_t most = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		uint64_t n = in_file(hp, i) ? layer_near(hp, types, i, cap, cap) : 0;
+		uint64_t n = in_file(hp, i) ? layer_resident_most(hp, types, i, cap, cap) : 0;
 
 		most = MAX(n, most);
 	}
@@ -98,12 +99,12 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	int32_t n = 0;
 
 	for (int32_t i = 0; i < kv->n_full; i++) {
-		uint64_t b = layer_near(kv->hp, kv->types, kv->full[i], slots, kv->cap);
+		uint64_t b = layer_resident_most(kv->hp, kv->types, kv->full[i], slots, kv->cap);
 
 		widest = MAX(b, widest);
 	}
 	for (; n < kv->n_full; n++) {
-		uint64_t b = layer_near(kv->hp, kv->types, kv->full[n], slots, kv->cap);
+		uint64_t b = layer_resident_most(kv->hp, kv->types, kv->full[n], slots, kv->cap);
 
 		if (sum + b + (n < kv->n_full - 1 ? widest : 0) > kv->resident)
 			break;
@@ -255,7 +256,7 @@ void kv_disk_drop(struct kv_store *kv, int32_t layer)
 		mapped_remove(kv->v[layer].data);
 }
 
-int kv_check_there(const struct kv_store *kv, struct err *err)
+int kv_check_readable(const struct kv_store *kv, struct err *err)
 {
 	return kv->lost && atomic_load(kv->lost)
 	               ? err_set(err, ERR_FAIL,

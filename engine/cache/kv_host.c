@@ -256,7 +256,7 @@ static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p,
 	p->cap = kv->cap;
 }
 
-void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n_slots)
+void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n_slots)
 {
 	struct kv_host *d = kv->host;
 	int32_t place = kv->place[layer];

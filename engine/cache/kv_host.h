@@ -61,7 +61,7 @@ void kv_host_close(struct kv_store *);
 int kv_host_serves(const struct kv_store *, int32_t layer);
 /* Copy the entries of a part (range or list of slots) to the device if necessary. Change the part so that it reads the
  * copies. If the part lists selected slots, the selection must have been made. n_slots: slots in use in the layer. */
-void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
+void kv_host_gather(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
 /* Prefetch entries for the next token. Call it in each layer, after the last token of a step has attended. topk_args:
  * the arguments by which that token selected its entries; NULL if it selected none. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);

@@ -1,4 +1,4 @@
-/* engine/cache/kv_rows.c - caches in memory the KV entries selected from a file; see kv_rows.h. */
+/* engine/cache/kv_rows.c - a memory cache for the KV entries that are selected from a file; see kv_rows.h. */
 #include "engine/cache/kv_rows.h"
 
 #include <stdlib.h>

@@ -292,7 +292,7 @@ void kv_keep_pinned(struct kv_store *kv)
 	keep_windows(kv, kv->pin);
 }
 
-int kv_return(struct kv_store *kv, int32_t n)
+int kv_rollback(struct kv_store *kv, int32_t n)
 {
 	int32_t from = window_from(kv, n);
 

@@ -108,7 +108,7 @@ void kv_slide(struct kv_store *, int32_t n);
 void kv_keep_pinned(struct kv_store *);
 /* Roll back to the first n slots. Returns 1; or 0 if the sliding-window layers no longer have all entries that the next
  * token reads. */
-int kv_return(struct kv_store *, int32_t n);
+int kv_rollback(struct kv_store *, int32_t n);
 /* Return how many tokens a query of this layer attends to, its own token included; 0 means all tokens. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
 /* Return the largest window of all layers, or 0. */
@@ -197,7 +197,7 @@ void kv_used(const struct kv_store *, int32_t layer);
 /* Return an upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
 /* Check that all entries on disk could be read back. Returns 0, or -1 with an error sentence. */
-int kv_check_there(const struct kv_store *, struct err *);
+int kv_check_readable(const struct kv_store *, struct err *);
 /* ---- functions of kv_disk.c for kv_store.c ---- */
 int kv_disk_open(struct kv_store *, int unreserved, struct err *);
 int kv_disk_alloc(struct kv_store *, int32_t layer);

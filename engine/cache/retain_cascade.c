@@ -296,7 +296,7 @@ static void entries_move(struct cache *c)
 }
 
 /* Report the admissions, moves and evictions of the last rings_insert() to c->evictions_fn. */
-static void events_tell(struct cache *c)
+static void evictions_report(struct cache *c)
 {
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
@@ -331,7 +331,7 @@ static void waiting_join(struct cache *c)
 	struct rings *r = &f->rings;
 	int32_t n = f->waiting;
 
-	mass_join(&f->mass, n);
+	mass_read_back(&f->mass, n);
 	f->waiting = 0;
 	r->log_events = c->evictions_fn != NULL;
 	rings_insert(r, n);
@@ -342,7 +342,7 @@ static void waiting_join(struct cache *c)
 	if (!rings_filling(r))
 		mass_forget(&f->mass, -1);
 	if (c->evictions_fn)
-		events_tell(c);
+		evictions_report(c);
 }
 
 /* Set the factor of each token's attention mass to 0.5 plus the larger of two surprises (negative log-likelihoods): the

@@ -53,7 +53,7 @@ static uint64_t matrices_of(const struct layer_spec *s)
 /* 1 if layer s can read the KV entries of the earlier layer that s->attn.borrows names. The earlier layer must have
  * entries of its own, and the same heads, window and RoPE as s. All layers after s must read another layer's entries,
  * too. */
-static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
+static int borrows_compatibly(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn, *b;
 	int32_t layer = (int32_t)(s - hp->spec);
@@ -83,7 +83,7 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "heads of its own number or size";
 	if (a->n_kv_head < 1 || a->n_head % a->n_kv_head)
 		return "KV heads that do not divide its heads";
-	if (a->borrows && !borrows_rightly(hp, s))
+	if (a->borrows && !borrows_compatibly(hp, s))
 		return "the keys of a layer that has none like its own";
 	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
 		return "a RoPE table that was not read";

@@ -326,7 +326,7 @@ static int32_t choosing_layers(const struct selector *s)
 }
 
 /* Read from the backend which layers have selected a new set in this step, and mark these sets as fresh. */
-static void learn_turns(struct selector *s)
+static void fresh_sets_read(struct selector *s)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
@@ -352,7 +352,7 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	struct refresh *r = s->state;
 
 	if (st->n == st->tried)
-		learn_turns(s);
+		fresh_sets_read(s);
 	for (int32_t i = 0; step_generates(st) && i < st->n; i++) {
 		int32_t slots = s->own ? n_slots - st->n + 1 + i : n_slots;
 

@@ -24,7 +24,7 @@ int timeline_backend_sync(struct timeline *tl, struct err *err)
 
 	if (be->ops->sync(be))
 		return err_set(err, ERR_FAIL, "computation failed: %s", be->err);
-	return gguf_check_there(tl->e->gguf, err) || kv_check_there(&tl->cache.kv, err) ? -1 : 0;
+	return gguf_check_there(tl->e->gguf, err) || kv_check_readable(&tl->cache.kv, err) ? -1 : 0;
 }
 
 /* Wait for the backend and detach the cancel flag. Return -1 if the work failed or was cancelled. The caller has the

@@ -381,7 +381,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 		             .read_share = old.read_share,
 		             .evictions_fn = old.evictions_fn,
 		             .evictions_ud = old.evictions_ud };
-	takes = cache_keeps_all(c) && cache_keeps_all(&old) && tl->n_past > 0 && !kv_check_there(&old.kv, NULL);
+	takes = cache_keeps_all(c) && cache_keeps_all(&old) && tl->n_past > 0 && !kv_check_readable(&old.kv, NULL);
 	c->takes_store = takes && old.kv.disk;
 	if (switch_open(tl, &forward, &nll, err)) {
 		*c = old;

@@ -209,7 +209,7 @@ double timeline_strides(const struct timeline *tl, float *stride, int32_t n)
 
 /* 1 if it can be measured which share of attention the selected entries get. This needs a selector that scans keys and
  * selects anew for each token. */
-static int tells_read(const struct timeline *tl)
+static int share_is_measurable(const struct timeline *tl)
 {
 	const struct selector_ops *ops = tl->cache.selecting ? tl->cache.sel.ops : NULL;
 
@@ -219,7 +219,7 @@ static int tells_read(const struct timeline *tl)
 void timeline_attention_read_measure(struct timeline *tl)
 {
 	timeline_settle(tl, &(struct err){ 0 });
-	if (!tells_read(tl))
+	if (!share_is_measurable(tl))
 		return;
 	pthread_mutex_lock(&tl->e->lock);
 	if (!tl->panel)
@@ -231,7 +231,7 @@ void timeline_attention_read_measure(struct timeline *tl)
 
 void timeline_attention_read(const struct timeline *tl, struct attention_read *out)
 {
-	double share = tl->panel && tells_read(tl) ? observe_panel_share(tl->panel) : -1, spread = -1;
+	double share = tl->panel && share_is_measurable(tl) ? observe_panel_share(tl->panel) : -1, spread = -1;
 
 	*out = (struct attention_read){ .known = share >= 0, .exact = (float)share };
 	if (out->known && observe_panel_sample(tl->panel, &spread)) {

@@ -81,7 +81,7 @@ static void mass_task(void *arg, int task, int worker)
 }
 
 /* Return how many of the n probabilities p, taken in descending order, sum to `share`. */
-static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
+static float columns_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
 	float sum_low = 0, sum_high, sum;
@@ -125,7 +125,7 @@ static void spread_task(void *arg, int task, int worker)
 
 	(void)worker;
 	j->c->fns->probe_share(p, p, n, j->m[task], j->l[task]);
-	pj->spread[task] = rows_holding(j->c->fns, p, n, pj->p->share);
+	pj->spread[task] = columns_holding(j->c->fns, p, n, pj->p->share);
 }
 
 static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)

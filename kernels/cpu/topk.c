@@ -25,7 +25,7 @@ struct order {
 
 /* Working memory of one thread; every array has 16 spare entries for whole vectors. */
 struct topk_mem {
-	/* pooled [n]: scores after pooling; tmp [n + 2 half]: scratch of pooling; both are empty without pooling */
+	/* pooled [n]: scores after pooling; tmp [n + 2 * half]: scratch of pooling; both are empty without pooling */
 	float *pooled, *tmp;
 	int32_t *slot; /* [n]: the candidates, slots whose score reaches a bound */
 	float *value;  /* [n]: scores of the candidates; in sample_rest(), exponentials of the scores of all slots */
@@ -149,8 +149,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 
 /* Keep only `ties` of the candidates whose values equal t: the candidates with the highest scores before pooling and,
  * of equal scores, the later slots. Set the values of the other candidates that equal t to NaN. */
-static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
-                        const float *score, int pooled)
+static void ties_break(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
+                       const float *score, int pooled)
 {
 	int32_t equal = 0, less = 0, tied = 0;
 	float bound = t, top = -INFINITY;
@@ -368,7 +368,7 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 		}
 		t = threshold(f, m.value, n, want, 0, least, top, &ties);
 		if (ties)
-			settle_ties(f, &m, n, t, ties, score, j->half > 0);
+			ties_break(f, &m, n, t, ties, score, j->half > 0);
 		f->keep(out + first, m.slot, m.value, n, t);
 	}
 	if (a->order)

@@ -128,7 +128,7 @@ static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
 
-/* Return the index after the last slot of the launch's part p that a query sees. */
+/* Of the slots in part p of the launch, return the index after the last slot that `query` sees. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;

@@ -120,7 +120,7 @@ struct topk_job {
 	float *bias;    /* [n_kv_head][bias_cols]: biases of the selected slots, then of the sample */
 	int64_t bias_cols;
 	struct ranked *sort[2]; /* scratch to order many slots: [n_kv_head][k] */
-	float *pool[2];         /* scratch for wide pools: [n_kv_head][n + 2 half] */
+	float *pool[2];         /* scratch for wide pools: [n_kv_head][n + 2 * half] */
 };
 
 /* Max-pool the scores of all slots with a wide window, into job->pool. job->a.pooled = the result. */

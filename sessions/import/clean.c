@@ -306,14 +306,14 @@ static size_t print_text(struct str *t, struct printer *r)
 	return escapes;
 }
 
-void doc_print_part(struct str *text)
+void printed_clean(struct str *text)
 {
 	struct printer r = { 0 };
 
 	print_text(text, &r);
 }
 
-void doc_print(struct doc *d)
+void doc_clean_printed(struct doc *d)
 {
 	struct printer r = { 0 };
 	size_t escapes = print_text(&d->text, &r);

@@ -89,7 +89,7 @@ static int import_decoded(enum doc_type type, const char *name, const char *mime
 	return rc;
 }
 
-int doc_is_printed(const char *name, enum doc_type type)
+int doc_may_be_printed(const char *name, enum doc_type type)
 {
 	return type != DOC_SOURCE && !doc_is_table(name);
 }
@@ -99,8 +99,8 @@ static int import_text(enum doc_type type, const char *name, const char *p, size
 	if (text_decode(name, p, n, out, e))
 		return -1;
 	out->type = type;
-	if (doc_is_printed(name, type))
-		doc_print(out);
+	if (doc_may_be_printed(name, type))
+		doc_clean_printed(out);
 	doc_shorten_data(out);
 	if (type == DOC_TEXT && man_is_source(out->text.p, out->text.n))
 		man_read(out);

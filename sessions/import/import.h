@@ -88,11 +88,11 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 /* 1 if name and first bytes show plain text, source code or Markdown. Then a part of the file can be read alone. 0 if
  * doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
-/* 1 if doc_decode() cleans a document of this name and type as doc_print_part() does. 0 for source code and tables. */
-int doc_is_printed(const char *name, enum doc_type);
+/* 1 if doc_decode() cleans a document of this name and type as printed_clean() does. 0 for source code and tables. */
+int doc_may_be_printed(const char *name, enum doc_type);
 /* Clean whole lines of a text that a program printed, in place: leave out escape sequences, overstruck characters and
  * earlier states of progress lines. Other carriage returns end a line. The text does not grow. */
-void doc_print_part(struct str *lines);
+void printed_clean(struct str *lines);
 /* Check the web address `said`. Append the address to fetch to *url, with blanks as %20. Append the address to show to
  * *shown, without "?..." and "#...", which may be secret. -1 with ERR_DOCUMENT if the address is refused, for example
  * because it contains a user name. */

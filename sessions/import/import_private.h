@@ -104,7 +104,7 @@ const struct charset *charset_guess(const char *p, size_t n);
 
 /* Leave out escape sequences, overstruck characters and earlier states of progress lines, and add notices of this.
  * Other carriage returns end a line. */
-void doc_print(struct doc *);
+void doc_clean_printed(struct doc *);
 /* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), and add a notice of this. */
 void doc_shorten_data(struct doc *);
 

@@ -219,7 +219,7 @@ int notebook_import(const char *p, size_t n, struct doc *d, struct err *e)
 		doc_note(d, "%zu output%s without text %s left out", b.other, b.other == 1 ? "" : "s",
 		         b.other == 1 ? "was" : "were");
 	text_tidy(&d->text);
-	doc_print(d);
+	doc_clean_printed(d);
 	doc_shorten_data(d);
 	d->type = DOC_MARKDOWN;
 	doc_mark_text(d);

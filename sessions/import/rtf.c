@@ -223,7 +223,7 @@ static void group_end(struct rtf *x)
 /* ---- control words ---- */
 
 /* 1 for control words that begin a group whose text is not part of the document. */
-static int is_nowhere(const char *word)
+static int begins_skipped_group(const char *word)
 {
 	/* clang-format off */
 	static const char *const words[] = {
@@ -313,7 +313,7 @@ static int destination_word(struct rtf *x, const char *word, long n)
 		x->g->alternatives = 1;
 	else if (!strcmp(word, "md") && x->g->to == RTF_TEXT)
 		rtf_shown(x, "(", 1), x->g->bracket = 1;
-	else if (is_nowhere(word)) {
+	else if (begins_skipped_group(word)) {
 		x->g->to = RTF_NOWHERE;
 		x->g->instruction |= !strcmp(word, "fldinst");
 		x->comments += !strcmp(word, "annotation");

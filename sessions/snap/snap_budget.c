@@ -75,7 +75,7 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 
 /* Delete chunks of KV entries that no snapshot needs, until kv.db can grow by `more` bytes within its budget. Returns 1
  * if it can; 0 if it cannot and no such chunk remains; -1 on error. */
-static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
+static int unneeded_chunks_delete(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
 		int64_t id[AT_ONCE];
@@ -165,7 +165,7 @@ static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, 
 
 /* Replace an exact chunk by its near copy, or delete a damaged one. Returns 1; 0 if it cannot be packed; -1 on
  * error. */
-static int step_down(struct snaps *s, const struct candidate *c, struct err *e)
+static int chunk_pack_near(struct snaps *s, const struct candidate *c, struct err *e)
 {
 	struct entries_packing how = near_packing(c->dim, c->depth);
 	uint64_t packed = entries_packed_bytes(how, c->bytes);
@@ -210,7 +210,7 @@ int snaps_pack_old(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_se
 		packed = 0;
 		for (int i = 0; i < n && !rc && c[i].bytes <= work; i++) {
 			work -= c[i].bytes;
-			rc = step_down(s, &c[i], e);
+			rc = chunk_pack_near(s, &c[i], e);
 			packed += rc > 0;
 			if (rc > 0)
 				rc = fits_budget(s, more, e);
@@ -229,7 +229,7 @@ int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_s
 	while (!rc) {
 		int64_t id;
 
-		rc = drop_loose(s, more, dropped, e);
+		rc = unneeded_chunks_delete(s, more, dropped, e);
 		if (!rc)
 			rc = snaps_pack_old(s, more, keep, keep_session, dropped, e);
 		if (rc)

@@ -415,8 +415,8 @@ TEST(probe_matches_double)
 			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
 			elsewhere |= weight[i] != 0 && round % 3 == 1;
 			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
-				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
-				                        w.cols - (s.n - 1 - i), share);
+				holding += columns_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
+				                           w.cols - (s.n - 1 - i), share);
 		}
 		for (size_t i = 0; i < cells; i++)
 			m[i] = 0.25f;
@@ -592,7 +592,7 @@ TEST(parts_hang_on_flags)
 					          "flag %d: mass %g, expected %g", (int)is, mass_got[h * 40 + c], x);
 				}
 			for (int32_t h = 0; h < s.n_head; h++)
-				holding += rows_holding(p + h * left.cols, left.cols, 0.9);
+				holding += columns_holding(p + h * left.cols, left.cols, 0.9);
 			CHECK_MSG(fabs(need_got - holding) <= 0.02 * holding, "flag %d: need %g, expected %g", (int)is,
 			          need_got, holding);
 			for (int i = 0; i < 3; i++)

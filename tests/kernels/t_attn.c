@@ -347,8 +347,8 @@ TEST(probe_matches_double)
 			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
 			elsewhere |= weight[i] != 0 && round % 3 == 1;
 			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
-				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
-				                        w.cols - (s.n - 1 - i), share);
+				holding += columns_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
+				                           w.cols - (s.n - 1 - i), share);
 		}
 		for (int l = 0; l < N_LEVELS; l++) {
 			struct backend *be = open_level(levels[l], 2);

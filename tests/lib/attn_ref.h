@@ -452,7 +452,7 @@ static inline double reduced(const double *p, size_t stride, int32_t heads, enum
 }
 
 /* Return how many of the n probabilities are needed to reach the sum `share`, if the largest are taken first. */
-static inline double rows_holding(const double *p, int32_t n, double share)
+static inline double columns_holding(const double *p, int32_t n, double share)
 {
 	double *x = must_alloc((size_t)n * sizeof *x), sum = 0;
 	int32_t i = n;

@@ -71,7 +71,7 @@ static void pass_print(const char *p, size_t n)
 
 	if (text_decode("a.txt", p, n, &d, &e))
 		return;
-	doc_print(&d);
+	doc_clean_printed(&d);
 	doc_shorten_data(&d);
 	doc_free(&d);
 }

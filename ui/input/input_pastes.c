@@ -11,8 +11,8 @@
 
 enum {
 	PASTE_FIRST = 0x10e000,
-	PASTES_MOST = 4096,       /* most pastes: characters U+10E000 .. U+10EFFF stand for them */
-	PASTES_BYTES = 256 << 20, /* most bytes of all pastes together */
+	PASTES_MOST = 4096,       /* largest number of pastes; each is one of U+10E000 .. U+10EFFF */
+	PASTES_BYTES = 256 << 20, /* largest number of bytes of all pastes together */
 	LINES_SHOWN = 8,
 	BYTES_SHOWN = 1500, /* a paste of more bytes than this, or of more lines than LINES_SHOWN, is long */
 };

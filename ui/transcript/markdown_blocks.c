@@ -301,7 +301,8 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Write a bullet on a line of its own if it leaves no room for text beside it and no paragraph has written it. */
+/* Write each bullet that no paragraph has written yet, because the bullet leaves no room for text beside it. Such a
+ * bullet gets a line of its own. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)

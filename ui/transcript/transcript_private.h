@@ -108,9 +108,10 @@ struct transcript {
 	int dirty;
 	uint64_t stamp; /* incremented when all lines must be laid out again */
 
-	/* The first visible row is line `line` of entry `top`. Line numbers change with the width. So the row is also
-	 * stored as `source`: an offset in the text; with behind = 1, a number of rows after the text. follow: 1 = the
-	 * view follows new text, so that the last row is visible. */
+	/* The first visible row is line `line` of entry `top`. Line numbers change with the width. So `source`
+	 * stores the same row independently of the width. behind = 0: source is an offset in the text; behind = 1: it is
+	 * the number of rows between the end of the text and this row. follow: 1 = the view follows new text, so that
+	 * the last row is visible. */
 	int follow;
 	size_t top, line;
 	uint32_t source;
