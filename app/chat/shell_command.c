@@ -1,8 +1,8 @@
 /* app/chat/shell_command.c - shell commands whose output becomes a document: !COMMAND and /run.
  *
- * A command that was not allowed before only is proposed; /run runs it once. `/run always` also allows it from now on:
- * the program, where the shell runs nothing else, or else exactly this line. What is allowed is in
- * the file commands beside the config file, one a line. */
+ * A command that is not allowed yet is only proposed; /run runs it once. `/run always` also allows it from now on: if
+ * the shell runs a single program for it, every command that begins with this program; otherwise exactly this line.
+ * The file `commands` beside the config file lists what is allowed, one program or line a line. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
 
@@ -149,8 +149,8 @@ void command_typed(struct chat *c, const char *command, size_t n)
 	}
 	n = program_length(c->proposed.p);
 	notice(c,
-	       "[nothing has run yet: /run runs  %.*s  and adds what it prints as a document; /run always also lets %s%.*s run at once from now on]",
-	       SHOWN, c->proposed.p, n ? "every " : "this line", (int)MIN(n, (size_t)SHOWN), c->proposed.p);
+	       "[nothing has run yet: /run runs  %.*s  and adds what it prints as a document; /run always lets  !%.*s%s  run at once from now on]",
+	       SHOWN, c->proposed.p, n ? (int)MIN(n, (size_t)SHOWN) : SHOWN, c->proposed.p, n ? " ..." : "");
 }
 
 void slash_run_command(struct chat *c, char *arg)
