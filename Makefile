@@ -359,11 +359,12 @@ seeds:
 	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -C $$d -cf - $$(ls $$d) | xz -9e >tests/fuzz/$$(basename $$d).tar.xz; done
 $(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/remote/,events.o chunk.o)
 $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term/format.o)
-# It includes the file that it tests, and is linked to the rest of the program.
+# fuzz_sessions includes the file that it tests. Both are linked to the rest of the program.
 $(BUILD)/fuzz_sessions: $(filter-out %/main.o %/sessions_import.o,$(call objects,app))
+$(BUILD)/fuzz_roles: $(filter-out %/main.o,$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail %ocr,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto -lutf8proc -lz) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions %roles,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail %ocr,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto -lutf8proc -lz) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
 
 # ---- installation ----
 

@@ -102,7 +102,8 @@ static int role_setting(struct role *r, const char *key, const char *value, stru
 		role_model(r, value);
 		return 0;
 	}
-	if (!d || d->type == OPT_POLICY || (r->starting && option_said(o, d))) {
+	/* A role may be somebody else's file, so it sets only what belongs to a session: not memory = on, for instance. */
+	if (!d || !(d->flags & OPT_KEPT) || d->type == OPT_POLICY || (r->starting && option_said(o, d))) {
 		listed(&r->left, key, "");
 		return 0;
 	}

@@ -384,9 +384,10 @@ printf -- '---\nmodel: openai:gpt-4o\ntemperature: 0.25\n# why\ntop_p: "0.75"\nu
 printf 'Say in French: __INPUT__ !\n' >"$dir/config/weir/roles/frame.md"
 printf -- '---\ntemperature: hot\n---\nx\n' >"$dir/config/weir/roles/bad.md"
 printf -- '---\ntemperature: 1\n' >"$dir/config/weir/roles/open.md"
+printf -- '---\nmemory: on\nloops: off\n---\nx\n' >"$dir/config/weir/roles/greedy.md"
 printf 'hi\n/role\n/set temp\n/set top-p\n/system\n' | "$weir" --each-line -n 2 -r 'tongue German' -s role >"$dir/out" 2>"$dir/err"
 if grep -q "role 'tongue': temp 0.25, top-p 0.75, system prompt set; left out: model openai:gpt-4o, which is not on this machine, use_tools" "$dir/err" &&
-	grep -q "role 'tongue'; /role off; there are bad, frame, open, tongue" "$dir/err" && grep -q '^weir: temp 0.25\|^temp 0.25' "$dir/err" && grep -q 'You answer in German.' "$dir/err"
+	grep -q "role 'tongue'; /role off; there are bad, frame, greedy, open, tongue" "$dir/err" && grep -q '^weir: temp 0.25\|^temp 0.25' "$dir/err" && grep -q 'You answer in German.' "$dir/err"
 then ok "-r takes a role of aichat's"; else bad "-r takes a role of aichat's" "$(cat "$dir/err")"; fi
 printf '/system\n/set temp\n/role off\n/system\n' | "$weir" --each-line -s role >"$dir/out" 2>"$dir/err"
 if grep -q 'You answer in German.' "$dir/err" && grep -q "no role; the system prompt is the template's own" "$dir/err" && grep -q 'temp 0.25' "$dir/err"
@@ -398,6 +399,8 @@ if grep -q '^Say in French: good day !$' "$dir/out"; then ok "a role with __INPU
 "$weir" sessions rm framed >/dev/null 2>&1
 run -r none -p hi; expect "a role that is missing is 2 and names its file" 2 'weir/roles/none.md'
 run -r tongue -p hi; expect "a missing word is 2" 2 "role 'tongue': a word is missing for {{1}}"
+printf '/role greedy\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
+if grep -q "role 'greedy': system prompt set; left out: memory, loops" "$dir/err"; then ok "a role sets only what a session keeps"; else bad "a role sets only what a session keeps" "$(cat "$dir/err")"; fi
 run -r bad -p hi; expect "a wrong setting is 2" 2 "role 'bad': 'temperature'"
 run -r open -p hi; expect "settings without an end are 2" 2 "have no line ---"
 run -r 'frame x' -p hi; expect "words that a role does not take are 2" 2 'takes no words'
