@@ -111,7 +111,8 @@ begin -s third
 wait_for at_rest
 ask '/memory'
 name="screen: /memory lists the facts"; pass wait_for shows "  2  \"The soil of the garden is heavy clay.\" from 'garden'"
-ask '/memory edit 2'
+write '/memory edit 2' # not ask(), which waits for an empty input line
+key Enter
 name="screen: /memory edit N brings the fact into the input line"; pass wait_for written 'The soil of the garden is heavy clay.'
 key BSpace
 type_text ' and stones.'
