@@ -3,7 +3,6 @@
  *
  * The first line of an input is what follows the role's name, the rest is the file. A role that is refused leaves all
  * settings as they were. */
-#define _GNU_SOURCE
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
