@@ -80,10 +80,10 @@ json=$(alone --json --private -p 'What opens my bicycle lock?' </dev/null 2>/dev
 name="a private conversation reads nothing"
 case $json in *'"facts":[]'*) ok "$name" ;; *) bad "$name" "$json" ;; esac
 before=$(cksum "$dir/data/weir/chat.db")
-printf '/remember My pin is 5985.\n/memory\n/memory on\n/memory off\n/memory forget 1\n' | alone --private --each-line >"$dir/out" 2>"$dir/err"
+printf '/remember My pin is okapi5985.\n/memory\n/memory on\n/memory off\n/memory forget 1\n' | alone --private --each-line >"$dir/out" 2>"$dir/err"
 name="and keeps nothing"
 if [ "$(grep -c 'a private conversation neither reads nor keeps' "$dir/err")" = 5 ] && [ "$(cksum "$dir/data/weir/chat.db")" = "$before" ] &&
-	! grep -rq 5985 "$dir/data" "$dir/state" "$dir/config"; then ok "$name"; else bad "$name" "$(cat "$dir/err")"; fi
+	! grep -rq okapi5985 "$dir/data" "$dir/state" "$dir/config"; then ok "$name"; else bad "$name" "$(cat "$dir/err")"; fi
 json=$(alone --json --memory off -p 'What opens my bicycle lock?' </dev/null 2>/dev/null)
 name="--memory off"
 case $json in *'"facts":[]'*) ok "$name" ;; *) bad "$name" "$json" ;; esac
