@@ -45,6 +45,8 @@ endif
 
 WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wwrite-strings -Wpointer-arith \
         -Wundef -Wvla -Wformat=2 -Wno-unused-parameter
+# clang warns of loops that UNROLL (kernels/cpu/lanes.h) cannot unroll whole because their count is not constant.
+WARN += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
 ifeq ($(DEV),1)
 WARN += -Werror -pedantic
 # clang alone warns of rows of tables that leave out their last members, and of strings in pieces ("\xc2\xaa" "A").

@@ -21,8 +21,13 @@
 #include "kernels/cpu/fns.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__ /* clang ignores "GCC unroll" without a warning */
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#else
 #define UNROLL _Pragma("GCC unroll 16")
 #define ROLLED _Pragma("GCC unroll 1")
+#endif
 
 enum { LINE = 64 }; /* bytes of a cache line */
 
