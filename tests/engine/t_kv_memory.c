@@ -180,8 +180,17 @@ static void same_bits(struct engine *e, const char *kv, const char *other, int32
 }
 
 static const char *const all_keep[] = {
-	"full",       "sift:k=64",    "sift:k=64,bits=4", "sift:k=64,bits=16", "sift:k=64,sample=32",
-	"quest:k=64", "refresh:k=64", "h2o:k=64",         "snapkv:k=64",       "streaming++:size=256",
+	"full",
+	"sift:k=64",
+	"sift:k=64,bits=4",
+	"sift:k=64,bits=16",
+	"sift:k=64,sample=32",
+	"quest:k=64",
+	"refresh:k=64",
+	"h2o:k=64",
+	"snapkv:k=64",
+	"streaming++:size=256",
+	"reattention:local=272,k=40,pool=3",
 };
 
 TEST(every_policy_has_the_same_bits)
