@@ -5,6 +5,7 @@
 # "N passed, M failed, K skipped".
 set -u
 minutes=${1:-30}
+jobs=-j$(getconf _NPROCESSORS_ONLN)
 [ $# = 0 ] || shift
 passed=0 failed=0 skipped=0
 ok() { echo "  ok    $1"; passed=$((passed + 1)); }
@@ -24,8 +25,8 @@ last_line() { tail -n 1; }
 indented() { grep '^    [0-9]' | sed 's/^ *//' | tr '\n' ';'; }
 
 # All tests under AddressSanitizer and UndefinedBehaviorSanitizer, under ThreadSanitizer
-part_address() { check "all tests under address,undefined" last_line make --no-print-directory check SANITIZE=address,undefined; }
-part_thread() { check "all tests under thread" last_line make --no-print-directory check SANITIZE=thread; }
+part_address() { check "all tests under address,undefined" last_line make --no-print-directory "$jobs" check SANITIZE=address,undefined; }
+part_thread() { check "all tests under thread" last_line make --no-print-directory "$jobs" check SANITIZE=thread; }
 
 part_valgrind() {
   model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
@@ -80,7 +81,7 @@ part_signals() {
 # Every fuzz target: half of its time to find inputs that reach new code, half for many runs on what was found.
 part_fuzz() {
   command -v clang >/dev/null || { skip "fuzzing: clang is not installed"; return; }
-  if ! nice make --no-print-directory fuzz >/dev/null || ! nice make --no-print-directory fuzz FUZZ_COMPARE=0 >/dev/null
+  if ! nice make --no-print-directory "$jobs" fuzz >/dev/null || ! nice make --no-print-directory "$jobs" fuzz FUZZ_COMPARE=0 >/dev/null
   then bad "fuzz targets do not build"; return; fi
   targets=$(ls tests/fuzz/fuzz_*.c)
   seconds=$((minutes * 30 / $(echo "$targets" | wc -w)))
