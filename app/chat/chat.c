@@ -9,6 +9,47 @@
 
 /* ---- what the user typed ---- */
 
+int chat_is_path(const char *text)
+{
+	struct str path = { 0 };
+	int is = 0;
+
+	if (strchr("/~'\"", *text)) {
+		unquote(text, &path);
+		is = path.n && path.p[0] == '/' && strchr(path.p + 1, '/') && !access(path.p, F_OK);
+	}
+	str_free(&path);
+	return is;
+}
+
+/* If the line was meant as a command, make the command the draft, so that Enter runs it, and return 1. Such lines are the
+ * path of a file, which a terminal writes when the file is dragged into it, and words that end or explain other
+ * programs. */
+static int draft_meant(struct chat *c, const char *text)
+{
+	static const char *const meant[][2] = {
+		{ "?", "/help" }, { "help", "/help" }, { "quit", "/quit" }, { "exit", "/quit" }
+	};
+	struct str draft = { 0 };
+
+	if (!c->interactive || !c->front->draft)
+		return 0;
+	if (chat_is_path(text)) {
+		str_addf(&draft, "/open %s", text);
+		notice(c, "[this is a file or folder: Enter opens it]");
+	}
+	for (size_t i = 0; i < LEN(meant); i++)
+		if (!strcmp(text, meant[i][0])) {
+			str_adds(&draft, meant[i][1]);
+			notice(c, "[Enter runs %s; with a full stop '%s.' is a message]", draft.p, text);
+		}
+	if (!draft.n)
+		return 0;
+	c->front->draft(c, draft.p, draft.n);
+	str_free(&draft);
+	return 1;
+}
+
 void chat_take(struct chat *c, struct str *text)
 {
 	size_t at = 0;
@@ -19,6 +60,8 @@ void chat_take(struct chat *c, struct str *text)
 		return;
 	if (text->p[0] == '/' && text->n > 1 && text->p[1] == '/') {
 		chat_turn(c, text->p + 1, text->n - 1);
+	} else if (draft_meant(c, text->p)) {
+		return;
 	} else if (text->p[0] == '/') {
 		slash_run(c, text->p);
 	} else if (text->p[0] == '!' && c->interactive) {

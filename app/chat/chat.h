@@ -207,11 +207,14 @@ const struct slash *slash_at(size_t i);
 int slash_is(const char *name, const char *aliases, const char *word, size_t n);
 /* Synonyms for a command, separated by blanks. The palette and /help search them but do not show them. */
 const char *slash_words(const char *name);
+/* 1 if the whole line, unquoted, is the path of a file or folder from the root or home directory on; no command is. */
+int chat_is_path(const char *text);
 /* Find the command that is most similar to an unknown word: call slash_near_init() with the word, then slash_near()
- * for each command. slash_unknown() then sets an error that suggests the command found, and returns -1. */
+ * for each command, with the same `others`, which begins empty. slash_unknown() then sets an error that suggests what was
+ * found, frees `others`, and returns -1. */
 void slash_near_init(struct nearest *, const char *word, size_t n);
-void slash_near(struct nearest *, const char *name, const char *words);
-int slash_unknown(const struct nearest *, struct err *);
+void slash_near(struct nearest *, const char *name, const char *words, struct str *others);
+int slash_unknown(const struct nearest *, struct str *others, struct err *);
 
 /* Store the mouse setting after a key toggled it. It is also written to the config file, unless the conversation
  * is private. */

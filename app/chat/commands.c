@@ -52,20 +52,22 @@ static const struct slash commands[] = {
 };
 /* clang-format on */
 
-/* Synonyms of the commands. A synonym that begins with a slash also runs the command. */
+/* Synonyms of the commands: completion, the palette and /help find a command by them. A synonym that begins with a slash
+ * also runs the command; one that several commands have must not. */
 static const struct {
 	const char *name, *words;
 } synonyms[] = {
-	{ "/open", "/read attach upload import pdf" },
-	{ "/source", "sources citation evidence" },
+	{ "/open", "/read /attach /upload /import pdf document folder insert" },
+	{ "/source", "/sources citation cite evidence reference where" },
 	{ "/summarize", "abstract overview" },
 	{ "/new", "reset restart forget" },
-	{ "/sessions", "chats conversations" },
-	{ "/regen", "again" },
-	{ "/undo", "forget back" },
+	{ "/sessions", "/history chats conversations old previous" },
+	{ "/regen", "again another" },
+	{ "/undo", "forget back remove" },
 	{ "/drop", "remove forget close detach" },
 	{ "/delete", "remove forget erase" },
-	{ "/set", "settings options config preferences temperature" },
+	{ "/set", "/settings options config preferences temperature" },
+	{ "/model", "/models llm download pull" },
 	{ "/role", "persona template prompts agent" },
 	{ "/run", "shell allow always" },
 	{ "/think", "thinking reasoning" },
@@ -73,14 +75,18 @@ static const struct {
 	{ "/kv", "forgot context" },
 	{ "/remember", "keep note fact learn" },
 	{ "/memory", "remembered forget notes profile" },
-	{ "/quit", "leave close stop" },
+	{ "/switch", "old previous" },
+	{ "/export", "save download write print share" },
+	{ "/help", "keys shortcuts manual" },
+	{ "/quit", "leave close" },
 	{ "/copy", "clipboard" },
-	{ "/theme", "color colors dark light" },
+	{ "/theme", "/color /colors /colour /colours dark light" },
 	{ "/grep", "search" },
 	{ "/mouse", "click select" },
 	{ "/tour", "tutorial introduction" },
 	{ "/inline", "scrollback screen select" },
 	{ "/fullscreen", "screen alternate" },
+	{ "/stop", "/cancel interrupt abort" },
 };
 
 const char *slash_words(const char *name)
@@ -169,11 +175,14 @@ void slash_near_init(struct nearest *near, const char *word, size_t n)
 	near->dist = (int)n / 4 + 2; /* a greater distance would make any word similar to many commands */
 }
 
-/* A command has distance 0 if the typed word is the beginning of its name, or one of its synonyms. */
-void slash_near(struct nearest *near, const char *name, const char *words)
+/* A command has distance 0 if the typed word is the beginning of its name, or one of its synonyms. If several have, all
+ * but the last are appended to `others`. */
+void slash_near(struct nearest *near, const char *name, const char *words, struct str *others)
 {
 	if ((near->len > 2 && !strncmp(near->word, name, near->len)) ||
 	    (near->len > 1 && slash_is("", words, near->word + 1, near->len - 1))) {
+		if (near->best && !near->dist)
+			str_addf(others, "%s%s", others->n ? ", " : "", near->best);
 		near->best = name;
 		near->dist = 0;
 	} else {
@@ -181,23 +190,31 @@ void slash_near(struct nearest *near, const char *name, const char *words)
 	}
 }
 
-int slash_unknown(const struct nearest *near, struct err *e)
+int slash_unknown(const struct nearest *near, struct str *others, struct err *e)
 {
-	if (near->best)
-		return err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", near->len < 40 ? (int)near->len : 40,
-		               near->word, near->best);
-	return err_set(e, ERR_USAGE, "unknown command '%.*s'; /help lists them, //TEXT sends a slash",
-	               near->len < 40 ? (int)near->len : 40, near->word);
+	if (others->n)
+		err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s or %s? /help %.*s says what they do",
+		        (int)MIN(near->len, 40), near->word, others->p, near->best, (int)MIN(near->len, 40) - 1,
+		        near->word + 1);
+	else if (near->best)
+		err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", (int)MIN(near->len, 40), near->word,
+		        near->best);
+	else
+		err_set(e, ERR_USAGE, "unknown command '%.*s'; /help lists them, //TEXT sends a slash",
+		        (int)MIN(near->len, 40), near->word);
+	str_free(others);
+	return -1;
 }
 
 /* Commands that only the full screen has; it runs them itself (app/tui/screen_commands.c). */
-static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour";
+static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour /stop";
 
 void slash_run(struct chat *c, char *text)
 {
 	size_t n = strcspn(text, " \t\n");
 	char *arg = text + n + strspn(text + n, " \t\n");
 	struct nearest near;
+	struct str others = { 0 };
 	struct err e = { 0 };
 	size_t i = 0;
 
@@ -235,7 +252,7 @@ void slash_run(struct chat *c, char *text)
 	slash_near_init(&near, text, n);
 	i = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
-		slash_near(&near, d->name, slash_words(d->name));
-	slash_unknown(&near, &e);
+		slash_near(&near, d->name, slash_words(d->name), &others);
+	slash_unknown(&near, &others, &e);
 	chat_error(c, &e);
 }

@@ -189,6 +189,15 @@ static int run_fullscreen(struct tui *t, const char *arg, struct err *e)
 	return go_inline(t, 0, e);
 }
 
+static int run_stop(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg;
+	if (!t->working)
+		return err_set(e, ERR_USAGE, "nothing runs that could be stopped; Esc stops an answer");
+	ui_feed(t->ui, "\003", 1, now_seconds()); /* Ctrl-C, which also makes queued messages the draft again */
+	return 0;
+}
+
 static int run_tour(struct tui *t, const char *arg, struct err *e)
 {
 	(void)arg, (void)e;
@@ -215,6 +224,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/inline", "", "", "the conversation in the terminal's own scrollback", BUSY_ALLOWED, ARG_NONE, run_inline},
 	{"/fullscreen", "", "", "the full screen again, after /inline", BUSY_ALLOWED, ARG_NONE, run_fullscreen},
 	{"/tour", "", "", "what there is, in five steps; again: end it", BUSY_REFUSED, ARG_NONE, run_tour},
+	{"/stop", "", "", "stop the answer and keep it, as Esc does", BUSY_ALLOWED, ARG_NONE, run_stop},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
@@ -378,16 +388,19 @@ void tui_help(struct str *out)
 static int is_unknown(const struct tui *t, const char *word, size_t n, struct err *e)
 {
 	struct nearest near;
+	struct str others = { 0 };
 
 	if (user_prompt_is(word, n))
 		return 0;
 	slash_near_init(&near, word, n);
 	for (const struct ui_command *c = t->commands; c->name; c++) {
-		if (slash_is(c->name, c->aliases, word, n) || slash_is("", c->words, word, n))
+		if (slash_is(c->name, c->aliases, word, n) || slash_is("", c->words, word, n)) {
+			str_free(&others);
 			return 0;
-		slash_near(&near, c->name, c->words);
+		}
+		slash_near(&near, c->name, c->words, &others);
 	}
-	slash_unknown(&near, e);
+	slash_unknown(&near, &others, e);
 	return 1;
 }
 
@@ -411,7 +424,8 @@ void tui_take(struct tui *t, struct str *text)
 
 	/* Report an unknown command here instead of in the worker, which does not know the screen's commands and would
 	 * suggest a wrong one. */
-	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && is_unknown(t, text->p, n, &e))
+	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && !chat_is_path(text->p) &&
+	    is_unknown(t, text->p, n, &e))
 		;
 	else if (s) {
 		arg = text->p + n + strspn(text->p + n, " \t\n");

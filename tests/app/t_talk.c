@@ -1257,6 +1257,35 @@ TEST(an_answer_in_a_loop_is_stopped)
 
 /* ---- what weir says ---- */
 
+TEST(a_line_that_was_meant_as_a_command_becomes_one)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 --private");
+	do_line(&s, "quit");
+	CHECK_STR(s.draft.p, "/quit");
+	CHECK(has(&s.said, "'quit.' is a message"));
+	CHECK_INT(s.c.quit, 0);
+	do_line(&s, "?");
+	CHECK_STR(s.draft.p, "/help");
+	do_line(&s, "'/usr/../usr'");
+	CHECK_STR(s.draft.p, "/open '/usr/../usr'");
+	do_line(&s, "/usr/../usr");
+	CHECK_STR(s.draft.p, "/open /usr/../usr");
+	CHECK_INT(s.c.conv.n_msg, 0);
+	/* A path that does not exist is no file, and a longer line is a message. */
+	do_line(&s, "/usr/no such file");
+	CHECK(has(&s.errors, "unknown command"));
+	do_line(&s, "quit.");
+	CHECK_INT(s.c.conv.n_msg, 2);
+	/* A word that several commands have names all of them. */
+	do_line(&s, "/remove 1");
+	CHECK(has(&s.errors, "is it /undo, /drop or /delete? /help remove"));
+	do_line(&s, "/upload");
+	CHECK(has(&s.errors, "/open wants a file"));
+	close_scene(&s);
+}
+
 TEST(the_log_remembers)
 {
 	struct scene s;

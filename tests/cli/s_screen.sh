@@ -100,6 +100,10 @@ key C-c
 wait_for at_rest
 empty_line
 name="Ctrl-C stops the answer, which stays"; pass all at_rest -- shows '\[stopped\]'
+ask "$endless"
+answering
+ask '/stop'
+name="/stop stops it as well"; pass wait_for at_rest
 
 # ---- sizes ----
 

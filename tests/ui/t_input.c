@@ -16,7 +16,7 @@
 static const struct ui_command commands[] = {
 	{ "/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, "" },
 	{ "/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE, "" },
-	{ "/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, "" },
+	{ "/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, "/attach upload" },
 	{ "/switch", "/resume", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, "" },
 	{ "/kv", "/cache", "[off|bar|full|layer N|dump FILE]", "show the cache", BUSY_ALLOWED, ARG_WORD, "" },
 	{ NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL },
@@ -782,6 +782,16 @@ TEST(commands_are_offered)
 	CHECK_INT(input_offers(), 2);
 	type("\177");
 	CHECK_INT(input_offers(), 5);
+	/* A synonym offers the command. */
+	type("\025/up");
+	CHECK_INT(input_offers(), 1);
+	CHECK_STR(popup(40, 1, 0), "│ /read  add a document\n");
+	type("\t");
+	CHECK_STR(line_text(), "/read ");
+	type("\025/att\t");
+	CHECK_STR(line_text(), "/read ");
+	type("\025/u"); /* one letter is too few */
+	CHECK_INT(input_offers(), 0);
 	/* While the arrows walk through the history no popup opens. */
 	type("\025\033[A");
 	CHECK_STR(line_text(), "/quit");

@@ -82,6 +82,16 @@ static const char *alias_with(const char *list, const char *text, size_t n, size
 	return NULL;
 }
 
+/* 1 if text[0..n), which begins with a slash, is the beginning of one of the command's synonyms. One letter is none. */
+static int has_synonym(const struct ui_command *c, const char *text, size_t n)
+{
+	size_t len;
+
+	return n > 2 && (alias_with(c->words, text, n, &len) || alias_with(c->words, text + 1, n - 1, &len));
+}
+
+/* Offer commands: those whose names begin with the typed text, then those whose other names do, by these names, then
+ * those of which only a synonym does. */
 static void find_commands(struct offers *o, const char *text, size_t at, const struct ui_command *commands)
 {
 	o->typed = at;
@@ -93,6 +103,11 @@ static void find_commands(struct offers *o, const char *text, size_t at, const s
 		const char *alias = begins(c->name, text, at) ? NULL : alias_with(c->aliases, text, at, &len);
 		if (alias)
 			offers_add(o, alias, len, c->help, *c->args != 0);
+	}
+	for (const struct ui_command *c = commands; c->name; c++) {
+		size_t len;
+		if (!begins(c->name, text, at) && !alias_with(c->aliases, text, at, &len) && has_synonym(c, text, at))
+			offers_add(o, c->name, strlen(c->name), c->help, *c->args != 0);
 	}
 }
 
