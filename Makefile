@@ -6,6 +6,7 @@
 #   make test        set up, build, run every test; make check: the tests alone
 #   make install     program, manual and completions below PREFIX=/usr/local, with DESTDIR= before it
 #   make dist        the source as one archive; deb: a Debian package; portable: an archive for every Linux from glibc 2.31; into build/dist/
+#   make static      one file for every Linux, build/static-ARCH/weir; ARCH=amd64 or arm64 is the processor that it is for
 #   make setup       install the compiler and the libraries that are missing; setup-test: what tests use, too
 #   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
 #   make check-short run the short suites of what reads untrusted bytes; with SANITIZE=address,undefined at every change
@@ -141,7 +142,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(cuda_shared)
 
 .PHONY: all cuda help run test check check-short unit pictures gallery soak bench fuzz fuzz-programs seeds check-layers check-headers check-circles check-words \
-        setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
+        setup setup-test setup-cuda model install dist deb portable static clean compile_commands.json
 # A file whose command failed is deleted.
 .DELETE_ON_ERROR:
 # Objects that only a chain of pattern rules names: make would delete them after the link.
@@ -161,6 +162,18 @@ $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o $(BUILD)/app/lab/%,$(call ob
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(PROGRAM): $(BUILD)/app/main.o
 $(LAB): $(call objects,app/lab)
+# STATIC=1: weir alone, with its laboratory and its data files in it; for a compiler that links statically (tests/package/static.sh).
+ifneq ($(STATIC),)
+FLAGS += -DWEIR_STATIC
+# glibc's headers, and not musl's, ask ncurses for wide characters where _GNU_SOURCE is defined.
+$(BUILD)/ui/screen/%.o: FLAGS += -DNCURSES_WIDECHAR=1
+$(PROGRAM): $(call objects,app/lab) $(BUILD)/embedded.o
+$(BUILD)/embedded.o: $(data:%=$(BUILD)/share/weir/%)
+	$(say) embed $@
+	$(Q){ printf '.data\n.balign 8\n.globl data_embedded\ndata_embedded:\n'; \
+	  for f in $(data); do printf '.section .rodata\n1: .asciz "%s"\n2: .incbin "%s"\n3:\n.data\n.quad 1b, 2b, 3b, 0\n' $$f $(BUILD)/share/weir/$$f; done; \
+	  printf '.quad 0, 0, 0, 0\n.section .note.GNU-stack,"",%%progbits\n'; } | $(CC) -c -x assembler -o $@ -
+endif
 $(PROGRAM) $(LAB): $(BUILD)/libapp.a $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
@@ -388,6 +401,8 @@ endif
 
 dist deb portable:
 	@tests/package/package.sh $@
+static:
+	@tests/package/package.sh static $(if $(filter command%,$(origin ARCH)),$(ARCH))
 
 compile_commands.json:
 	@$(MAKE) -n -B V=1 all unit | sed -n 's/^\(.*-c -o [^ ]* \)\([^ ]*\.c\)$$/{"directory":"$(subst /,\/,$(CURDIR))","file":"\2","command":"\1\2"},/p' \

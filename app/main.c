@@ -2,6 +2,7 @@
  * eval` and `weir train` (app/lab/main.c). */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,9 +27,16 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
+#ifdef WEIR_STATIC
+/* The static file contains weir-lab. */
+static void lab_become(int argc, char **argv)
+{
+	exit(lab_main(argc, argv));
+}
+#else
 /* Replace this process by weir-lab. After `make`, weir-lab is in the folder of this program; after `make install`, in
  * ../lib/weir. Returns only if weir-lab cannot be started. */
-static void lab_become(char **argv)
+static void lab_become(int argc, char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 
@@ -38,6 +46,7 @@ static void lab_become(char **argv)
 	if (snprintf(path, sizeof path, "%s/../lib/weir/" LAB, dir) < PATH_MAX)
 		execv(path, argv);
 }
+#endif
 
 static int lab_missing(const char *command)
 {
@@ -151,7 +160,7 @@ int main(int argc, char **argv)
 	/* when completing, ignore the last word, which the user is still typing */
 	typed_read(&t, NULL, argc - first - complete, argv + first);
 	if (t.commands & CMD_LAB) {
-		lab_become(argv);
+		lab_become(argc, argv);
 		if (!complete && !t.help)
 			return lab_missing(t.at ? t.at->name : t.group);
 	}

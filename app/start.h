@@ -10,4 +10,7 @@
 int program_run(int argc, char **argv, struct options *o, const struct option_def *more,
                 void (*help)(const struct options *, struct str *out), int (*run)(struct options *));
 
+/* The main() of weir-lab where WEIR_STATIC makes weir and weir-lab one file. */
+int lab_main(int argc, char **argv);
+
 #endif

@@ -5,7 +5,9 @@
  * searched in the folder of the program (`make`), then in ../lib/weir from there (`make install`).
  *
  * A loaded plugin is never unloaded: the CUDA runtime and cuBLAS start threads and register handlers, whose code must
- * stay mapped. */
+ * stay mapped.
+ *
+ * With WEIR_STATIC there are no plugins: a static program has no dynamic linker. */
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>
@@ -15,6 +17,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#ifdef WEIR_STATIC
+int plugin_cuda_open(struct backend **out, const struct backend_options *opt, char err[160])
+{
+	*out = NULL;
+	snprintf(err, 160,
+	         "this weir is one static file, which cannot load CUDA; build weir from its source by 'make cuda'");
+	return -1;
+}
+#else
 
 #define PLUGIN "weir-cuda.so"
 
@@ -147,3 +159,4 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 	identity_add(*out, path);
 	return 0;
 }
+#endif

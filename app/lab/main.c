@@ -39,6 +39,9 @@ static int run(struct options *o)
 	return fail(&e);
 }
 
+#ifdef WEIR_STATIC
+#define main lab_main /* app/main.c calls it */
+#endif
 int main(int argc, char **argv)
 {
 	struct lab_options l = lab_options_default;

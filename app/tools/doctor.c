@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <readline/readline.h>
-#include <gnu/libc-version.h>
 
 #include "app/remote/remote.h"
 #include "app/tools/tools.h"
@@ -40,11 +39,13 @@ static void line_head(struct str *s, const char *name)
 static void doctor_libraries(struct str *s)
 {
 	struct str all = { 0 };
+	char libc[32] = "";
 	size_t at = 0;
 
 	str_addf(&all, "%s, readline %s, ", display_library(), rl_library_version);
 	sessions_libraries(&all);
-	str_addf(&all, ", glibc %s", gnu_get_libc_version());
+	confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc); /* "glibc 2.36"; musl has no version to ask for */
+	str_addf(&all, ", %s", *libc ? libc : "musl");
 	line_head(s, "libraries");
 	while (all.n - at > 100) {
 		size_t n = 100;

@@ -1,9 +1,58 @@
-/* engine/base/data_file.c - finds the files that are installed with the program (base.h). */
+/* engine/base/data_file.c - finds the files that are installed with the program (base.h). With WEIR_STATIC the program
+ * contains them. */
 #include "engine/base/base.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifdef WEIR_STATIC
+/* The data files, which the Makefile writes as a table that ends with a row without a name. fd: 0, or the
+ * descriptor of a file in memory with the bytes. */
+extern struct data_embedded {
+	const char *name;
+	const uint8_t *bytes, *end;
+	int fd;
+} data_embedded[];
+
+/* Return the descriptor of a file in memory that contains the data file, or -1. It stays open. */
+static int memory_file(struct data_embedded *d)
+{
+	size_t n = (size_t)(d->end - d->bytes);
+
+	if (!d->fd) {
+		d->fd = memfd_create(d->name, MFD_CLOEXEC);
+		if (d->fd >= 0 && write(d->fd, d->bytes, n) != (ssize_t)n)
+			d->fd = -1;
+	}
+	return d->fd;
+}
+
+/* Append the path of an embedded data file and return 1; 0 if there is none of this name. */
+static int embedded_find(struct str *path, const char *name)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct data_embedded *d = data_embedded;
+	int fd = -1;
+
+	while (d->name && strcmp(d->name, name) != 0)
+		d++;
+	pthread_mutex_lock(&lock);
+	if (d->name)
+		fd = memory_file(d);
+	pthread_mutex_unlock(&lock);
+	if (fd >= 0)
+		str_addf(path, "/proc/self/fd/%d", fd);
+	return fd >= 0;
+}
+#else
+static int embedded_find(struct str *path, const char *name)
+{
+	return 0;
+}
+#endif
 
 int data_file(struct str *path, const char *name, struct err *e)
 {
@@ -15,6 +64,8 @@ int data_file(struct str *path, const char *name, struct err *e)
 	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
 	size_t from = path->n;
 
+	if (embedded_find(path, name))
+		return 0;
 	dir[MAX(n, 0)] = 0;
 	slash = strrchr(dir, '/');
 	dir[slash ? slash - dir : 0] = 0;

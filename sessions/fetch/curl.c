@@ -1,4 +1,4 @@
-/* sessions/fetch/curl.c - loads libcurl (curl.h). */
+/* sessions/fetch/curl.c - loads libcurl (curl.h). With WEIR_STATIC libcurl is a part of the program. */
 #include "sessions/fetch/curl.h"
 
 #include <dlfcn.h>
@@ -6,41 +6,59 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct curl_lib *curl_load(struct err *e)
+/* The members of struct curl_lib, and the functions of libcurl that they point to. */
+/* clang-format off */
+#define FUNCTIONS(X) \
+	X(global_init, curl_global_init) X(init, curl_easy_init) X(setopt, curl_easy_setopt) X(perform, curl_easy_perform) \
+	X(getinfo, curl_easy_getinfo) X(cleanup, curl_easy_cleanup) X(strerror, curl_easy_strerror) \
+	X(slist_append, curl_slist_append) X(slist_free, curl_slist_free_all) \
+	X(multi_init, curl_multi_init) X(multi_cleanup, curl_multi_cleanup) X(multi_add, curl_multi_add_handle) \
+	X(multi_remove, curl_multi_remove_handle) X(multi_perform, curl_multi_perform) X(multi_poll, curl_multi_poll) \
+	X(multi_info, curl_multi_info_read) X(version, curl_version)
+/* clang-format on */
+
+/* Find the functions of libcurl. Return 0 or -1. */
+#ifdef WEIR_STATIC
+static int find_functions(struct curl_lib *lib, struct err *e)
+{
+#define MEMBER(member, function) .member = function,
+	*lib = (struct curl_lib){ FUNCTIONS(MEMBER) };
+	return 0;
+}
+#else
+static int find_functions(struct curl_lib *lib, struct err *e)
 {
 	static const char *const files[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so" };
+#define ROW(member, function) { &lib->member, #function },
+	const struct {
+		void *to;
+		const char *name;
+	} symbol[] = { FUNCTIONS(ROW) };
+	void *so = NULL;
+
+	for (size_t i = 0; i < LEN(files) && !so; i++)
+		so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+	if (!so)
+		return err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl is not installed");
+	for (size_t i = 0; i < LEN(symbol); i++) {
+		void *p = dlsym(so, symbol[i].name);
+		if (!p)
+			return err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl lacks %s", symbol[i].name);
+		memcpy(symbol[i].to, &p, sizeof p);
+	}
+	return 0;
+}
+#endif
+
+const struct curl_lib *curl_load(struct err *e)
+{
 	static struct curl_lib lib;
 	static int loaded;
-	/* clang-format off */
-	static const struct { void *to; const char *name; } symbol[] = {
-		{&lib.global_init, "curl_global_init"}, {&lib.init, "curl_easy_init"}, {&lib.setopt, "curl_easy_setopt"},
-		{&lib.perform, "curl_easy_perform"}, {&lib.getinfo, "curl_easy_getinfo"},
-		{&lib.cleanup, "curl_easy_cleanup"}, {&lib.strerror, "curl_easy_strerror"},
-		{&lib.slist_append, "curl_slist_append"}, {&lib.slist_free, "curl_slist_free_all"},
-		{&lib.multi_init, "curl_multi_init"}, {&lib.multi_cleanup, "curl_multi_cleanup"}, {&lib.multi_add, "curl_multi_add_handle"},
-		{&lib.multi_remove, "curl_multi_remove_handle"}, {&lib.multi_perform, "curl_multi_perform"},
-		{&lib.multi_poll, "curl_multi_poll"}, {&lib.multi_info, "curl_multi_info_read"},
-		{&lib.version, "curl_version"},
-	};
-	/* clang-format on */
-	void *so = NULL;
 
 	if (loaded)
 		return &lib;
-	for (size_t i = 0; i < LEN(files) && !so; i++)
-		so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
-	if (!so) {
-		err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl is not installed");
+	if (find_functions(&lib, e))
 		return NULL;
-	}
-	for (size_t i = 0; i < LEN(symbol); i++) {
-		void *p = dlsym(so, symbol[i].name);
-		if (!p) {
-			err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl lacks %s", symbol[i].name);
-			return NULL;
-		}
-		memcpy(symbol[i].to, &p, sizeof p);
-	}
 	if (lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
 		err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl does not start");
 		return NULL;

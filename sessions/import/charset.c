@@ -9,6 +9,15 @@
 #include <pthread.h>
 #include <string.h>
 
+/* The names of iconv() for Windows' encodings of Thai and Japanese. musl has the standards that they extend. */
+#ifdef __GLIBC__
+#define THAI     "CP874"
+#define JAPANESE "CP932"
+#else
+#define THAI     "TIS-620"
+#define JAPANESE "SHIFT_JIS"
+#endif
+
 const struct charset charset_utf16le = { "UTF-16LE", "UTF-16LE" }, charset_utf16be = { "UTF-16BE", "UTF-16BE" };
 
 static const struct {
@@ -38,17 +47,17 @@ static const struct {
 	{ { "ISO-8859-14", "ISO-8859-14" }, " iso-8859-14 " },
 	{ { "ISO-8859-15", "ISO-8859-15" }, " iso-8859-15 latin9 l9 " },
 	{ { "ISO-8859-16", "ISO-8859-16" }, " iso-8859-16 " },
-	{ { "Windows-874", "CP874" }, " windows-874 tis-620 iso-8859-11 " },
+	{ { "Windows-874", THAI }, " windows-874 tis-620 iso-8859-11 " },
 	{ { "KOI8-R", "KOI8-R" }, " koi8-r koi8 koi " },
 	{ { "KOI8-U", "KOI8-U" }, " koi8-u koi8-ru " },
-	{ { "IBM866", "IBM866" }, " ibm866 cp866 866 " },
+	{ { "IBM866", "CP866" }, " ibm866 cp866 866 " },
 	{ { "IBM737", "CP737" }, " ibm737 cp737 " },
 	{ { "IBM850", "CP850" }, " ibm850 cp850 " },
 	{ { "IBM852", "CP852" }, " ibm852 cp852 " },
 	{ { "Macintosh", "MACINTOSH" }, " macintosh mac x-mac-roman " },
 	{ { "GB18030", "GB18030" }, " gb18030 gbk gb2312 gb_2312-80 x-gbk chinese " },
 	{ { "Big5", "BIG5-HKSCS" }, " big5 big5-hkscs x-x-big5 cn-big5 " },
-	{ { "Shift_JIS", "CP932" }, " shift_jis shift-jis sjis x-sjis windows-31j ms_kanji " },
+	{ { "Shift_JIS", JAPANESE }, " shift_jis shift-jis sjis x-sjis windows-31j ms_kanji " },
 	{ { "EUC-JP", "EUC-JP" }, " euc-jp x-euc-jp " },
 	{ { "ISO-2022-JP", "ISO-2022-JP" }, " iso-2022-jp " },
 	{ { "EUC-KR", "CP949" }, " euc-kr ks_c_5601-1987 ksc5601 korean windows-949 " },

@@ -1,10 +1,12 @@
 #!/bin/sh
-# tests/package/package.sh dist|deb|portable|system SUITE FOLDER - write what people install into build/dist/.  `make dist`, `make deb` and
-# `make portable` call it.
+# tests/package/package.sh dist|deb|portable|static [ARCH]|formulas URL|system SUITE FOLDER - write what people install into build/dist/.
+# `make dist`, `make deb`, `make portable` and `make static` call it.
 #
 #   dist      weir-VERSION.tar.gz: the source as it is committed; make and make install build and install it
 #   deb       weir_VERSION_ARCH.deb, by Debian's own tools from that source, checked by lintian where it is installed
 #   portable  weir-VERSION-linux-ARCH.tar.gz: the program with its libraries, for every Linux with glibc 2.31 or later (portable.sh)
+#   static    build/static-ARCH/weir: one file for every Linux on amd64 or arm64; without ARCH for this processor (static.sh)
+#   formulas  for Homebrew, AUR, Nix and Copr, which build weir from that source: tests/package/formulas/ with its address and its SHA-256
 #   system    not a package: a bare Debian (bullseye, bookworm, trixie) in FOLDER, to try packages in (tests/package/try.sh)
 #
 # The version is that of tests/package/debian/changelog.  Progress and errors go to standard error, the path of what was written to
@@ -59,6 +61,20 @@ portable() {
 	tests/package/portable.sh "$(dist)"
 }
 
+# formulas URL: URL is the folder on a server from which the archive of the source will be fetched, and the address of the project.
+formulas() {
+	tar=$(dist)
+	sum=$(sha256sum <"$tar" | cut -d' ' -f1)
+	for f in tests/package/formulas/*; do
+		sed "s,@VERSION@,$version,g; s,@HOME@,$1,g; s,@URL@,$1/${tar##*/},g; s,@SHA256@,$sum,g" "$f" >"$out/${f##*/}"
+		echo "$out/${f##*/}"
+	done
+}
+
+static() {
+	tests/package/static.sh "$(dist)" "$@"
+}
+
 # system SUITE FOLDER: a Debian from the mirror that this machine uses, with its settings for apt.
 system() {
 	[ "$(id -u)" = 0 ] || die "only root can make a bare Debian"
@@ -69,7 +85,7 @@ system() {
 }
 
 case ${1:-} in
-dist|deb|portable) "$1" ;;
+dist|deb|portable|static|formulas) "$@" ;;
 system) "$1" "$2" "$3" ;;
-*) die "usage: package.sh dist|deb|portable|system SUITE FOLDER" ;;
+*) die "usage: package.sh dist|deb|portable|static [ARCH]|formulas URL|system SUITE FOLDER" ;;
 esac

@@ -18,45 +18,14 @@ name=weir-$version-linux-${triple%%-*}
 w=$out/portable
 root=$w/root
 lib=$root/usr/lib/$triple
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
+. tests/package/debian.sh
 
-die() { printf 'package: %s\n' "$*" >&2; exit 1; }
-
-# build WHAT FOLDER COMMAND: run the command quietly, with a log of its own.
-build() {
-	printf 'package: %s\n' "$1" >&2
-	(cd "$2" && eval "$3") >"$w/$1.log" 2>&1 || { tail -n 5 "$w/$1.log" >&2; die "$1 was not built (see $w/$1.log)"; }
-}
-
-# ---- Debian's packages and sources, by an apt of our own that leaves this machine's alone ----
-
-uri() { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null | sed -n 's/^URIs: *//p; s/^deb \([^ ]*\) .*/\1/p' | grep "$1" | head -n 1; }
-mirror=$(uri 'debian/*$') security=$(uri 'debian-security/*$')
-[ -e $keys ] || die "run this first: apt-get install debian-archive-keyring"
-command -v dpkg-source >/dev/null || die "run this first: apt-get install dpkg-dev"
-rm -rf "$w"
-mkdir -p "$w/apt/lists/partial" "$w/apt/archives/partial" "$w/get" "$lib"
-{
-	echo "deb [signed-by=$keys] ${mirror:=http://deb.debian.org/debian} bullseye main"
-	for type in deb deb-src; do
-		echo "$type [signed-by=$keys] $mirror bookworm main"
-		[ -z "$security" ] || echo "$type [signed-by=$keys] $security bookworm-security main"
-	done
-} >"$w/apt/sources.list"
-cat >"$w/apt/conf" <<END
-Dir::Etc::sourcelist "$w/apt/sources.list";
-Dir::Etc::sourceparts "-";
-Dir::State::lists "$w/apt/lists";
-Dir::State::status "/dev/null";
-Dir::Cache "$w/apt";
-APT::Sandbox::User "root";
-END
 static='libsqlite3-dev libreadline-dev libncurses-dev libssl-dev libxxhash-dev zlib1g-dev libseccomp-dev libgumbo-dev libutf8proc-dev'
 shared='libmd4c-dev libmd4c0'
 licences='libreadline8 libtinfo6'   # have the licences of the packages that are linked statically
 system='libc6/bullseye libc6-dev/bullseye libcrypt-dev/bullseye linux-libc-dev'
-build download "$w/get" "export APT_CONFIG=$w/apt/conf; apt-get -q update && apt-get -q download $static $shared $licences $system &&
-  for s in libxml2 libarchive curl; do apt-get -q source --download-only \$s || exit 1; done"
+fetch bullseye "$static $shared $licences $system" 'libxml2 libarchive curl'
+mkdir -p "$lib"
 
 # ---- what the program is linked to ----
 
@@ -77,18 +46,8 @@ find "$root" -type l -lname '/*' | while read -r l; do
 	ln -sfn "$root$(readlink "$l")" "$l"
 done
 cc="${CC:-gcc} --sysroot=$root -B$lib -L$lib -L$root/lib/$triple"
-jobs=-j$(getconf _NPROCESSORS_ONLN)
 harden='-D_FORTIFY_SOURCE=2 -fstack-protector-strong'
 
-# source_of NAME [PATCHES]: unpack the source with Debian's patches except the last PATCHES.  All files get the same
-# time, so that generated ones count as up to date.
-source_of() {
-	dpkg-source --skip-patches -x "$w/get/$1"_*.dsc "$w/$1" >"$w/source.log" 2>&1 || die "cannot unpack the source of $1 (see $w/source.log)"
-	sed '/^#/d; /^$/d' "$w/$1/debian/patches/series" | head -n "-${2:-0}" | while read -r p _; do
-		patch -s -d "$w/$1" -p1 <"$w/$1/debian/patches/$p" >>"$w/source.log" 2>&1 || die "cannot patch $1 by $p (see $w/source.log)"
-	done
-	find "$w/$1" -exec touch -h -d @1700000000 {} +
-}
 source_of libxml2
 build libxml2 "$w/libxml2" "./configure -q CC='$cc' CFLAGS='-O2 $harden' --prefix=/usr --libdir=/usr/lib/$triple --disable-shared --without-icu --without-lzma --without-zlib \
   --without-python --without-http --without-ftp --without-legacy &&

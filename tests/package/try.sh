@@ -1,6 +1,7 @@
 #!/bin/sh
 # tests/package/try.sh - packages on bare systems, a part of `make soak`: the Debian package is built, installed, used, upgraded and removed in a
-# Debian 12 in which nothing else is installed; the portable archive is built, and used in Debian 11 (the oldest C library that it is for), 12 and 13.
+# Debian 12 in which nothing else is installed; the portable archive is built, and used in Debian 11 (the oldest C library that it is for), 12 and 13;
+# the static files are built, and used in folders in which nothing else is, that for amd64 also in Debian 11 and 13.
 # Needs root, debootstrap, debhelper, lintian and a network; skips where one is missing.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -14,8 +15,9 @@ done
 [ -e "$model" ] || { skip "packages" "there is no default model"; finish; }
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/weir-package.XXXXXX")
-mounted=
+mounted= emulated=
 cleanup() {
+	[ -z "$emulated" ] || echo -1 >"$emulated"
 	[ -z "${server:-}" ] || kill "$server"
 	for m in $mounted; do umount "$m"; done
 	rm -rf --one-file-system "$dir"
@@ -26,14 +28,20 @@ trap 'exit 130' INT TERM
 # bare SUITE: make a bare system in $dir/SUITE with the model in it.
 bare() {
 	tests/package/package.sh system "$1" "$dir/$1" 2>"$dir/log" || return 1
+	furnish "$1"
+}
+# furnish SYSTEM: mount /proc there, and give root the model and a document.
+furnish() {
 	mount --bind /proc "$dir/$1/proc" && mounted="$mounted $dir/$1/proc"
 	cp "$model" "$dir/$1/root/model.gguf"
 	printf '<h1>Harbour</h1><p>The crane lifts 40 tons.</p>' >"$dir/$1/root/note.html"
 }
-# inside SUITE COMMAND: run the command there; its output goes to $dir/out.
+# inside SYSTEM COMMAND: run the command there; its output goes to $dir/out.  Where there is no shell, this machine's runs it.
 inside() {
-	chroot "$dir/$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-	  sh -c "cd /root && $2" >"$dir/out" 2>&1 </dev/null
+	into= home=.
+	[ ! -e "$dir/$1/bin/sh" ] || into="chroot $dir/$1" home=/root
+	(cd "$dir/$1/root" && $into /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+	  sh -c "cd $home && $2") >"$dir/out" 2>&1 </dev/null
 }
 # check WHAT SUITE COMMAND PATTERN: the command succeeds and its output matches.
 check() {
@@ -108,6 +116,22 @@ print(got.decode(errors='replace'))
 print('status', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 END
 }
+# addresses SYSTEM PROGRAM: a page is read where the system has the server's certificate.
+addresses() {
+	check "$1: no certificate, no page" "$1" "$2 inspect document https://localhost:$(cat "$dir/port")/note.txt; test \$? = 4" 'certificate'
+	for f in etc/ssl/certs/ca-certificates.crt etc/pki/tls/certs/ca-bundle.crt etc/ssl/ca-bundle.pem; do
+		mkdir -p "$dir/$1/${f%/*}" && cp "$dir/cert.pem" "$dir/$1/$f"
+		check "$1: certificates in /$f" "$1" "$2 inspect document https://localhost:$(cat "$dir/port")/note.txt" 'The crane lifts 40 tons'
+		rm "$dir/$1/$f"
+	done
+}
+# screens SYSTEM PROGRAM: the screen comes up on the usual terminals.
+screens() {
+	for term in xterm-256color screen linux; do
+		if screen "$1" "$2" $term && grep -q 'status 0' "$dir/out" && grep -q F1 "$dir/out"; then ok "$1: the screen with TERM=$term"
+		else bad "$1: the screen with TERM=$term" "$(tail -n 2 "$dir/out")"; fi
+	done
+}
 name=
 if tar=$(tests/package/package.sh portable 2>"$dir/log"); then
 	ok "the portable archive is built: $(sed -n 's/^package: \(.*needs glibc.*\)/\1/p' "$dir/log")"
@@ -122,16 +146,51 @@ for suite in bullseye bookworm trixie; do
 	tar -xzf "$tar" -C "$dir/$suite/root"
 	used $suite "$name/bin/weir"
 	check "$suite: doctor" $suite "$name/bin/weir doctor" '^jail +documents and model files are read under .*seccomp'
-	check "$suite: no certificate, no page" $suite "$name/bin/weir inspect document https://localhost:$(cat "$dir/port")/note.txt; test \$? = 4" 'certificate'
-	for f in etc/ssl/certs/ca-certificates.crt etc/pki/tls/certs/ca-bundle.crt etc/ssl/ca-bundle.pem; do
-		mkdir -p "$dir/$suite/${f%/*}" && cp "$dir/cert.pem" "$dir/$suite/$f"
-		check "$suite: certificates in /$f" $suite "$name/bin/weir inspect document https://localhost:$(cat "$dir/port")/note.txt" 'The crane lifts 40 tons'
-		rm "$dir/$suite/$f"
-	done
-	for term in xterm-256color screen linux; do
-		if screen $suite "/root/$name/bin/weir" $term && grep -q 'status 0' "$dir/out" && grep -q F1 "$dir/out"; then ok "$suite: the screen with TERM=$term"
-		else bad "$suite: the screen with TERM=$term" "$(tail -n 2 "$dir/out")"; fi
-	done
+	addresses $suite "$name/bin/weir"
+	screens $suite "/root/$name/bin/weir"
+done
+
+# ---- the static files ----
+
+# empty SYSTEM FILE: make a system in which nothing is but devices, /proc, the model, and the file as /weir.  Its /root is its root.
+empty() {
+	mkdir -p "$dir/$1/dev" "$dir/$1/proc" "$dir/$1/tmp"
+	ln -s . "$dir/$1/root"
+	cp -a /dev/null /dev/zero /dev/urandom /dev/tty "$dir/$1/dev/"
+	cp "$2" "$dir/$1/weir"
+	furnish "$1"
+}
+# emulate: until the test ends, the kernel starts programs for arm64 by qemu.
+emulate() {
+	(cd "$dir" && apt-get -qq download qemu-user-static && dpkg-deb -x qemu-user-static_*.deb qemu) >"$dir/log" 2>&1 || return 1
+	[ -e /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+	printf '%s' ':weir-arm64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:' \
+	  "$dir/qemu/usr/bin/qemu-aarch64-static:F" >/proc/sys/fs/binfmt_misc/register
+	emulated=/proc/sys/fs/binfmt_misc/weir-arm64
+}
+for arch in amd64 arm64; do
+	if ! file=$(tests/package/package.sh static $arch 2>"$dir/log"); then
+		bad "the static file for $arch is built" "$(tail -n 3 "$dir/log")"
+		continue
+	fi
+	ok "the static file for $arch is built: $(tail -n 1 "$dir/log")"
+	if [ $arch != "$(dpkg --print-architecture)" ] && ! emulate; then
+		skip "the static file for $arch" "$(tail -n 1 "$dir/log")"
+		continue
+	fi
+	empty "only-$arch" "$file"
+	check "$arch: it needs no loader and no library" "only-$arch" "readelf -ld weir | grep -E 'INTERP|NEEDED' || echo none" '^none$'
+	used "only-$arch" 'chroot . /weir'
+	check "$arch: the session goes on" "only-$arch" "chroot . /weir -s harbour $answers && chroot . /weir sessions show harbour | grep -c capital" '^[2-9]'
+	check "$arch: CUDA is refused by one line" "only-$arch" "chroot . /weir --device cuda $answers; test \$? != 0" 'one static file, which cannot load CUDA'
+	addresses "only-$arch" 'chroot . /weir'
+	screens "only-$arch" /weir
+done
+for suite in bullseye trixie; do
+	[ -e "$dir/$suite/root/model.gguf" ] && [ -e build/static-amd64/weir ] || continue
+	cp build/static-amd64/weir "$dir/$suite/root/"
+	used $suite ./weir
+	screens $suite /root/weir
 done
 
 finish
