@@ -148,7 +148,7 @@ static void copy_out(struct ui *u, int there, struct str *s, const char *what)
 	if (there && s->n)
 		todo_add(u, UI_COPY, s->p, s->n, 0, 0);
 	else
-		ui_sayf(u, "there is no %s to copy", what);
+		ui_sayf(u, "there is no %s to copy yet", what);
 	str_free(s);
 }
 

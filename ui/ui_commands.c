@@ -95,7 +95,10 @@ void ui_source_next(struct ui *u)
 	size_t turn = u->pane == DOCUMENTS && u->source_turn ? u->source_turn : transcript_turn(u->transcript);
 
 	if (!transcript_turn_sources(u->transcript, turn, &all)) {
-		ui_sayf(u, turn == transcript_last_turn(u->transcript)
+		ui_sayf(u, !u->n_document ? "no document is open, so there is no source; /open FILE adds one"
+		           : !transcript_messages(u->transcript)
+		                   ? "nothing was asked yet; answers about documents have sources"
+		           : turn == transcript_last_turn(u->transcript)
 		                   ? "the last answer has no sources in the documents"
 		                   : "this answer has no sources in the documents");
 		return;

@@ -173,7 +173,8 @@ void ui_documents(struct ui *u, const struct ui_document *d, size_t n)
 {
 	documents_pane_post(u->panes[DOCUMENTS], d, n);
 	palette_pane_documents(u->panes[PALETTE], d, n);
-	u->dirty |= u->pane == DOCUMENTS || u->pane == PALETTE;
+	u->dirty |= u->pane == DOCUMENTS || u->pane == PALETTE || n != u->n_document;
+	u->n_document = n;
 }
 
 void ui_sources(struct ui *u, size_t question, const struct ui_source *s, size_t n)
@@ -182,7 +183,7 @@ void ui_sources(struct ui *u, size_t question, const struct ui_source *s, size_t
 	transcript_sources(u->transcript, question, s, n);
 	u->next_source = 0;
 	documents_pane_sources(u->panes[DOCUMENTS], s, n);
-	u->dirty |= u->pane == DOCUMENTS || u->inlined;
+	u->dirty = 1; /* the hint of F7 */
 }
 
 void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now)

@@ -99,6 +99,7 @@ struct ui {
 	/* theme: number for theme_at(); theme_chosen: 1 = by the user, 0 = by the terminal's background colour */
 	int theme, theme_chosen;
 
+	size_t n_document;        /* number of the conversation's documents */
 	struct str last_question; /* the last question, as the user typed it */
 	uint64_t place;
 	int has_place; /* place: position marked by the key m (transcript_place()); has_place: 1 = there is one */

@@ -212,26 +212,39 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
-/* F3 has no hint: a row of 80 columns has room for the hint of F7 or of F3, but not for both. */
+/* The hints of these three lists are shown only where their keys do something now, as needs[] says. */
 static const struct hint on_line[] = {
-	{ "F1", "Help" },     { "^P", "Do" },    { "F2", "Cache" },
-	{ "F4", "Sessions" }, { "F5", "Docs" },  { "F6", "Browse" },
-	{ "F7", "Sources" },  { "F10", "Quit" }, { 0 },
-};
-enum { WIDE_LINE = 93 };
-static const struct hint on_wide_line[] = {
-	{ "F1", "Help" },      { "^P", "Do" },     { "F2", "Cache" },   { "F3", "Find" },  { "F4", "Sessions" },
-	{ "F5", "Documents" }, { "F6", "Browse" }, { "F7", "Sources" }, { "F10", "Quit" }, { 0 },
+	{ "F1", "Help" },
+	{ "^P", "Do" },
+	{ "/", "Commands" },
+	{ "/open", "Document" },
+	{ "F2", "Cache" },
+	{ "F3", "Find" },
+	{ "F4", "Sessions" },
+	{ "F5", "Docs" },
+	{ "F6", "Browse" },
+	{ "F7", "Sources" },
+	{ "^X", "More" },
+	{ "F10", "Quit" },
+	{ 0 },
 };
 static const struct hint at_work[] = {
-	{ "Esc", "Stop" }, { "Enter", "Queue" }, { "F1", "Help" },
-	{ "F2", "Cache" }, { "F6", "Browse" },   { "F7", "Sources" },
-	{ "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
+	{ "Esc", "Stop" },  { "Enter", "Queue" }, { "F1", "Help" },  { "F2", "Cache" },    { "F5", "Docs" },
+	{ "F6", "Browse" }, { "F7", "Sources" },  { "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
 };
 static const struct hint while_open[] = {
-	{ "Esc", "Stop" }, { "Enter", "Ask" },   { "F1", "Help" },
-	{ "F2", "Cache" }, { "F6", "Browse" },   { "F7", "Sources" },
-	{ "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
+	{ "Esc", "Stop" },  { "Enter", "Ask" },  { "F1", "Help" },  { "F2", "Cache" },    { "F5", "Docs" },
+	{ "F6", "Browse" }, { "F7", "Sources" }, { "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
+};
+/* A row of 80 columns has no room for F3 and F6; after ^X both are named. */
+enum { WIDE_LINE = 97 };
+enum { MESSAGES = 1, NO_MESSAGES = 2, DOCUMENTS_HERE = 4, NO_DOCUMENTS = 8, SOURCES_HERE = 16, WIDE = 32 };
+static const struct {
+	const char *key;
+	unsigned needs;
+} needs[] = {
+	{ "/", NO_MESSAGES },      { "/open", NO_DOCUMENTS }, { "F3", MESSAGES | WIDE }, { "F5", DOCUMENTS_HERE },
+	{ "F6", MESSAGES | WIDE }, { "F7", SOURCES_HERE },    { "^X", MESSAGES },        { "PgUp", MESSAGES },
 };
 static const struct hint on_talk[] = {
 	{ "Esc", "Write" }, { "j k", "Line" }, { "Space", "Page" }, { "/", "Find" }, { "[ ]", "Question" },
@@ -251,8 +264,8 @@ static const struct hint on_panel[] = {
 };
 /* clang-format off */
 static const struct hint behind_leader[] = {
-	{"h", "Help"}, {"p", "Palette"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Browse"}, {"n", "New"},
-	{"y", "Copy"}, {"c", "Code"}, {"g", "Regenerate"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"},
+	{"n", "New"}, {"y", "Copy"}, {"g", "Regenerate"}, {"/", "Find"}, {"o", "Browse"}, {"t", "Theme"}, {"e", "Editor"}, {"c", "Code"},
+	{"r", "Raw"}, {"m", "Mouse"}, {"h", "Help"}, {"p", "Palette"}, {"k", "Cache"}, {"s", "Sessions"}, {"d", "Documents"},
 	{"q", "Quit"}, {0},
 };
 /* clang-format on */
@@ -315,7 +328,32 @@ static const struct hint *hints_of(const struct ui *u)
 		return pane_ops[u->pane]->hints;
 	if (u->pattern.text.n)
 		return after_search;
-	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
+	return !ui_working(u) ? on_line : ui_closed(u) ? at_work : while_open;
+}
+
+static unsigned state_of(const struct ui *u)
+{
+	const struct ui_source *s;
+
+	return (transcript_messages(u->transcript) ? MESSAGES : NO_MESSAGES) |
+	       (u->n_document ? DOCUMENTS_HERE : NO_DOCUMENTS) | (u->w >= WIDE_LINE ? WIDE : 0) |
+	       (transcript_turn_sources(u->transcript, transcript_last_turn(u->transcript), &s) ? SOURCES_HERE : 0);
+}
+
+/* Return the first hint from h on that is shown now; its key is NULL at the end of the list `all`. */
+static const struct hint *hint_shown(const struct ui *u, const struct hint *all, const struct hint *h)
+{
+	unsigned state = state_of(u);
+
+	for (; h->key && (all == on_line || all == at_work || all == while_open); h++) {
+		int is_shown = 1;
+
+		for (size_t i = 0; i < LEN(needs); i++)
+			is_shown &= strcmp(needs[i].key, h->key) || (needs[i].needs & ~state) == 0;
+		if (is_shown)
+			break;
+	}
+	return h;
 }
 
 /* Return the column at which the next hint begins, if the hints before it take x columns; -1 = the hint does not
@@ -336,7 +374,8 @@ void hints_draw(const struct ui *u, const struct area *a)
 
 	if (x)
 		area_text(a, 0, 0, ST_HINT_KEY, "Ctrl-X ", 7);
-	for (const struct hint *h = hints_of(u); h->key && (x = hint_begins(h, x, a->w)) >= 0; h++) {
+	for (const struct hint *all = hints_of(u), *h = hint_shown(u, all, all);
+	     h->key && (x = hint_begins(h, x, a->w)) >= 0; h = hint_shown(u, all, h + 1)) {
 		x = area_text(a, x, 0, ST_HINT_KEY, h->key, strlen(h->key));
 		x = area_text(a, x + 1, 0, ST_HINT, h->does, strlen(h->does)) + 2;
 	}
@@ -346,7 +385,8 @@ int hint_at(const struct ui *u, int at, struct key *out)
 {
 	int x = hints_from(u);
 
-	for (const struct hint *h = hints_of(u); h->key && (x = hint_begins(h, x, u->w)) >= 0; h++) {
+	for (const struct hint *all = hints_of(u), *h = hint_shown(u, all, all);
+	     h->key && (x = hint_begins(h, x, u->w)) >= 0; h = hint_shown(u, all, h + 1)) {
 		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
 
 		if (at >= x && at < end) {

@@ -55,7 +55,7 @@ long document_of(struct chat *c, const char *arg, struct err *e)
 	size_t len = strlen(arg);
 
 	if (!c->conv.n_doc)
-		return err_set(e, ERR_USAGE, "there is no document");
+		return err_set(e, ERR_USAGE, "there is no document; /open FILE adds one");
 	if (n && (size_t)n <= c->conv.n_doc)
 		return n - 1;
 	for (size_t i = 0; i < c->conv.n_doc; i++) {

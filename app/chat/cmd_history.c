@@ -112,7 +112,8 @@ static void edit_question(struct chat *c, long n, struct err *e)
 	while (i && left)
 		left -= c->conv.msg[--i].role == ROLE_USER;
 	if (left) {
-		err_set(e, ERR_USAGE, "there is no question of %ld %s ago", n, n == 1 ? "turn" : "turns");
+		err_set(e, ERR_USAGE,
+		        n == 1 ? "there is no question yet to edit" : "there is no question of %ld turns ago", n);
 		return;
 	}
 	from = question_at(&c->conv.msg[i]);

@@ -193,9 +193,8 @@ void slash_near(struct nearest *near, const char *name, const char *words, struc
 int slash_unknown(const struct nearest *near, struct str *others, struct err *e)
 {
 	if (others->n)
-		err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s or %s? /help %.*s says what they do",
-		        (int)MIN(near->len, 40), near->word, others->p, near->best, (int)MIN(near->len, 40) - 1,
-		        near->word + 1);
+		err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s or %s? /help lists them",
+		        (int)MIN(near->len, 40), near->word, others->p, near->best);
 	else if (near->best)
 		err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", (int)MIN(near->len, 40), near->word,
 		        near->best);

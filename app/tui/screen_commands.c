@@ -238,7 +238,21 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-enum { SCREEN_AT = 8 }; /* number of the chat's commands that are listed before the screen's own commands */
+/* The commands that are listed first, by how usual they are. */
+static const char *const usual[] = { "/open", "/new",  "/sessions", "/copy",   "/regen", "/model", "/export",
+	                             "/help", "/docs", "/drop",     "/source", "/theme", "/stop",  "/quit" };
+
+static void usual_first(struct ui_command *table, size_t n)
+{
+	for (size_t u = 0; u < LEN(usual); u++)
+		for (size_t i = u; i < n; i++)
+			if (!strcmp(table[i].name, usual[u])) {
+				struct ui_command c = table[i];
+
+				memmove(&table[u + 1], &table[u], (i - u) * sizeof c);
+				table[u] = c;
+			}
+}
 
 static struct ui_command of_screen(const struct screen_slash *s)
 {
@@ -272,15 +286,10 @@ static struct ui_command *command_table(char **own, size_t n_own, const char *ro
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
-	/* The chat's commands keep their order. The screen's own commands are inserted before the chat's less common
-	 * commands. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
 		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));
 
-		for (const struct screen_slash *x = screen_slashes; i == SCREEN_AT && x->name; x++)
-			if (!is_chats(x->name))
-				table[k++] = of_screen(x);
 		table[k++] = own_of_screen ? of_screen(own_of_screen)
 		                           : (struct ui_command){
 						     .name = s->name,
@@ -292,6 +301,10 @@ static struct ui_command *command_table(char **own, size_t n_own, const char *ro
 						     .words = slash_words(s->name),
 					     };
 	}
+	for (const struct screen_slash *x = screen_slashes; x->name; x++)
+		if (!is_chats(x->name))
+			table[k++] = of_screen(x);
+	usual_first(table, k);
 	for (size_t i = 0; i < k && roles; i++)
 		if (!strcmp(table[i].name, "/role"))
 			table[i].args = roles;

@@ -177,7 +177,8 @@ int session_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	else if (f.near.best)
 		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; is it '%s'?", what, f.near_name);
 	else
-		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; 'weir sessions ls' lists them", what);
+		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; /sessions or 'weir sessions ls' lists them",
+		             what);
 	str_free(&f.names);
 	return rc;
 }

@@ -1280,7 +1280,7 @@ TEST(a_line_that_was_meant_as_a_command_becomes_one)
 	CHECK_INT(s.c.conv.n_msg, 2);
 	/* A word that several commands have names all of them. */
 	do_line(&s, "/remove 1");
-	CHECK(has(&s.errors, "is it /undo, /drop or /delete? /help remove"));
+	CHECK(has(&s.errors, "is it /undo, /drop or /delete? /help lists them"));
 	do_line(&s, "/upload");
 	CHECK(has(&s.errors, "/open wants a file"));
 	close_scene(&s);

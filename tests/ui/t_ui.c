@@ -344,7 +344,7 @@ TEST(leader)
 {
 	opened(80, 24);
 	CHECK_STR(key(CTRL('x')), "");
-	CHECK(shows("Ctrl-X h Help  p Palette  k Cache"));
+	CHECK(shows("Ctrl-X n New  y Copy  g Regenerate"));
 	CHECK_STR(key("n"), "SEND /new|");
 	CHECK_STR(draft(), "");
 	type("text");
@@ -756,13 +756,13 @@ TEST(what_is_said_leaves_again)
 	ui_status(u, &s);
 	for (int i = 0; i < 2; i++) {
 		key(F7);
-		CHECK(shows("the last answer has no sources") && !shows("mine"));
+		CHECK(shows("no document is open") && !shows("mine"));
 		ui_tick(u, now);
 		if (i)
 			ui_tick(u, now += 5);
 		else
 			key("x");
-		CHECK(!shows("the last answer has no sources") && shows("mine"));
+		CHECK(!shows("no document is open") && shows("mine"));
 	}
 	closed();
 }
@@ -776,7 +776,7 @@ TEST(sources_open_by_key_and_click)
 	opened(80, 24);
 	ui_documents(u, &doc, 1);
 	key(F7);
-	CHECK(shows("the last answer has no sources in the documents") && !shows("one two three"));
+	CHECK(shows("nothing was asked yet") && !shows("one two three"));
 	question("what?");
 	answer("three [2]");
 	ui_entry(u, UI_NOTICE, "[1] a.txt, line 2: 62 % of the attention\n[2] a.txt, line 3", 58);
@@ -824,7 +824,7 @@ TEST(sources_open_by_key_and_click)
 	CHECK(shows("what?") && !shows("three [2]") && !shows("[1] a.txt") && !shows("and then?"));
 	ui_clear(u);
 	key(F7);
-	CHECK(!shows("one two three") && shows("the last answer has no sources"));
+	CHECK(!shows("one two three") && shows("nothing was asked yet"));
 	closed();
 }
 
@@ -868,11 +868,22 @@ TEST(dragging_copies)
 	closed();
 }
 
+static void click_hint(const char *name)
+{
+	const char *row = strstr(screen(), name);
+	char click[32];
+	int x = 1;
+
+	CHECK(row);
+	while (row && row[-x] != '\n')
+		x++;
+	snprintf(click, sizeof click, "\33[<0;%d;24M", x);
+	key(click);
+}
+
 /* Each key in the bottom row can be clicked. */
 TEST(the_row_of_keys_is_clicked)
 {
-	char click[32];
-
 	opened(80, 24);
 	screen();
 	key("\33[<0;3;24M"); /* F1 Help */
@@ -882,24 +893,16 @@ TEST(the_row_of_keys_is_clicked)
 	key("\33[<0;12;24M"); /* ^P Do */
 	CHECK_INT(u->pane, PALETTE);
 	key(ESC);
-	for (const char *name = "F6 Browse"; u->focus == ON_LINE; name = "") {
-		const char *row = strstr(screen(), name);
-		int x = 1;
-
-		while (row && row[-x] != '\n')
-			x++;
-		CHECK(*name && row);
-		snprintf(click, sizeof click, "\33[<0;%d;24M", x);
-		key(click);
-	}
+	ui_resize(u, 120, 24);
+	question("hello");
+	click_hint("F6 Browse");
 	CHECK_INT(u->focus, ON_TRANSCRIPT);
 	key("\33[<0;5;24M"); /* Esc Write */
 	CHECK_INT(u->focus, ON_LINE);
 	key("\030");
-	CHECK(shows("h Help"));
-	key("\33[<0;9;24M"); /* after Ctrl-X: h Help */
+	click_hint("h Help");
 	CHECK(shows("Keys everywhere"));
-	key("\33[<0;79;24M"); /* right of the last hint */
+	key("\33[<0;119;24M"); /* right of the last hint */
 	CHECK(shows("Keys everywhere"));
 	closed();
 }
@@ -1024,13 +1027,36 @@ TEST(help_on_a_word)
 	closed();
 }
 
-/* The first screen tells how to see sources and how to add a document. */
-TEST(keys_on_the_first_screen)
+/* The hints are those of the keys that do something now, and the other keys say why they do nothing. */
+TEST(keys_are_those_of_the_state)
 {
+	struct ui_document d = { .name = "note.txt" };
+	struct ui_source source = { .name = "note.txt", .document = 0 };
+
 	opened(80, 24);
-	CHECK(shows("F6 Browse  F7 Sources  F10 Quit") && shows("/open FILE adds a document"));
+	CHECK(shows("F1 Help  ^P Do  / Commands  /open Document  F2 Cache  F4 Sessions  F10 Quit"));
+	CHECK(shows("/open FILE adds a document"));
+	key("\033[18~"); /* F7 */
+	CHECK(shows("no document is open, so there is no source; /open FILE adds one"));
+	key("\033[<0;17;24M"); /* a click on / */
+	CHECK_STR(input_text(NULL), "/");
+	key("\025");
+	ui_documents(u, &d, 1);
+	CHECK(shows("F1 Help  ^P Do  / Commands  F2 Cache  F4 Sessions  F5 Docs  F10 Quit"));
+	key("\033[18~");
+	CHECK(shows("nothing was asked yet; answers about documents have sources"));
+	ui_entry(u, UI_USER, "hello", 5);
+	CHECK(shows("F1 Help  ^P Do  F2 Cache  F4 Sessions  F5 Docs  ^X More  F10 Quit"));
+	ui_entry(u, UI_ASSISTANT, "hi", 2);
+	key("\033[18~");
+	CHECK(shows("the last answer has no sources in the documents"));
+	ui_sources(u, 0, &source, 1);
+	CHECK(shows("F4 Sessions  F5 Docs  F7 Sources  ^X More  F10 Quit"));
 	ui_resize(u, 120, 40);
-	CHECK(shows("F3 Find  F4 Sessions  F5 Documents  F6 Browse  F7 Sources  F10 Quit"));
+	CHECK(shows("F2 Cache  F3 Find  F4 Sessions  F5 Docs  F6 Browse  F7 Sources  ^X More  F10 Quit"));
+	ui_resize(u, 80, 24);
+	key("\030");
+	CHECK(shows("Ctrl-X n New  y Copy  g Regenerate  / Find  o Browse  t Theme  e Editor  c Code"));
 	closed();
 }
 

@@ -263,9 +263,11 @@ static size_t line_of(const struct help_pane *p, const char *name)
 
 static int has_word(const char *list, const char *word, size_t n)
 {
-	for (const char *p = list; *p; p += strcspn(p, " "), p += strspn(p, " "))
+	for (const char *p = list; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
+		p += *p == '/';
 		if (strcspn(p, " ") == n && !memcmp(p, word, n))
 			return 1;
+	}
 	return 0;
 }
 
@@ -283,8 +285,11 @@ void help_pane_find(struct pane *pane, const char *words)
 		return;
 	search(p, 0, 1);
 	for (const struct ui_command *c = p->commands; c && c->name; c++)
-		if (!strcmp(c->name + 1, words) || (!has_match(p, p->top) && has_word(c->words, words, n))) {
+		if (!strcmp(c->name + 1, words)) {
 			p->top = line_of(p, c->name);
+			return;
+		} else if (!has_match(p, p->top) && has_word(c->words, words, n)) {
+			help_pane_find(pane, c->name); /* a synonym is written nowhere: find the command's name */
 			return;
 		}
 }
