@@ -315,6 +315,10 @@ static void show_model(struct chat *c)
 	list_models(&others);
 	if (others.n)
 		str_addf(&s, "\nthere are  %s", others.p);
+	if (c->conv.tl) {
+		str_addf(&s, "\ngood for   %s\n", model_good_for(i));
+		known_models_better_here(i, &s);
+	}
 	notice(c, "%s", s.p);
 	str_free(&s);
 	str_free(&others);

@@ -299,6 +299,9 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 	else if (found)
 		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu %ss: %s%s", wanted, found, what, names.p,
 		        found > NAMED ? ", ..." : "");
+	else if (known_model(wanted, &(struct err){ 0 }))
+		err_set(e, ERR_MODEL, "%s '%.80s' is not on this machine; 'weir pull %.80s' fetches it", what, wanted,
+		        wanted);
 	else
 		err_set(e, ERR_MODEL,
 		        "there is no file and no %s '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch",

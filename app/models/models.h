@@ -29,6 +29,34 @@ int model_find(const char *name, struct str *out, struct err *);
 /* Find a text encoder as model_find() finds a model: first among weir's own encoders, then among the models. */
 int encoder_find(const char *name, struct str *out, struct err *);
 
+/* ---- models to choose from (known_models.c) ---- */
+
+struct known_model {
+	const char *name, *repo, *file;
+	uint64_t bytes;
+	const char *what;
+	int encoder; /* 1 = a text encoder instead of a chat model */
+	double read; /* share of its weights that a token reads; less than 1 for a model of experts */
+	int step;    /* 1 = suggested as a better model where it fits */
+};
+/* models by size, followed by encoders by size; ends with name = NULL */
+extern const struct known_model known_models[];
+/* Find a model of the table by its name or the beginning of its name. Returns NULL with *e set if none or several
+ * match. */
+const struct known_model *known_model(const char *name, struct err *e);
+/* Return the row of the table for the file FILE.gguf; NULL if there is none. file: its name without .gguf. */
+const struct known_model *known_model_of(const char *file);
+/* Append the models of the table, one per line. encoders: 1 = append the encoders instead of the models. here: 1 =
+ * leave out models whose file is on this machine. numbered: 1 = number the lines from 1. */
+void known_models_show(struct str *out, int encoders, int here, int numbered);
+/* Return what models of this size and kind are good for, as the rest of a sentence that begins "Good for". */
+const char *model_good_for(const struct engine_info *);
+/* Append which models of the table would be better than the open one and fit into `memory` bytes: a headline, and a line
+ * each for the smallest and for the largest that generates as fast as one reads, if memory is read at `bandwidth` bytes per
+ * second (0 = unknown). Appends nothing if there is none. known_models_better_here() measures both, in about 0.1 s. */
+void known_models_better(const struct engine_info *now, uint64_t memory, double bandwidth, struct str *out);
+void known_models_better_here(const struct engine_info *now, struct str *out);
+
 /* ---- checks of GPUs (gpu_checks.c) ---- */
 
 /* Return where results of GPU checks are stored. A private conversation reads stored results and writes none. Returns

@@ -1,6 +1,5 @@
 /* app/tools/pull.h - declarations shared by app/tools/pull*.c: fetching a model.
  *
- *     pull_table.c:  the built-in table of models to choose from;
  *     pull_hub.c:    the files of a repository, by the interface of huggingface.co;
  *     pull_choose.c: which files make a model, and which model to take;
  *     pull_fit.c:    what a model needs on this machine, from its header alone;
@@ -9,30 +8,12 @@
 #ifndef WEIR_PULL_H
 #define WEIR_PULL_H
 
+#include "app/models/models.h"
 #include "app/tools/tools.h"
 #include "engine/encoder.h"
 #include "sessions/fetch/fetch.h"
 
 struct sum;
-
-/* ---- pull_table.c ---- */
-
-struct known_model {
-	const char *name, *repo, *file;
-	uint64_t bytes;
-	const char *what;
-	int encoder; /* 1 = a text encoder instead of a chat model */
-};
-/* models by size, followed by encoders by size; ends with name = NULL */
-extern const struct known_model known_models[];
-/* Find a model of the table by its name or the beginning of its name. Returns NULL with *e set if none or several
- * match. */
-const struct known_model *known_model(const char *name, struct err *e);
-/* Return the row of the table for the file FILE.gguf; NULL if there is none. file: its name without .gguf. */
-const struct known_model *known_model_of(const char *file);
-/* Append the models of the table, one per line. encoders: 1 = append the encoders instead of the models. here: 1 =
- * leave out models whose file is on this machine. numbered: 1 = number the lines from 1. */
-void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
 

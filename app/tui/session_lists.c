@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/models/models.h"
 #include "app/tui/tui_private.h"
 #include "app/tui/worker.h"
 
@@ -167,11 +168,19 @@ static int recent_row(const struct session *s, void *ud)
 
 void tui_welcome(struct tui *t)
 {
+	const struct conversation *conv = &t->chat->conv;
 	struct recent r = { .t = t };
+	struct str better = { 0 };
 	struct err e = { 0 };
 
 	if (t->store)
 		session_list(t->store, recent_row, &r, &e);
+	if (!r.n && conv->tl) {
+		known_models_better_here(conv->info, &better);
+		notice(t->chat, "Good for %s.%s%s", model_good_for(conv->info), better.n ? "\n" : "",
+		       str_text(&better));
+		str_free(&better);
+	}
 	notice(t->chat,
 	       "Write a question; Enter sends it.\n/open report.pdf: ask a document of any length, or a folder of them.%s%s\n"
 	       "F1 lists the keys, Ctrl-P finds commands by what they do, Ctrl-D quits.%s",

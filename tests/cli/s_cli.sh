@@ -140,6 +140,7 @@ for name in Alpha-Q8 small ggml cedar.gguf tiny:1b TINY someone/toy; do
 done
 other -m alpha -p hi; expect "the beginning of two names is none" 3 "the beginning of 2 models: Alpha-Q4, Alpha-Q8"
 other -m nothing -p hi; expect "neither a file nor a name" 3 "no file and no model 'nothing' here"
+other -m qwen3-8b -p hi; expect "... a name that can be fetched says how" 3 "'weir pull qwen3-8b' fetches it"
 
 run -c;                         expect "-c without a size names --continue" 2 '--continue goes on with the last session'
 run -c letter.txt;              expect "so does -c with a word" 2 '--continue goes on with the last session'

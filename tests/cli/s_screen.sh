@@ -75,6 +75,7 @@ rm "$dir/config/weir/config"
 start -s first $without_end -n 24
 name="the screen comes up"; pass wait_for at_rest
 name="it greets and says what the keys are"; pass shows 'Ctrl-D quits'
+name="... and what the model is good for"; pass shows '^Good for .*quoting the sentence that answers'
 ask 'What is the capital of France?'
 name="a question is answered"; pass wait_for answered 'What is the capital of France?'
 name="the status row names session and tokens"; pass shows '^ first .* context [0-9]*% ([0-9]'
