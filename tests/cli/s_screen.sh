@@ -39,6 +39,7 @@ leave C-d
 printf 'Caf\351 au lait costs 3 euros, na\357ve or not.\n' >"$dir/latin.txt"
 start --private --temp 0 -n 8 "$dir/latin.txt"
 name="what is said before the screen is up stands on it"; pass wait_for shows 'not UTF-8'
+name="the first screen says what the model is good for"; pass shows '^Good for .*quoting the sentence that answers'
 leave C-d
 
 # ---- copying, and the mouse ----
@@ -75,7 +76,6 @@ rm "$dir/config/weir/config"
 start -s first $without_end -n 24
 name="the screen comes up"; pass wait_for at_rest
 name="it greets and says what the keys are"; pass shows 'Ctrl-D quits'
-name="... and what the model is good for"; pass shows '^Good for .*quoting the sentence that answers'
 ask 'What is the capital of France?'
 name="a question is answered"; pass wait_for answered 'What is the capital of France?'
 name="the status row names session and tokens"; pass shows '^ first .* context [0-9]*% ([0-9]'
