@@ -66,7 +66,8 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 /* A buffer of struct forward and its shape. */
 struct buffer_def {
 	struct tensor *t;
-	int32_t rows, cols;
+	int64_t rows;
+	int32_t cols;
 };
 enum { BUFFERS = 30 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])

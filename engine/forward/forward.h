@@ -7,7 +7,7 @@
 
 /* Number of rows of forward.route for n tokens. It holds n rows of the router's scores, two rows of constants, up to 3
  * unused rows, and n rows for the scores of the shared expert. */
-#define ROUTE_ROWS(n) (2 * (n) + 5)
+#define ROUTE_ROWS(n) (2 * (int64_t)(n) + 5)
 
 /* Buffers of one timeline's forward pass. */
 struct forward {
