@@ -56,7 +56,7 @@ configure="./configure -q --build=$(gcc -dumpmachine) --host=$musl CC='$cc' CFLA
 terminals=xterm,xterm-256color,xterm-direct,screen,screen-256color,tmux,tmux-256color,linux,vt100,vt220,rxvt,rxvt-unicode,rxvt-unicode-256color,alacritty,foot,konsole,ansi,dumb
 # few NAME SOURCES HEADERS [FLAGS]: libNAME.a of a few files in the folder of the source.
 few() {
-	build "lib$1" "$w/$source" "$cc $flags ${4:-} -c $2 && ar rcs $lib/lib$1.a *.o && cp $3 $root/usr/include/$musl/"
+	build "lib$1" "$w/$source" "$cc $flags ${4:-} -c $2 && $AR rcs $lib/lib$1.a *.o && cp $3 $root/usr/include/$musl/"
 }
 of() { source=$1; source_of "$@"; }
 of zlib
@@ -85,7 +85,7 @@ build readline "$w/readline" "$configure --with-curses bash_cv_termcap_lib=libti
 of sqlite3
 build sqlite3 "$w/sqlite3" "./configure -q --disable-tcl --disable-readline && make -s sqlite3.c &&
   $cc $flags -DSQLITE_ENABLE_FTS5 -DSQLITE_SECURE_DELETE -DSQLITE_LIKE_DOESNT_MATCH_BLOBS -DSQLITE_USE_URI -DSQLITE_MAX_VARIABLE_NUMBER=250000 \
-  -DSQLITE_MAX_SCHEMA_RETRY=25 -DSQLITE_OMIT_LOAD_EXTENSION -c sqlite3.c && ar rcs $lib/libsqlite3.a sqlite3.o && cp sqlite3.h $root/usr/include/$musl/"
+  -DSQLITE_MAX_SCHEMA_RETRY=25 -DSQLITE_OMIT_LOAD_EXTENSION -c sqlite3.c && $AR rcs $lib/libsqlite3.a sqlite3.o && cp sqlite3.h $root/usr/include/$musl/"
 of libxml2
 build libxml2 "$w/libxml2" "$configure --without-icu --without-lzma --without-zlib --without-python --without-http --without-ftp --without-legacy &&
   make -s $jobs libxml2.la && make -s install-libLTLIBRARIES DESTDIR=$root && make -s -C include install DESTDIR=$root"
