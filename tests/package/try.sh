@@ -169,6 +169,9 @@ emulate() {
 	emulated=/proc/sys/fs/binfmt_misc/weir-arm64
 }
 for arch in amd64 arm64; do
+	for tool in tclsh $([ $arch = amd64 ] || echo aarch64-linux-gnu-gcc); do
+		command -v $tool >/dev/null || { skip "the static file for $arch" "$tool is not installed"; continue 2; }
+	done
 	if ! file=$(tests/package/package.sh static $arch 2>"$dir/log"); then
 		bad "the static file for $arch is built" "$(tail -n 3 "$dir/log")"
 		continue
