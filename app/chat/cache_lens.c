@@ -42,7 +42,7 @@ static size_t tokens_common(const struct conversation *conv)
 	return same;
 }
 
-/* A lens that is being made, token by token. */
+/* A lens (the kept and evicted byte ranges of one text) to which tokens are being added. */
 struct lens_of {
 	struct lens *l;
 	size_t cap;
@@ -58,9 +58,9 @@ static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_
 	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Append token number first + i to the lens. The token ends at byte `end` of the text. kept[i]: share of the KV heads
- * that keep the token, from 0 to 255. The lens distinguishes only three cases: all heads keep the token, some do, or
- * none. */
+/* Append the range of one token to the list of ranges l->l, which shows what parts of a text are evicted. The token has
+ * number l->first + i in the sequence, and ends at byte `end` of the text. l->kept[i] is the share of the KV heads that
+ * keep it, from 0 to 255. The list distinguishes only three cases: all heads keep the token, some do, or none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
 	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
@@ -70,8 +70,9 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Find the evicted words in n bytes of a document or message. In the rendered prompt, these bytes begin at place->byte +
- * from. same: number of leading prompt tokens that are cached. Later tokens are not computed yet and get no lens. */
+/* Find the evicted words in n bytes of a document or message. In the rendered prompt, these bytes begin at place->byte
+ * + from. `same` is the number of leading prompt tokens that are cached. Later tokens are not computed yet, so the byte
+ * ranges end before them. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -91,7 +92,7 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 /* ---- a text without an end ---- */
 
-enum { TEXT_MOST = 1 << 20 }; /* only the last TEXT_MOST bytes of a growing text get a lens */
+enum { TEXT_MOST = 1 << 20 }; /* only the last TEXT_MOST bytes of a growing text are checked for eviction */
 
 /* Find the evicted words of a growing file that is still being read. The rendered prompt lacks its newest tokens, so
  * byte positions are counted backwards from the end of the text. */
@@ -113,7 +114,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Make no lens if no token of the text is prefilled, or if the tokens have more or fewer bytes than the
+	/* Leave the text without a lens if none of its tokens is prefilled, or if its tokens have more bytes than the
 	 * text. */
 	if (i == n || end > m->read) {
 		free(ends);
@@ -162,8 +163,8 @@ static void lens_of_read(struct cache_report *p, const struct conversation *conv
 	free(kept);
 }
 
-/* Find the evicted words of the growing file that was read last. Only its last TEXT_MOST bytes get a lens: the screen
- * shows no more. */
+/* Find the evicted words of the growing file that was read last. Only the last TEXT_MOST bytes of the file are checked,
+ * because the screen shows no more of it. */
 static void lens_of_text(struct cache_report *p, const struct conversation *conv, size_t same)
 {
 	size_t i = conv->n_msg;
@@ -176,7 +177,8 @@ static void lens_of_text(struct cache_report *p, const struct conversation *conv
 		lens_of_read(p, conv, same, &conv->msg[i - 1]);
 }
 
-/* Find the evicted words of an answer, from the byte lengths of its sampled tokens. */
+/* Find the evicted words of an answer. The byte lengths of its sampled tokens tell which bytes of the text each token
+ * has. */
 static void lens_of_answer(struct cache_report *p, int which, const struct conversation *conv, size_t n_token,
                            const uint8_t *kept, const struct message *m)
 {
@@ -204,7 +206,7 @@ void cache_report_documents(const struct conversation *conv, int32_t *first)
 		const struct text_at *place = &conv->doc[d].place;
 		size_t body = place->byte + conv->doc[d].body;
 
-		/* a model on a server gets the whole document with each request, so its first token counts as 0 */
+		/* a model on a server gets the whole document with each request, so give its first token the index 0 */
 		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1;
 		if (place->first < 0 || body + conv->doc[d].n_body > read)
 			continue;

@@ -5,12 +5,12 @@
 
 #include "app/chat/cache_view.h"
 
-/* Make the report's lenses anew. A call less than a second after the previous call does nothing. read: see
- * cache_report_take(). */
+/* Find the evicted words of all texts again, and store the result in the report's lenses. A call less than a second
+ * after the previous call does nothing. read: see cache_report_take(). */
 void lenses_take(struct cache_report *, const struct conversation *, struct listener *, const struct timeline_stats *,
                  int32_t read);
-/* Make the lenses if the model is on a server. Its KV cache is unknown, so a message counts as evicted if requests no
- * longer contain it. */
+/* Fill in the report's lenses if the model is on a server. The KV cache of the server is unknown, so a message counts
+ * as evicted if requests no longer contain it. */
 void lenses_of_server(struct cache_report *, const struct conversation *, struct listener *);
 void lenses_free(struct cache_report *);
 

@@ -198,8 +198,8 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
-/* Fill in the report if the model is on a server, whose cache cannot be seen: the lenses dim the messages that are no
- * longer sent. */
+/* Fill in the report if the model is on a server, whose KV cache cannot be seen. The report's lenses mark the messages
+ * that are no longer sent, so that the screen dims them. */
 static void report_server(struct cache_report *p, const struct conversation *conv, struct listener *l)
 {
 	p->cache = (struct ui_cache){
@@ -274,7 +274,9 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
 		c->out_rate = (float)(l->share[FLOW_OUT] / over);
 	}
-	if (over > RATE_OVER) { /* halve the counts and their time, so that older events weigh less */
+	/* After RATE_OVER seconds, halve the token counts and the time in which they were counted, so that older events
+	 * weigh less. */
+	if (over > RATE_OVER) {
 		l->since = start - over / 2;
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;

@@ -1,27 +1,32 @@
 /* app/chat/chat.h - what every front end shares: a conversation, its commands, and the session that stores it.
  *
- *     chat.c:              opens and closes a chat, runs what the user typed;
- *     commands.c:          the table of commands; cmd_NAME.c: what they do;
- *     turns.c:             a question to the model and its answer;
- *     answer_sources.c:    the numbered sources before and below an answer;
- *     add_documents.c:     files, standard input and @FILE become documents; read_files.c: many files;
- *     folders.c:           folders whose files are documents, looked at before each question; folder_list.c: their list;
- *     arguments.c:         the words after a command;
- *     notices.c:           messages of weir itself;
- *     hidden_reasoning.c:  whether reasoning is shown; a message without it;
- *     library.c:           the documents of other sessions;
- *     deferred_delete.c:   deletes sessions; /undelete restores one for some seconds;
- *     current_session.c:   what a resumed session shows; switching to another session;
- *     session_log.c:       opens and resumes the session that stores the conversation;
- *     session_log_write.c: stores messages, settings and snapshots in that session; session_log_documents.c: documents;
- *     document_search.c:   the index of the documents, in the session's store or in memory;
- *     message_search.c:    the index of the messages, in memory;
- *     cmd_memory.c:        facts to remember in all conversations: /remember, /memory;
- *     prompts.c:           the files of the user's prompt library; roles.c: roles;
- *     shell_command.c:     !COMMAND, whose output becomes a document;
- *     text_source.c:       reads a file or pipe as it grows;
- *     verify.c:            weir verify: recomputes a session's answers;
- *     cache_view.c:        what the cache panel shows.
+ *     chat.c:                  opens and closes a chat, and runs what the user typed;
+ *     commands.c:              the table of commands;
+ *     cmd_NAME.c:              the commands;
+ *     turns.c:                 sends a question to the model and shows its answer;
+ *     answer_sources.c:        lists the numbered sources before and below an answer;
+ *     add_documents.c:         turns files, standard input and @FILE into documents;
+ *     read_files.c:            reads many files as documents;
+ *     folders.c:               checks folders for new and changed files before each question;
+ *     folder_list.c:           lists these folders;
+ *     arguments.c:             parses the words after a command;
+ *     notices.c:               shows messages of weir itself;
+ *     hidden_reasoning.c:      decides whether reasoning is shown, and removes it from a message;
+ *     library.c:               lists and loads the documents of other sessions;
+ *     deferred_delete.c:       deletes sessions, which /undelete can restore for some seconds;
+ *     current_session.c:       shows a resumed session, and switches to another session;
+ *     session_log.c:           opens and resumes the session that stores the conversation;
+ *     session_log_write.c:     stores messages, settings and snapshots in that session;
+ *     session_log_documents.c: stores documents in that session;
+ *     document_search.c:       the index of the documents, in the session's store or in memory;
+ *     message_search.c:        the index of the messages, in memory;
+ *     cmd_memory.c:            /remember and /memory: facts to remember in all conversations;
+ *     prompts.c:               the files of the user's prompt library;
+ *     roles.c:                 roles: a system prompt and settings in a file;
+ *     shell_command.c:         !COMMAND, whose output becomes a document;
+ *     text_source.c:           reads a file or pipe as it grows;
+ *     verify.c:                weir verify: recomputes a session's answers;
+ *     cache_view.c:            gathers what the cache panel shows.
  *
  * Front ends: app/line (line by line) and app/tui (full screen). */
 #ifndef WEIR_CHAT_H
@@ -41,8 +46,8 @@ struct front {
 	 * the front end must filter it. */
 	void (*notice)(struct chat *, const char *text, size_t n);
 	void (*error)(struct chat *, const struct err *);
-	/* Show the progress of work. verb: what is done, such as "reading". done, total: tokens; total 0 = show the
-	 * verb alone; done < 0 = the work has ended. */
+	/* Show the progress of work. `verb` is what is done, such as "reading". `done` and `total` are numbers of
+	 * tokens. If `total` is 0, only the verb is shown. If `done` < 0, the work has ended. */
 	void (*progress)(struct chat *, const char *verb, int32_t done, int32_t total);
 	/* Begin an answer. Later calls of text() show its bytes, and turned() ends it. question: NULL if the last
 	 * question is answered again, or if its answer is continued. */
@@ -72,8 +77,9 @@ struct front {
 	/* Show the numbered sources of the last answer, once before the answer and again below it. NULL: the front
 	 * end shows them as lines of text only. */
 	void (*sources)(struct chat *, const struct answer_sources *);
-	/* Mark those numbers and names of the last answer that do not occur in its sources. words: these numbers and
-	 * names, each followed by a newline. NULL: the front end only lists them below the answer. */
+	/* Mark those numbers and names of the last answer that do not occur in its sources. `words` has these numbers
+	 * and names, each followed by a newline. If this function pointer is NULL, the front end only lists them below
+	 * the answer. */
 	void (*unsupported)(struct chat *, const char *words);
 	/* Ask whether long work (reading a growing file, indexing, a summary) must stop. Returns 0 = continue; 1 =
 	 * another job waits in the queue; 2 = the user wants to stop. After 1, chat_stream() and chat_index() return,
@@ -97,14 +103,12 @@ struct chat {
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
-	/* State of building the index of documents:
-	 * on:    1 = the index is being built, and a transaction of the store is open;
-	 * since: time at which the building began; 0 = it has not begun;
-	 * shown: time at which progress was shown last;
-	 * verb:  text that the front end's progress() shows;
-	 * ahead: 1 = passages are encoded before a question needs them;
-	 * due:   1 = a question has interrupted this encoding: the front end calls chat_index() when no job waits;
-	 * each:  seconds to encode a passage; 0 = unknown. */
+	/* State of building the index of documents. `on` is 1 while the index is being built and a transaction of the
+	 * store is open. `since` is the time at which the building began, or 0 if it has not begun. `shown` is the time
+	 * at which progress was last shown, and `verb` is the text that was shown with it. `ahead` is 1 if passages are
+	 * encoded before a question needs them. `due` is 1 if this encoding was interrupted: the front end then calls
+	 * chat_index() when no job waits. `each` is the number of seconds to encode a passage, or 0 if this is
+	 * unknown. */
 	struct {
 		int on, ahead, due;
 		double since, shown, each;
@@ -123,7 +127,7 @@ struct chat {
 	size_t n_came_back;
 	int told_untyped;    /* 1 = the user was told that a pasted @FILE stays text */
 	int goes_on;         /* 1 = the running turn extends the last answer */
-	int hides, thinking; /* hides: do not show reasoning; thinking: the model is reasoning now */
+	int hides, thinking; /* `hides` is 1 if reasoning is not shown; `thinking` is 1 while the model is reasoning */
 	struct reasoning think;
 	struct str shown; /* next bytes of the answer to show, without reasoning */
 	/* number of bytes of the running answer that were searched for a closing mark of reasoning */
@@ -147,15 +151,15 @@ struct chat {
 	/* number of documents that have replaced an older version of the same file since the last prefill */
 	size_t replaced;
 	int forgetting; /* 1 = documents are being removed because their files no longer exist */
-	int n_noticed;  /* number of documents of the current files_read() whose notices were shown */
+	int n_noticed;  /* number of files of the running files_read() for which the user was shown a warning */
 	/* Finished summaries, if no session stores the conversation (cmd_summarize.c). */
 	struct kept_summary {
 		char key[SUMMARY_KEY];
 		struct str text;
 	} * kept;
 	size_t n_kept;
-	/* quit: 1 = end the program. rc: the exit code. If questions come from a pipe, rc is set by the first question
-	 * that fails */
+	/* `quit` is 1 to end the program, with the exit code `rc`. If questions come from a pipe, the first question
+	 * that fails sets `rc`. */
 	int quit, rc;
 };
 
@@ -224,9 +228,9 @@ void chat_mouse(struct chat *, int on);
 
 /* 1 if word[0..n) is "/NAME" and the user has a prompt file NAME.md. */
 int user_prompt_is(const char *word, size_t n);
-/* Append the text of the prompt file that `word` ("/NAME") names, with its holes filled by the words of arg; a text
- * without holes is followed by arg. Returns 0, or -1 if the file cannot be read, the text is empty, or a word is
- * missing. */
+/* Append the text of the prompt file that `word` ("/NAME") names, with its placeholders filled by the words of arg; a
+ * text without placeholders is followed by arg. Returns 0, or -1 if the file cannot be read, the text is empty, or a
+ * word is missing. */
 int user_prompt_text(const char *word, size_t n, const char *arg, struct str *out, struct err *);
 /* List the user's prompts as "/NAME", sorted. Returns their number; free the list by user_prompts_free(). */
 size_t user_prompts(char ***out);
@@ -282,8 +286,8 @@ int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoni
 void chat_delete(struct chat *, int64_t session);
 /* Restore the session that was deleted last. Returns 0; if there is none, tells the user and returns -1. */
 int chat_undelete(struct chat *);
-/* Delete from the disk each deleted session that can no longer be restored, because DELETE_UNDO seconds have passed.
- * all: 1 = delete all deleted sessions. */
+/* Delete from the disk each deleted session that can no longer be restored, because DELETE_UNDO seconds have passed. If
+ * `all` is 1, delete every deleted session. */
 void chat_delete_due(struct chat *, int all);
 /* Return the time at which the next session must be deleted from the disk; 0 = there is none. */
 double chat_delete_next(const struct chat *);

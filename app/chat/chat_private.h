@@ -13,7 +13,7 @@ void slash_run(struct chat *, char *text);
 
 /* ---- notices.c ---- */
 
-/* Show the progress of a prefill, in tokens; a callback for the engine. ud: the struct chat. */
+/* Show the progress of a prefill, in tokens. This is a callback for the engine, and `ud` is the struct chat. */
 void chat_prefill_progress(int32_t done, int32_t total, void *ud);
 
 /* ---- arguments.c ---- */
@@ -46,8 +46,8 @@ int attach_files(struct chat *, const struct str *text);
 
 /* ---- read_files.c ---- */
 
-/* A file to read as a document. doc: index of the document that the file replaces; SIZE_MAX = it becomes a new
- * document. */
+/* A file to read as a document. `doc` is the index of the document that the file replaces; if it is SIZE_MAX, the file
+ * becomes a new document. */
 struct file_todo {
 	const struct doc_path *file;
 	size_t doc;
@@ -61,9 +61,9 @@ struct files_read {
 	size_t n_new, n_changed, n_same, n_failed;
 	struct str failed;
 };
-/* Read files as documents, and show progress. A file that cannot be read is counted and skipped. what: name of the
- * folder or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops the work; documents added before that stay.
- * The caller frees out->failed. */
+/* Read files as documents, and show progress. A file that cannot be read is counted and skipped. `what` is the name of
+ * the folder or pattern. Returns 0, or -1 with ERR_CANCELLED if the user stops the work; documents added before that
+ * stay. The caller frees out->failed. */
 int files_read(struct chat *, const char *what, struct file_todo *, size_t n, struct files_read *out, struct err *);
 
 /* Warn of problems that the import found, and of invisible characters in the text. Returns 1 if there were any. */
@@ -71,8 +71,8 @@ int document_notices(const struct doc *);
 /* 1 if weir continues after Ctrl-C has stopped some work, because it runs at a terminal. 0 if weir must end, because a
  * script runs it or a signal asks it to quit. */
 int may_stay(const struct chat *);
-/* Tell the user how many files of a folder or pattern became documents, and which files could not be read. list: the
- * listing of the folder or pattern; the first file that it left out because of its name is named, too. */
+/* Tell the user how many files of a folder or pattern became documents, and which files could not be read. Also name
+ * the first file that `list`, the listing of the folder or pattern, has left out because of its name. */
 void files_say(const char *what, const struct files_read *, const struct doc_paths *list);
 
 /* ---- folders.c ---- */
@@ -85,21 +85,22 @@ int folders_look(struct chat *);
 
 /* ---- folder_list.c ---- */
 
-/* Add a folder to the list, unless it is there already. path: absolute; the function takes ownership in both cases. */
+/* Add a folder to the list of opened folders, unless it is there already. `path` is absolute. The function takes
+ * ownership of `path`, even if the folder is not added. */
 struct folder *folder_add(struct conversation *, char *path);
 /* Remove a folder; its documents stay. */
 void folder_remove(struct conversation *, struct folder *);
 /* Return the opened folder that a file belongs to: the innermost one that contains it. NULL = none. */
 struct folder *folder_of(const struct conversation *, const char *path);
-/* Find a file in f->left, the sorted list of files that are treated specially (struct folder_file). Returns NULL if it
- * is not there. */
+/* Find a file in f->left, the sorted list of files that are treated specially (struct folder_file). Returns NULL if the
+ * list does not have it. */
 struct folder_file *left_find(const struct folder *, const char *path);
 /* Append a file to f->left. Call left_sort() after the last call. */
 void left_put(struct folder *, const char *path, int64_t size, int64_t mtime, char why);
-/* Remove the entries of f->left that have `why` = 0, and sort the rest. */
+/* Sort the list f->left by path. Entries whose reason (folder_file.why) is 0 are removed first. */
 void left_sort(struct folder *);
-/* Remove the entries of f->left with this `why`; why = 0 removes all entries. Returns 1 if an entry was removed, else
- * 0. */
+/* Remove the entries of f->left whose reason (folder_file.why) equals `why`. If `why` is 0, remove all entries. Returns
+ * 1 if an entry was removed, else 0. */
 int left_drop(struct folder *, char why);
 /* 1 if the document is from a file below a folder that was opened. */
 int folder_has(const struct conversation *, const struct document *);
@@ -144,23 +145,25 @@ void sources_below(struct chat *);
 
 /* ---- prompts.c ---- */
 
-enum { PROMPT_MOST = 1 << 20 }; /* most bytes of a prompt file */
+enum { PROMPT_MOST = 1 << 20 }; /* maximum number of bytes of a prompt file */
 /* Append the path of a folder such as "weir/prompts", below the user's config folder. Returns 0 or -1. */
 int prompt_folder(const char *folder, struct str *path);
 /* Set *path to that of the file NAME.md in a folder. Returns 1 if it can be read, else 0. */
 int prompt_file(const char *folder, const char *name, size_t n, struct str *path);
-/* Add the names of the folder's files to the list (*name)[count], each after `head`, each once. Returns the list's new
- * length; the list is sorted. */
+/* Append the name of each prompt file in the folder, with `head` before it, to the list (*name)[count]. Skip names that
+ * the list already has. Returns the list's new length; the list is sorted. */
 size_t prompt_names(const char *folder, const char *head, char ***name, size_t count);
-/* Append the text with its holes filled by the words of args: {{1}}, {{name}} by name=VALUE, {} by all words. Returns 1;
- * 0 if the text has no holes; -1 with ERR_USAGE if a word is missing. */
+/* Append the text with its placeholders filled by the words of args: {{1}} by the first word, {{name}} by VALUE of the
+ * word name=VALUE, and {} by all words. Returns 1; 0 if the text has no placeholders; -1 with ERR_USAGE if a word is
+ * missing. */
 int prompt_fill(const char *text, const char *args, struct str *out, struct err *);
 
 /* ---- roles.c ---- */
 
-/* Take a role: set c->o and c->frame. words: the role's name or path, and words for its holes. starting: 1 = the model
- * is not open yet, so that the role may choose it; settings of the command line stay. *note: what was set, and what was
- * left out. Returns 0, or -1 with nothing changed. */
+/* Apply a role to the chat: set c->o and c->frame. `words` has the role's name or path, and the words that fill the
+ * placeholders of its text. If `starting` is 1, the model is not open yet: the role may choose the model, and settings
+ * given on the command line stay unchanged. *note receives the settings that were made and those that were left out.
+ * Returns 0, or -1 with nothing changed. */
 int role_apply(struct chat *, const char *words, int starting, struct str *note, struct err *);
 /* Append the role's text with the message in the place of __INPUT__. */
 void role_frame(const struct chat *, const char *text, size_t n, struct str *out);
@@ -205,8 +208,8 @@ int session_log_fingerprint(struct session_log *, const struct conversation *, s
 /* Return the id of the last stored message; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
-/* on = 1: from now on, only record which documents have changed. on = 0: store all recorded changes together. log: may
- * be NULL. */
+/* If `on` is 1, changes of documents are no longer stored at once: the session log only records which documents have
+ * changed. If `on` is 0, it stores all recorded changes together. The session log may be NULL. */
 void session_log_defer(struct session_log *, struct conversation *, int on);
 
 /* ---- session_log_documents.c ---- */
@@ -233,8 +236,9 @@ void chat_read_document(struct chat *);
 /* Let the conversation search its documents, until document_search_close(). */
 void document_search_attach(struct chat *);
 void document_search_close(struct chat *);
-/* Show the progress of work other than a prefill, with the time left. Nothing is shown for work that takes only a
- * moment. done = total: the work has ended. Returns 1 if the user has stopped the work, else 0. */
+/* Show the progress of work other than a prefill, with the time left. Work that takes only a moment shows no progress.
+ * At the end of the work, the caller passes `done` equal to `total`. Returns 1 if the user has stopped the work, else
+ * 0. */
 int chat_work_progress(struct chat *, const char *verb, size_t done, size_t total);
 
 /* ---- message_search.c ---- */
@@ -247,8 +251,8 @@ void message_search_close(struct chat *);
 
 /* Let the conversation search the facts that /remember has kept. */
 void memory_attach(struct chat *);
-/* Append where a fact was told: "from 'garden', 12 May". from: name or title of the session; NULL or "" = none. at:
- * seconds since 1970. */
+/* Append where a fact was told: "from 'garden', 12 May". `from` is the name or title of the session; NULL or "" = none.
+ * `at` is the time in seconds since 1970. */
 void fact_origin(const char *from, int64_t at, struct str *out);
 
 /* ---- the commands, each in the file of its subject ---- */

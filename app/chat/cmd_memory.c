@@ -228,7 +228,8 @@ static int fact_becomes(struct chat *c, const struct known_fact *f, const struct
 	return rc || e->code ? -1 : 0;
 }
 
-/* Return the fact whose number arg begins with, or NULL with *e set. *rest: the words after the number. */
+/* Return the fact whose number is the first word of `arg`, or NULL with *e set. *rest receives the words after the
+ * number. */
 static const struct known_fact *fact_named(const struct facts *all, const char *arg, const char **rest, struct err *e)
 {
 	char *end;
@@ -274,7 +275,7 @@ static void edit(struct chat *c, const struct facts *all, const char *arg, struc
 	str_free(&text);
 }
 
-/* 1 if the argument begins with this word. *rest: the words after it. */
+/* 1 if the argument begins with this word. *rest receives the words after it. */
 static int begins(const char *arg, const char *word, const char **rest)
 {
 	size_t n = strcspn(arg, " \t");

@@ -156,7 +156,7 @@ void slash_log(struct chat *c, char *arg)
 		return;
 	}
 	log_show((size_t)n, &s);
-	/* Show the log's lines without adding them to the log. */
+	/* These lines are from the log already. So show them by front->notice(), which does not log them again. */
 	if (!s.n)
 		str_adds(&s, "[nothing was said yet]");
 	c->front->notice(c, s.p, s.n);

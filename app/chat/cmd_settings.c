@@ -33,7 +33,8 @@ const struct option_def *setting_find(const char *key)
 {
 	const struct option_def *d;
 
-	/* Accept the spellings of other programs: n for predict, temperature for temp, top_k for top-k. */
+	/* Accept the names that other programs use: "n" means "predict", "temperature" means "temp", and "top_k" means
+	 * "top-k". */
 	char name[40];
 	snprintf(name, sizeof name, "%s", !strcmp(key, "n") ? "predict" : !strcmp(key, "temperature") ? "temp" : key);
 	for (char *p = name; *p; p++)
@@ -166,8 +167,8 @@ static int option_change(struct chat *c, const struct option_def *d, const char 
 	return rc;
 }
 
-/* Set the option; if value is empty, show it. key: the option's name as typed. save: 1 = write the value to the
- * config file, too. */
+/* Set the option; if value is empty, show it. `key` is the option's name as typed. If `save` is 1, write the value to
+ * the config file, too. */
 static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
 	const char *encoder = c->o.encoder;

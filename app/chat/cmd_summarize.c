@@ -203,8 +203,9 @@ static int words_in_bounds(long n)
 	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
 }
 
-/* Parse "[DOCUMENT] [WORDS]". If there is only a number, it is the number of a document, or else the length in words.
- * *doc: index of the document; -1 = all documents. */
+/* Parse the arguments "[DOCUMENT] [WORDS]". A single number means the document of this number; if there is no such
+ * document, it means the length of the summary in words. *doc receives the index of the document, or -1 for all
+ * documents. */
 static int arguments_parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
 {
 	char *last = strrchr(arg, ' ');
@@ -262,7 +263,7 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
 	if (!searched) /* the model can answer the question itself, because it reads these documents whole */
 		return 0;
-	if (c->front->dims) /* full screen: show the question, which is not stored */
+	if (c->front->dims) /* full screen: show the question as a notice, because it does not become a message */
 		notice(c, "%.*s", (int)n, question);
 	summary_run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
 	return 1;

@@ -175,8 +175,9 @@ void slash_near_init(struct nearest *near, const char *word, size_t n)
 	near->dist = (int)n / 4 + 2; /* a greater distance would make any word similar to many commands */
 }
 
-/* A command has distance 0 if the typed word is the beginning of its name, or one of its synonyms. If several have, all
- * but the last are appended to `others`. */
+/* Compare a command with the typed word. The distance is 0 if the command's name begins with the word. It is also 0 if
+ * the word is one of the command's synonyms (`words`). If several commands have distance 0, append the names of all of
+ * them but the last to `others`. */
 void slash_near(struct nearest *near, const char *name, const char *words, struct str *others)
 {
 	if ((near->len > 2 && !strncmp(near->word, name, near->len)) ||

@@ -37,9 +37,10 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index, if it is not open yet. If in_store() has changed, move the index between store and memory. The oldest
- * bytes of a growing file are no longer searched. Each time that there are TEXT_SEARCHED more such bytes, an index in
- * memory is rebuilt without them, to free their memory. */
+/* Open the index, if it is not open yet. Open it anew in two cases:
+ * - The result of in_store() has changed: the index moves between the store and memory.
+ * - TEXT_SEARCHED more bytes of growing files are no longer searched: the new index is built without these bytes, which
+ *   frees memory. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);

@@ -1,8 +1,8 @@
-/* app/chat/prompts.c - files of the user's prompt library, and the words that fill their holes.
+/* app/chat/prompts.c - files of the user's prompt library, and the words that fill their placeholders.
  *
- * A file NAME.md in the folder prompts beside the config file defines the command /NAME, which sends the file's text as a
- * message. A file in the folder roles is a role (roles.c). Holes in the text are filled by the words behind the command:
- * {{1}} by the first word, {{name}} by a word name=VALUE, {} by all words. */
+ * A file NAME.md in the folder `prompts` beside the config file defines the command /NAME, which sends the file's text
+ * as a message. A file in the folder `roles` is a role (roles.c). Placeholders in the text are filled by the words
+ * after the command: {{1}} by the first word, {{name}} by VALUE of the word name=VALUE, and {} by all words. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
 
@@ -30,7 +30,7 @@ int prompt_folder(const char *folder, struct str *path)
 {
 	char *slash;
 
-	/* beside weir's own config folder, because a folder may belong to another program */
+	/* `folder` is beside weir's config folder, not in it, because it may belong to another program */
 	if (user_path(path, DIR_CONFIG, "", NULL))
 		return -1;
 	slash = strrchr(path->p, '/');
@@ -81,7 +81,7 @@ size_t prompt_names(const char *folder, const char *head, char ***name, size_t c
 	return count;
 }
 
-/* ---- holes ---- */
+/* ---- placeholders ---- */
 
 /* Set *word to word number i (from 0) of args, without its quotes. Returns 1, or 0 if there is none. */
 static int word_at(const char *args, size_t i, struct str *word)
@@ -106,7 +106,8 @@ static int word_at(const char *args, size_t i, struct str *word)
 	return 1;
 }
 
-/* Append the value of the hole {{name}}. Returns 0, or -1 if no word gives it. */
+/* Append the value of the placeholder {{name}}. If `name` is a number N, the value is the Nth word of args. Otherwise
+ * args must have a word "name=VALUE", and the value is its second part. Returns 0, or -1 if args has no such word. */
 static int hole_value(const char *args, const char *name, size_t n, struct str *out)
 {
 	struct str word = { 0 };
@@ -127,7 +128,8 @@ static int hole_value(const char *args, const char *name, size_t n, struct str *
 	return found ? 0 : -1;
 }
 
-/* 1 if text begins with a hole "{{name}}"; blanks beside the name are allowed. *name, *n: its name; *end: its length. */
+/* 1 if the text begins with a placeholder "{{name}}"; blanks around the name are allowed. *name and *n receive the name
+ * and its length. *end receives the length of the whole placeholder. */
 static int is_hole(const char *text, const char **name, size_t *n, size_t *end)
 {
 	size_t i = 2;

@@ -1,8 +1,8 @@
 /* app/chat/roles.c - roles: a system prompt and settings in a file (weir -r NAME, /role NAME).
  *
- * A role is a file NAME.md in the folder roles beside the config file, or one of aichat's: Markdown, whose first lines may
- * be settings between two lines of dashes. The text is the system prompt; a text with __INPUT__ is a frame for each
- * message instead. Holes are filled as in prompts (prompts.c). */
+ * A role is a file NAME.md in the folder `roles` beside the config file, or a role file of the program aichat. It is
+ * Markdown, whose first lines may be settings between two lines of dashes. The text is the system prompt. If the text
+ * has the word __INPUT__, it is instead a frame for each message. Placeholders are filled as in prompts (prompts.c). */
 #include "app/chat/chat_private.h"
 #include "app/models/models.h"
 
@@ -14,7 +14,7 @@
 
 static const char *const folders[] = { "weir/roles", "aichat/roles" };
 
-/* A role that is being applied. note: what was set. left: what was left out. */
+/* A role that is being applied. `note` lists the settings that were made, and `left` those that were left out. */
 struct role {
 	struct chat *c;
 	int starting; /* 1 = the model is not open yet */
@@ -29,7 +29,7 @@ static void listed(struct str *out, const char *key, const char *value)
 
 /* ---- the file ---- */
 
-/* Read the file of a role. what: its name, or a path. */
+/* Read the file of a role. `what` is the name of the role, or a path. */
 static int role_read(const char *what, struct str *text, struct err *e)
 {
 	struct str path = { 0 };
@@ -102,7 +102,8 @@ static int role_setting(struct role *r, const char *key, const char *value, stru
 		role_model(r, value);
 		return 0;
 	}
-	/* A role may be somebody else's file, so it sets only what belongs to a session: not memory = on, for instance. */
+	/* A role may be a file from somebody else. So it may set only options that are stored with a session
+	 * (OPT_KEPT). It cannot set "memory", for example. */
 	if (!d || !(d->flags & OPT_KEPT) || d->type == OPT_POLICY || (r->starting && option_said(o, d))) {
 		listed(&r->left, key, "");
 		return 0;
@@ -130,7 +131,7 @@ static long role_settings(struct role *r, char *text, struct err *e)
 		end = line + strcspn(line, "\n");
 		*end = 0;
 		value = strchr(line, ':');
-		/* skip comments, and lines that belong to the key before them */
+		/* skip empty lines, comments, and lines that continue the value of the key above them */
 		if (!value || strchr(" \t#-", *line))
 			continue;
 		*value++ = 0;
@@ -146,7 +147,8 @@ static long role_settings(struct role *r, char *text, struct err *e)
 
 /* ---- applying ---- */
 
-/* Set the system prompt, or the frame of the messages, to the role's text. */
+/* Apply the role's text, after its placeholders are filled. If the text contains __INPUT__, each message is sent inside
+ * the text (chat.frame). Otherwise the text becomes the system prompt. */
 static int role_text(struct role *r, const char *text, const char *args, struct err *e)
 {
 	struct chat *c = r->c;

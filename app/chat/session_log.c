@@ -344,7 +344,8 @@ static int settings_given(const struct options *o)
 }
 
 /* Load the newest snapshot of the conversation. After a crash it may be older than the last message; the tokens after
- * it are then prefilled. *behind: number of messages after the snapshot. Returns what snap_load() returns. */
+ * the snapshot are then prefilled. *behind receives the number of messages after the snapshot. Returns what snap_load()
+ * returns. */
 static int load_newest(struct session_log *r, struct conversation *conv, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
@@ -372,8 +373,8 @@ static size_t left_to_read(struct conversation *conv, size_t restored)
 	return n;
 }
 
-/* Append a note for the user: what was restored, or why not. behind: number of messages after the restored
- * snapshot. */
+/* Append a note for the user: what was restored, or why nothing was. `behind` is the number of messages after the
+ * restored snapshot. */
 static void describe_loaded(struct conversation *conv, const struct snap_loaded *got, int restored, size_t behind,
                             struct str *note)
 {
@@ -542,7 +543,7 @@ static int add_behind(const struct stored_message *m, void *ud)
 	return add_message(m, &b->resuming);
 }
 
-/* Set conv->doc[].at of the document that *d stores: the number of messages before it. */
+/* For the document that is stored as *d, set document.at to the number of messages before the document. */
 static int place_document(const struct stored_document *d, void *ud)
 {
 	struct conversation *conv = ud;

@@ -16,7 +16,7 @@ struct session_log {
 	int64_t session;    /* id in the store; 0 = the first question creates the session */
 	int fresh;          /* 1 = the session is new: its settings are not stored yet */
 	int64_t writing;    /* id of the stored answer that is still being generated; 0 = none */
-	double written_at;  /* time at which that answer was written last */
+	double written_at;  /* time at which the answer `writing` was last written to the store */
 	int32_t entries_at; /* value of timeline_entries_ready() when KV entries were last saved or loaded */
 	int deferred;       /* 1 = changes of documents are only recorded, and stored later (session_log_defer()) */
 	int64_t *dropped;   /* [n_dropped] store ids of the documents that must be deleted from the session */
@@ -44,8 +44,9 @@ int session_log_saved(const struct session_log *, struct str *out, struct err *)
 /* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. Returns 0 or -1. If another
  * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
-/* Switch from the current session to another one. by: the value that session_log_hold() has set. 0 = this process has
- * locked the session; otherwise another process writes it, and it is opened read-only. */
+/* Switch from the current session to another one, after session_log_hold() for that session. Its result `by` is 0 if
+ * this process has locked the session. If `by` is not 0, another process writes the session, and this one opens it
+ * read-only. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Show another branch of the session. The branch ends with the stored message `end`. Its messages replace those of the
@@ -63,7 +64,8 @@ void session_log_title(struct session_log *, struct str *out);
 
 /* Load a session's settings into the options. Settings of the command line take precedence. */
 int session_options(struct store *, int64_t session, struct options *, struct err *);
-/* Add a stored document to the conversation, without an event. at: number of messages when it was first added. */
+/* Add a stored document to the conversation, without an event. `at` is the number of messages when the document was
+ * first added. */
 int session_restore_document(struct conversation *, const struct stored_document *, size_t at, struct err *);
 
 #endif

@@ -28,7 +28,8 @@ static struct stored_document row_of(const struct conversation *conv, const stru
 	};
 }
 
-/* Store the noted changes: first delete the dropped rows, then store the documents that are due. Returns 0 or -1. */
+/* Store the changes of documents: first delete the rows of dropped documents, then store new documents and new
+ * versions. `due` is the number of documents to store (is_due()). Returns 0 or -1. */
 static int store_changes(struct session_log *r, struct conversation *conv, size_t due, struct err *e)
 {
 	struct document_change *change = xcalloc(r->n_dropped + due + 1, sizeof *change);
@@ -109,8 +110,9 @@ struct forked {
 	size_t i;
 };
 
-/* Find the document whose stored copy is *d, and set its `stored`. The copies come in the order of the documents. A
- * document that was added after the last message of the fork has no copy. */
+/* *d is the copy of one of the conversation's documents: find this document, and set document.stored to the copy's id.
+ * Copies come in the order of the documents. A document that was added after the last message of the fork has no
+ * copy. */
 static int adopt_document(const struct stored_document *d, void *ud)
 {
 	struct forked *f = ud;

@@ -242,7 +242,8 @@ static void log_undo(struct session_log *r, const struct conversation *conv)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	else if (!conv->grows || !growing_of(conv)->known) /* known: the timeline still has the whole text */
+	/* If growing.known is 1, the timeline still has all tokens of the growing text, so no snapshot is needed. */
+	else if (!conv->grows || !growing_of(conv)->known)
 		load_last_answer(r, conv);
 }
 
@@ -283,9 +284,9 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 }
 
 enum { NEXT_MOST = 64 };
-/* The messages that follow a given message in the session's tree. question[n]: ids of the questions, oldest first. m: a
- * copy of the newest answer to a question, if `there` is 1. At the end next_turn() reuses m for a copy of this
- * question. */
+/* State of next_turn(), which searches the session's tree for the newest turn that follows a given message. `question`
+ * has the ids of the n questions that follow this message, oldest first. `there` is 1 if one of them has an answer; the
+ * message `m` is then a copy of the newest answer. Afterwards `m` is used again, for a copy of the question. */
 struct children {
 	const struct conversation *conv;
 	int64_t question[NEXT_MOST];
@@ -367,7 +368,7 @@ static int next_turn(struct conversation *conv, struct message out[2], void *ud,
 	return 1;
 }
 
-/* Store the answer so far. turn: the statistics of the turn; NULL while it runs. */
+/* Store the answer so far. `turn` has the statistics of the turn; it is NULL while the turn runs. */
 static void write_answer(struct session_log *r, struct conversation *conv, const struct turn *turn)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];

@@ -1,8 +1,9 @@
 /* app/chat/shell_command.c - shell commands whose output becomes a document: !COMMAND and /run.
  *
- * A command that is not allowed yet is only proposed; /run runs it once. `/run always` also allows it from now on: if
- * the shell runs a single program for it, every command that begins with this program; otherwise exactly this line.
- * The file `commands` beside the config file lists what is allowed, one program or line a line. */
+ * A command that is not allowed yet is only proposed; /run runs it once. `/run always` runs the command and allows it
+ * from now on. If the shell runs a single program for the command, this program is allowed with any arguments.
+ * Otherwise exactly this command line is allowed. The file `commands` beside the config file lists the allowed programs
+ * and command lines, one per line. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
 
@@ -17,7 +18,7 @@ enum { ALLOWED_MOST = 1 << 16, SECONDS_MOST = 60, SHOWN = 300 };
 
 /* ---- what is allowed ---- */
 
-/* Return the length of the program's name if the shell runs this program alone; else 0. */
+/* Return the length of the program's name if the command runs a single program and nothing else; otherwise return 0. */
 static size_t program_length(const char *command)
 {
 	size_t n = 0;
@@ -36,7 +37,8 @@ static int has_line(const struct str *list, const char *text, size_t n)
 	return 0;
 }
 
-/* Append the path of the list, and the list. A list that cannot be read allows nothing. */
+/* Read the file that lists the allowed commands: append its path and its text. If it cannot be read, no command is
+ * allowed. */
 static void allowed_read(struct str *path, struct str *list)
 {
 	struct err none = { 0 };

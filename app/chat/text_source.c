@@ -50,7 +50,7 @@ struct text_source {
 	int gathers; /* 1 = the file is not plain text: it is read whole into raw, then imported */
 	int imported;
 	struct doc doc;
-	size_t at; /* the byte of the imported text to return next */
+	size_t at; /* number of bytes of the imported text that were returned so far */
 };
 
 static int refuse(const struct text_source *s, struct err *e, const char *why)

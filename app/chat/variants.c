@@ -9,13 +9,13 @@
 
 enum {
 	TURNS_SEARCHED = 200, /* number of newest turns that are searched for variants */
-	DEPTH_MOST = 100000,  /* most messages of a branch */
+	DEPTH_MOST = 100000,  /* maximum number of messages of a branch */
 };
 
 struct variant {
 	int64_t question, answer;
 };
-/* The n variants of a turn. now: index of the variant on the screen; n if none is. */
+/* The n variants of a turn. `now` is the index of the variant on the screen, or n if none is on the screen. */
 struct variants {
 	struct variant *at;
 	size_t n, now;
@@ -184,7 +184,7 @@ void slash_variant(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "there are %zu variants of that turn", v.n);
 	} else if (q >= 0) {
 		to = n ? n - 1 : (long)v.now + step;
-		/* If no variant is shown now, show the last one, for either direction. */
+		/* If no variant is shown now, `next` and `previous` both show the last one. */
 		if (!n && v.now == v.n)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)
