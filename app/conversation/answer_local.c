@@ -119,9 +119,9 @@ static int sentence_ends(const struct str *text)
 	return n && memchr(".!?:\n", text->p[n - 1], 5);
 }
 
-/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together. If the companions do not
- * allow the sentence, g->dropped is set, and the answer ends before this sentence. Returns 0, or -1 to stop the
- * turn. */
+/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together, after all companions
+ * (companion.h) have allowed the sentence. If one of them does not allow it, g->dropped is set, and the answer ends
+ * before this sentence. Returns 0, or -1 to stop the turn. */
 static int token_show(struct conversation *conv, struct generated *g, int32_t id, struct err *e)
 {
 	struct str piece = { 0 };
@@ -140,8 +140,8 @@ static int token_show(struct conversation *conv, struct generated *g, int32_t id
 	return rc;
 }
 
-/* End a guarded answer: show its last sentence. If no sentence of the answer was allowed, show the tokens that
- * instead() of the companions appends. Returns 0 or -1. */
+/* End an answer whose sentences are checked before they are shown (conversation.guarded): show its last sentence. If no
+ * sentence was allowed, show the tokens that companions append instead (companion_ops.instead). Returns 0 or -1. */
 static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
 {
 	struct tokens instead = { 0 };
@@ -229,8 +229,8 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 	return ends;
 }
 
-/* Generate the answer. channels: parser for token_ends_answer(). If an answer is continued, the parser has already
- * parsed the old text. */
+/* Generate the answer. `channels` is the parser for token_ends_answer(). If an answer is continued, the parser has
+ * already parsed the old text. */
 static int generate_tokens(struct conversation *conv, struct generated *g, double start, struct reasoning *channels,
                            struct turn *turn, struct err *e)
 {
@@ -331,7 +331,8 @@ static int32_t local_prefill(struct conversation *conv, timeline_progress_fn *pr
 
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
-	if (conv->grows) { /* a companion prefills the last message, because it is still being read from a stream */
+	/* If the last message is still being read from a stream, the companion that reads the stream prefills it. */
+	if (conv->grows) {
 		EACH_COMPANION(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
@@ -374,8 +375,8 @@ static size_t local_count(const struct conversation *conv, const char *text, siz
 
 /* ---- documents ---- */
 
-/* Set *e: the document does not fit into a cache that evicts. why: the error of conversation_pin(). Always returns
- * -1. */
+/* Set *e to the error that the document does not fit into a cache that evicts. `why` is the error of
+ * conversation_pin(). Always returns -1. */
 static int pin_error(const struct document *d, const struct err *why, struct err *e)
 {
 	return err_set(e, why->code,

@@ -179,8 +179,8 @@ static void list_add_message(struct list *l, const struct conversation *conv, co
 	list_add(l, m->role, own);
 }
 
-/* Make the list of messages to send: the system prompt, then the messages from index `from` on, then *begun. begun: the
- * answer to continue, or NULL. Free the list with list_free(). */
+/* Make the list of messages to send: the system prompt, the messages from index `from` on, and then *begun. This is the
+ * answer to continue; `begun` may be NULL. Free the list with list_free(). */
 static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
 	struct list l = {
@@ -303,8 +303,8 @@ struct wait {
 	int told;
 };
 
-/* Report progress while a request waits for the server. why: the error after which the request is sent again, which is
- * shown once; NULL = none. */
+/* Report progress while a request waits for the server. `why` is the error after which the request is sent again; NULL
+ * = none. Only the first such error is shown. */
 static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -371,7 +371,8 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	return 0;
 }
 
-/* Hash a piece of text, for loop_add(), which takes token ids. */
+/* Hash a piece of the answer. The hash serves as a token id for loop_add(), because a server sends text without token
+ * ids. */
 static int32_t piece_hash(const char *p, size_t n)
 {
 	uint32_t h = 2166136261u;

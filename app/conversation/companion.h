@@ -2,9 +2,9 @@
  * question, such as document search (app/retrieval) and reading streams (app/reader).
  *
  * A companion consists of a table of functions and its state, `self`. Companions are called in the order in which they
- * were added. A function pointer may be NULL. For a question the functions are called in this order: before, context,
- * given, begin, began, allows, instead, ended. For regenerate and continue: again, then begin and the functions after
- * it. */
+ * were added. A function pointer may be NULL. For a question the functions are called in this order: before(),
+ * context(), given(), begin(), began(), allows(), instead(), ended(). To regenerate or continue an answer, again() is
+ * called first, then begin() and the functions after it. */
 #ifndef WEIR_COMPANION_H
 #define WEIR_COMPANION_H
 
@@ -24,11 +24,11 @@ enum companion_change {
 	CHANGE_DOCUMENTS, /* documents were or will be removed, moved or replaced, or a growing message begins */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
-	/* the growing message (a text read from a stream) has ended: a question was appended to it, or it will be
-	 * removed */
+	/* the growing message (a text read from a stream) has ended, because a question was appended to it, or because
+	 * it will be removed */
 	CHANGE_CLOSED,
-	/* the growing message (a text read from a stream) continues: the question that was appended to it will be
-	 * removed */
+	/* the growing message (a text read from a stream) can grow again, because the question that was appended to it
+	 * will be removed */
 	CHANGE_REOPENED,
 };
 
@@ -41,19 +41,19 @@ struct companion_ops {
 	void (*context)(void *self, struct conversation *, struct str *out);
 	/* Append the tokens that the answer must begin with. */
 	void (*given)(void *self, const struct conversation *, const struct question *, struct tokens *out);
-	/* Prepare to regenerate (goes_on = 0) or continue (goes_on = 1) an answer. old: the last answer, which was
-	 * already removed from the messages; empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
+	/* Prepare to regenerate (goes_on = 0) or continue (goes_on = 1) an answer. `old` is the last answer, which was
+	 * already removed from the messages; it is empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
 	int (*again)(void *self, struct conversation *, const struct message *old, int goes_on, struct err *);
 	/* Prepare for the answer, before the prompt is prefilled. */
 	void (*begin)(void *self, struct conversation *, const struct answer_hooks *);
-	/* Begin the answer, after the prompt is prefilled. answer: the new last message; it is empty, or has the text
-	 * that will be continued. */
+	/* Begin the answer, after the prompt is prefilled. `answer` is the new last message. It is empty, or has the
+	 * text that will be continued. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
 	/* 1 if the next sentence of the answer, text[0 .. n), may be shown. Called only if conv->guarded is set. */
 	int (*allows)(void *self, struct conversation *, const char *text, size_t n);
 	/* Append the tokens that replace the answer if its first sentence may not be shown. */
 	void (*instead)(void *self, const struct conversation *, struct tokens *out);
-	/* End the turn. answer: the last message; NULL if the turn ended before the answer began. */
+	/* End the turn. `answer` is the last message. It is NULL if the turn ended before the answer began. */
 	void (*ended)(void *self, struct conversation *, struct message *answer);
 	/* If the last message is still being read from a stream, prefill the rest of its text. Returns the number of
 	 * tokens prefilled, or -1. */
@@ -71,7 +71,7 @@ void *companion_find(const struct conversation *, const char *name);
 
 /* ---- functions for companions ---- */
 
-/* Send an event to the observers. i: its meaning depends on the event, see enum conversation_event_what. */
+/* Send an event to the observers. What `i` means depends on the event (enum conversation_event_what). */
 void conversation_emit(struct conversation *, enum conversation_event_what, size_t i);
 /* Send EVENT_NOTICE to the observers: one sentence for the user. */
 void conversation_notice(struct conversation *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -84,8 +84,8 @@ int tokens_cached(const struct conversation *, int32_t first, int32_t n);
 /* Append the tokens of the conversation up to byte `bytes` of the last message. The token that marks the end of a
  * message is not appended, because more text of this message may follow. */
 int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
-/* Pin the prefix (system prompt and documents), so that the cache never evicts it. want: token sequence that begins
- * with the prefix. Returns 0, or -1 with ERR_FIT if the prefix does not fit. */
+/* Pin the prefix (system prompt and documents), so that the cache never evicts it. The token sequence *want begins with
+ * the prefix. Returns 0, or -1 with ERR_FIT if the prefix does not fit. */
 int conversation_pin(struct conversation *, const struct tokens *want, struct err *);
 /* Append the JSON members "page" and "heading". */
 void document_place_json(const struct document_place *, struct str *out);

@@ -17,8 +17,9 @@
 
 struct remote;
 
-/* Where a text is in the newest rendering of the conversation to tokens. first: index of the text's first token; -1 =
- * the text is not rendered. byte: offset of the text's first byte in the rendered text. */
+/* Position of a text in the newest rendering of the conversation (conversation.rendered). `first` is the index of the
+ * text's first token, or -1 if the text is not rendered. `byte` is the offset of the text's first byte in the rendered
+ * text. */
 struct text_at {
 	int32_t first;
 	size_t byte;
@@ -56,22 +57,23 @@ struct answer_sources {
 struct message {
 	enum chat_role role;
 	struct str text;
-	struct str context;            /* of a question: the quoted passages, which are rendered before `text` */
-	struct tokens id;              /* of an answer: the sampled tokens */
-	struct answer_sources sources; /* of an answer: its sources (app/retrieval/answer_sources.c) */
+	struct str context;            /* quoted passages of a question, which are rendered before `text` */
+	struct tokens id;              /* sampled tokens of an answer */
+	struct answer_sources sources; /* sources of an answer (app/retrieval/answer_sources.c) */
 	struct text_at place;          /* where `text` is in the rendering */
 	struct text_at context_place;
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
-	int interrupted; /* of an answer: 1 = cut short by a crash or a signal */
-	/* read: number of bytes in a growing message that came from the stream; 0 in other messages. When a question
-	 * was appended to a growing message, `text` consists of `read` bytes of the stream, a blank line, `quoted`
-	 * bytes of passages, and the question. */
+	int interrupted; /* 1 = the answer was cut short by a crash or a signal */
+	/* A growing message begins with `read` bytes of text from a stream. After a question was appended to the
+	 * message, these bytes are followed by a blank line, `quoted` bytes of passages, and the question. In all other
+	 * messages, `read` is 0. */
 	size_t read;
 	size_t quoted;
 };
 
-/* A document of the conversation. text: the document's name, then the file's text (body), as the model reads them. */
+/* A document of the conversation. `text` has the document's name, and then the file's text (body), as the model reads
+ * them. */
 struct document {
 	char *name; /* name without control characters */
 	/* 1 = the whole text is prefilled before the first question; 0 = the document is searched, and questions are
@@ -90,12 +92,13 @@ struct document {
 	struct doc_origin *origin; /* where the document is from; never NULL, but it may name no file */
 	/* owned: the version that this one replaced, kept for undo until the next answer; NULL = none */
 	struct document *before;
-	size_t replaced; /* number of messages when `before` was replaced */
+	size_t replaced; /* number of messages at the time when this version replaced the one in `before` */
 	int told;        /* 1 = the user was told that the file has changed */
 	/* 1 = the document is the text of a growing message, which is still being read from a stream. Questions search
 	 * the document. The store keeps its text only as a message */
 	int grows;
-	/* if grows is 1: number of bytes and lines of the stream before body; they are not searched */
+	/* Only for a document with grows = 1: number of bytes, and of lines, of the stream that come before `body`.
+	 * They are not searched. */
 	size_t skipped, lines;
 	/* 1 = this document and those added at the same time are together too large for the context, so all of them are
 	 * searched */
@@ -109,10 +112,11 @@ struct document_place {
 	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
 };
 
-/* A folder whose files are documents. left: files in the folder and its subfolders that are treated specially, sorted
- * by path. `why` is the reason. Three reasons say why a file is not a document: 'b' = the file could not be read; 's' =
- * a document has the same name and text; 'd' = the user has dropped the document. The fourth is 'k' (keep): the file is
- * a document, although the folder's listing leaves it out. */
+/* A file below an opened folder that is treated specially. The member `why` is the reason:
+ * - 'b': the file could not be read, so it is not a document;
+ * - 's': a document with the same name and text exists, so the file is not added as another one;
+ * - 'd': the user has dropped the document;
+ * - 'k' (keep): the file is a document, although the folder's listing leaves it out. */
 struct folder_file {
 	char *path;
 	int64_t size, mtime; /* size in bytes; mtime in nanoseconds since 1970 */
@@ -120,6 +124,7 @@ struct folder_file {
 };
 struct folder {
 	char *path; /* absolute path of the folder */
+	/* [n_left] files below the folder that are treated specially, sorted by path */
 	struct folder_file *left;
 	size_t n_left, cap_left;
 	int told; /* 1 = the user was told that the folder cannot be listed */
@@ -161,11 +166,12 @@ enum conversation_event_what {
 	/* the last message is an answer, which is empty or has the text that /continue extends */
 	EVENT_ANSWER_BEGAN,
 	EVENT_ANSWER_GREW,  /* the answer has one more token */
-	EVENT_ANSWER_ENDED, /* the answer is complete; turn: its statistics */
+	EVENT_ANSWER_ENDED, /* the answer is complete; `turn` has its statistics */
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
 	EVENT_CLEARED,      /* all messages were removed */
-	/* message i, a text read from a stream, is the last one again: the turns after it were removed */
+	/* The turns after message i were removed. So message i, a text read from a stream, is the last message
+	 * again. */
 	EVENT_RETURNED,
 	EVENT_TEXT_GREW,         /* the last message, a text read from a stream, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */
@@ -176,7 +182,7 @@ enum conversation_event_what {
 	/* a prefill has ended without an answer, because it was stopped, it failed, or no answer was asked for */
 	EVENT_PREFILL_ENDED,
 	EVENT_NOTICE,     /* text: a sentence for the user */
-	EVENT_OPENING,    /* the KV cache is allocated; i: 1 = the allocation begins; 0 = it has ended or failed */
+	EVENT_OPENING,    /* the KV cache is about to be allocated (i = 1), or this has ended or failed (i = 0) */
 	EVENT_RECALLED,   /* evicted turns were found for the current question */
 	EVENT_REMEMBERED, /* facts were found for the current question */
 	EVENT_SOURCES,    /* passages of documents were found for the current question */
@@ -197,8 +203,8 @@ enum { OBSERVERS_MOST = 4 };
 
 /* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. same: number of
-	 * leading tokens of the prompt whose entries the timeline already has. */
+	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. `same` is the
+	 * number of leading tokens of the prompt whose entries the timeline already has. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
 	/* Find the turn that followed the last message in an earlier run of weir and was undone there. Returns 1:
 	 * out[0] is the question and out[1] the answer; the caller frees both. Returns 0 if there is none, or -1 on
@@ -245,8 +251,9 @@ struct conversation {
 	size_t n_doc;
 	struct folder *folder; /* [n_folder] the folders that were opened */
 	size_t n_folder;
-	int folders_changed;   /* 1 = the list of folders has changed since it was stored */
-	const char *docs;      /* value of --docs with which document.whole was decided */
+	int folders_changed; /* 1 = the list of folders has changed since it was stored */
+	/* the value that --docs had when document.whole of all documents was last computed */
+	const char *docs;
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
 	struct rendered rendered; /* the newest rendering of the conversation */
@@ -266,8 +273,8 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Open the model and a timeline for it, or connect to a server. observer: receives all events, beginning with those of
- * the opening; may be NULL. Returns 0, or -1 with nothing left open. */
+/* Open the model and a timeline for it, or connect to a server. The observer receives all events, beginning with those
+ * of the opening; it may be NULL. Returns 0, or -1 with nothing left open. */
 int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
 /* 1 if a model is open, in this process or on a server. */
@@ -277,8 +284,8 @@ int conversation_is_open(const struct conversation *);
 void conversation_stats(const struct conversation *, struct timeline_stats *);
 /* Append the names of the server's models, one per line; append nothing if the model is in this process. */
 void conversation_server_models(const struct conversation *, struct str *out);
-/* Return 0 if the model is in this process. Otherwise set the error that `what` (such as "/stream") needs a model in
- * this process, and return -1. */
+/* Check that the model is in this process, as the command `what` (such as "/stream") needs it. Returns 0, or -1 with an
+ * error that names the command. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
 /* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
@@ -297,9 +304,9 @@ void sampling_json(const struct sampling_choice *, const char *key, struct str *
 /* Read sampling settings from the JSON object that sampling_json() writes. Returns which settings were read, as bits 1
  * << enum sampling_setting. */
 unsigned sampling_from_json(struct jv, struct sampling *out);
-/* Change the cache policy to `text`. where: name of the setting, for error messages. Returns the number of tokens to
- * recompute before the next answer, or -1. After -1 the old policy is in force; no model is open if the cache of the
- * old policy can no longer be allocated. */
+/* Change the cache policy to `text`. `where` is the name of the setting, for error messages. Returns the number of
+ * tokens to recompute before the next answer, or -1. After -1 the old policy is in force; no model is open if the cache
+ * of the old policy can no longer be allocated. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
 /* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1. After
@@ -315,7 +322,8 @@ struct answer_record {
 	struct sampling sampling; /* sampling settings; only those named by sampling_set have a value */
 	unsigned sampling_set;    /* which settings are known: bits 1 << enum sampling_setting */
 	int32_t ctx;              /* context size in tokens */
-	/* most tokens of the answer (-n); if the answer was stopped, the number of its tokens; -1 = no limit */
+	/* If the user stopped the answer, this is the number of its tokens. Otherwise it is the value of -n, the
+	 * maximum number of tokens; -1 = no limit. */
 	int32_t limit;
 	struct str sha256, device; /* SHA-256 of the model file; the processor, as "cpu avx512, 2 threads" */
 };
@@ -333,20 +341,22 @@ void answer_record_free(struct answer_record *);
  * if the conversation already has the same document; -1 with ERR_FIT if --docs is "whole" and the document does not
  * fit. */
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
-/* Add a document that an earlier run stored, without an event. at: number of messages when it was first added. */
+/* Add a document that an earlier run stored, without an event. `at` is the number of messages when the document was
+ * first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
 /* Find the page and the heading of bytes [from, to) of the document's body: the last page and the last heading that
  * begin at or before the first byte of the range that is not blank. If there is no such heading, the first heading
  * within the range is taken. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 typedef void recognition_fn(int32_t page, int32_t pages, double left, void *ud);
-/* Set up the import to recognise scanned pages and pictures as the options say. progress: called before each page; may
- * be NULL. Call this before each import, because the options may have changed. In recognition.c. */
+/* Set up the import to recognise scanned pages and pictures as the options say. The function `progress` is called
+ * before each page; it may be NULL. Call this before each import, because the options may have changed. In
+ * recognition.c. */
 void recognition_begin(const struct options *, recognition_fn *progress, void *ud);
 /* Append the path of the folder where recognised pages are cached. Returns 0, or -1 if the path is unknown or the
  * folder cannot be made. */
 int recognition_folder(struct str *out);
-/* Append "recognising page 3 of 22, 40 s left". left: seconds; < 0 = unknown. */
+/* Append "recognising page 3 of 22, 40 s left". `left` is the number of seconds; < 0 = unknown. */
 void recognition_text(int32_t page, int32_t pages, double left, struct str *out);
 /* Return the index of the document that was imported from file `path`; SIZE_MAX = none. */
 size_t conversation_document_of(const struct conversation *, const char *path);
@@ -377,9 +387,9 @@ static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Make the text of a growing message searchable. doc: the text; it becomes a document with `grows` set, which replaces
- * the document of the previous call. NULL = remove that document. skipped, lines: number of bytes and of lines of the
- * stream before the document's body. */
+/* Make the text of a growing message searchable. The text `doc` becomes a document with `grows` set, which replaces the
+ * document of the previous call. If `doc` is NULL, that document is removed. `skipped` and `lines` are the numbers of
+ * bytes and of lines of the stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */
@@ -453,7 +463,8 @@ void conversation_system(struct conversation *, const char *text);
 /* Return the last message if it is an answer, else NULL. */
 const struct message *conversation_answer(const struct conversation *);
 
-/* Append the turn as the JSON object that -p --json prints, with a newline. session: name of the session, or "". */
+/* Append the turn as the JSON object that -p --json prints, with a newline. `session` is the name of the session, or
+ * "". */
 void conversation_json(const struct conversation *, const struct turn *, const char *session, struct str *out);
 
 /* ---- reasoning (reasoning.c) ----
@@ -492,8 +503,8 @@ void reasoning_describe(const struct reasoning *, struct str *out);
 size_t reasoning_length(const char *text, size_t n);
 /* Find reasoning that has no opening mark, because the server's template has put the mark into the prompt. Returns the
  * number of bytes up to the end of the closing mark; 0 if there is no such reasoning. A closing mark that is quoted in
- * prose or code does not count. whole: 1 = the text is complete. *seen: progress of the search while the text grows;
- * set it to 0 before the first call. */
+ * prose or code does not count. `whole` is 1 if the text is complete. *seen is the progress of the search while the
+ * text grows; set it to 0 before the first call. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
 /* Classify a text by its first mark of reasoning. Returns 1 if this is a closing mark; -1 if it is an opening mark and
  * a closing mark follows; 0 if the text has no closing mark. */

@@ -9,13 +9,13 @@
  * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages), and then *begun. begun: an answer to continue; may be NULL. Sets
+	/* Prefill the prompt (all messages), and then *begun, an answer to continue; `begun` may be NULL. Sets
 	 * turn->answered and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the answer into the last message. ids: 1 = also store the sampled token ids; 0 = store only the
-	 * text, because another model wrote its beginning. start: time at which the turn began. Sets turn->stop.
-	 * Returns 0 or -1. */
+	/* Generate the answer into the last message. If `ids` is 1, also store the sampled token ids. If it is 0, store
+	 * only the text, because another model wrote its beginning. `start` is the time at which the turn began. Sets
+	 * turn->stop. Returns 0 or -1. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
 	/* begin() is called before read(), end() after generate(). Between these calls, a signal stops the turn. */
@@ -29,8 +29,8 @@ struct answerer {
 	void (*stats)(const struct conversation *, struct timeline_stats *);
 	/* Return the number of tokens of a text that is tokenized on its own. */
 	size_t (*count)(const struct conversation *, const char *text, size_t n);
-	/* Check that the conversation fits the context if document d is prefilled whole. room: number of tokens that
-	 * must stay free. Sets d->tokens. Returns 0, or -1 with ERR_FIT, ... */
+	/* Check that the conversation fits the context if document d is prefilled whole. `room` is the number of tokens
+	 * that must stay free. Sets d->tokens. Returns 0, or -1 with ERR_FIT, ... */
 	int (*document_fits)(struct conversation *, struct document *d, size_t room, struct err *);
 };
 extern const struct answerer answerer_local, answerer_remote;
@@ -54,9 +54,9 @@ void served_close(struct conversation *);
 	for (const struct companion *k = (c)->companion; k < (c)->companion + (c)->n_companion; k++)                   \
 		if (k->ops->fn)
 
-/* Call changed() of all companions. */
+/* Call changed() of all companions (companion.h). */
 void companions_changed(struct conversation *, enum companion_change);
-/* Free the states of all companions. */
+/* Free the states of all companions (companion.h). */
 void companions_free(struct conversation *);
 
 /* ---- messages.c ---- */
@@ -71,16 +71,17 @@ struct message *message_add(struct conversation *, enum chat_role);
 void place_all(struct conversation *);
 /* Return how many tokens document i has in conv->rendered. If it is not there, tokenize its text on its own. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Render the conversation, and prefill its tokens that are not cached, so that the timeline's sequence equals it.
- * reply_head: 1 = append the tokens with which the template begins an answer. begun: first tokens of that answer, or
- * NULL. *n: receives the number of tokens of the sequence. *again: receives the number of cached tokens that were
- * prefilled again, because the cache could not roll back. Returns the number of tokens reused, or -1. */
+/* Render the conversation, and prefill its tokens that are not cached, so that the timeline's sequence equals it. If
+ * `reply_head` is 1, append the tokens with which the template begins an answer. `begun` has the first tokens of that
+ * answer, or is NULL. *n receives the number of tokens of the sequence. *again receives the number of cached tokens
+ * that were prefilled again, because the cache could not roll back. Returns the number of tokens reused, or -1. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 
 /* ---- document.c: one document ---- */
 
-/* Make a document from an imported file. at: number of messages so far. The caller frees it with document_free(). */
+/* Make a document from an imported file. `at` is the number of messages so far. The caller frees the document with
+ * document_free(). */
 struct document document_make(const struct doc *, size_t at);
 void document_free(struct document *);
 /* Free the version that the document replaced, if any. */
@@ -128,8 +129,8 @@ enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tok
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring buffer of the last tokens */
-	/* n: number of tokens added. run[p]: number of tokens at the end of the answer, without a gap, each of which
-	 * equals the token p positions before it. */
+	/* `n` is the number of tokens added. run[p] is the number of consecutive tokens at the end of the answer that
+	 * each equal the token p positions earlier. */
 	int n, run[LOOP_PERIOD + 1];
 };
 /* Add a token of the answer. If the answer now ends with a loop, return the loop's period in tokens; else return 0. */

@@ -15,7 +15,7 @@ enum {
 	/* a text with more bytes than this for each token of the context surely does not fit: it is searched, and its
 	 * tokens are not counted */
 	BYTES_HOPELESS = 16,
-	/* documents added together are all searched if they would fill more than this number of contexts */
+	/* If documents that are added at the same time would fill more contexts than this, all of them are searched. */
 	CONTEXTS_OF_MANY = 2,
 };
 
@@ -173,7 +173,8 @@ static int document_known(const struct conversation *conv, const struct document
 	return 0;
 }
 
-/* Append document d, and free it on error. room: tokens that must stay free. Returns 0, or -1 if d does not fit. */
+/* Append document d, and free it on error. `room` is the number of tokens that must stay free. Returns 0, or -1 if d
+ * does not fit. */
 static int document_append(struct conversation *conv, struct document d, size_t room, struct err *e)
 {
 	struct document *last;
@@ -185,8 +186,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 		document_free(&conv->doc[--conv->n_doc]);
 		return -1;
 	}
-	/* If d makes the documents that were added together too large, all of them are searched, even those that were
-	 * prefilled whole until now. */
+	/* Documents that were added before d, but at the same time, may be marked to be prefilled whole. If all of them
+	 * together with d are too large for that (is_one_of_many()), search all of them. */
 	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;
@@ -197,7 +198,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 
 int conversation_restore_document(struct conversation *conv, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(conv, document_make(in, at), 0, e); /* room 0: the document did fit when it was added */
+	/* Ask for no free tokens (room 0), because the document already fitted when it was added. */
+	return document_append(conv, document_make(in, at), 0, e);
 }
 
 int conversation_add_document(struct conversation *conv, const struct doc *in, struct err *e)

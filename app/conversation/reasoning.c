@@ -58,8 +58,8 @@ static int find_open(const char *p, size_t n, size_t *which)
 }
 
 /* Compare p[0 .. n) with the closing mark of reasoning. Returns the mark's number of bytes if p begins with it; -1 if p
- * is a proper prefix of it; else 0. which: index of the opening mark; if it is negative, the opening mark is in the
- * prompt and unknown, so any closing mark counts. */
+ * is a proper prefix of it; else 0. `which` is the index of the opening mark. If it is negative, the opening mark is in
+ * the prompt and unknown, so any closing mark counts. */
 static int find_close(const char *p, size_t n, int which)
 {
 	const struct reasoning_mark *m;
@@ -328,7 +328,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n) /* no new text; or an earlier call has decided (SIZE_MAX) */
+	if (*seen >= n) /* there is no new text, or an earlier call has ended the search by *seen = SIZE_MAX */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)

@@ -45,8 +45,8 @@ static size_t unsent_reasoning(const struct conversation *conv, const struct mes
 	                                                                      : 0;
 }
 
-/* Append the whole text of a message: its passages, then its own text. first: 1 = this is the first message: put the
- * documents before it, and the system prompt if the template has no system message. */
+/* Append the whole text of a message: its passages, then its own text. If `first` is 1, this is the first message: put
+ * the documents before it, and also the system prompt if the template has no system message. */
 static void message_add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
@@ -62,8 +62,8 @@ static void message_add_whole(const struct conversation *conv, const struct mess
 		str_add(out, m->text.p, m->text.n);
 }
 
-/* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
- * whose tokens are reused; may be equal to `out`. Returns 0 or -1. */
+/* Render msg[0 .. n_msg) with the system prompt and documents. `flags` has bits of enum render_flags. `before` is an
+ * earlier rendering whose tokens are reused; it may be equal to `out`. Returns 0 or -1. */
 static int messages_render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                            const struct rendered *before, struct rendered *out, struct err *e)
 {
@@ -127,7 +127,8 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* at: index of a rendered message; before: bytes of that message that precede the next text to place */
+	/* `at` is the index of a rendered message. `before` is the number of bytes in this message before the next
+	 * text. */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -149,7 +150,8 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		/* the first `cut` bytes (reasoning) are not rendered: set the position that byte 0 would have */
+		/* The first `cut` bytes of the text (its reasoning) are not rendered, so place_text() has found byte
+		 * number `cut`. Byte 0 would be `cut` bytes earlier. */
 		m->place.byte -= cut;
 		before += m->context.n + m->text.n;
 	}

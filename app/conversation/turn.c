@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Generate an answer as a new last message. begun: the answer to continue, or NULL. When the prompt is prefilled
+/* Generate an answer as a new last message. `begun` is the answer to continue, or NULL. When the prompt is prefilled
  * (turn->answered), the text and tokens of *begun are moved to the new message. Returns 0 or -1. */
 static int answer_generate(struct conversation *conv, struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
@@ -162,7 +162,8 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 	if (!conv->n_msg || conv->grows)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
-	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* the turn was stopped before its answer began */
+	/* If the turn was stopped before its answer began, there is nothing to continue: generate the answer. */
+	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT)
 		return answer_generate(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
 	*turn = (struct turn){ .stop = STOP_CANCEL };

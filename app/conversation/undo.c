@@ -58,7 +58,8 @@ static void put_message(struct conversation *conv, struct message *m)
 	*to = *m;
 }
 
-/* Redo the turn that an earlier run undid, from the stored session. Returns 1, 0 if there is none, or -1. */
+/* Redo a turn that was undone in an earlier run of weir; the turn is taken from the stored session. Returns 1 if it was
+ * redone, 0 if there is no such turn, or -1 on error. */
 static int redo_stored(struct conversation *conv, struct err *e)
 {
 	struct message m[2];
