@@ -17,8 +17,9 @@
 
 enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 
-/* A context in which the questions are asked, and the results: right answers, prompt tokens, seconds to the first
- * token. */
+/* A combination of settings. All questions are asked with it, and `good`, `tokens` and `first_s` are means over the
+ * questions. `good` is the share of right answers. `tokens` is the number of prompt tokens. `first_s` is the time to
+ * the first token in seconds. */
 struct setting {
 	const char *name, *docs; /* docs: value of --docs in this setting */
 	int32_t passages;        /* value of --passages; -1 = no documents are given */
@@ -32,13 +33,10 @@ struct asking {
 	struct passage_index *index;
 	uint64_t seed; /* seed of the first answer to a question */
 	int32_t seeds;
-	/* Results of the search, each a mean over questions:
-	 * first:     1 if the first passage contains an answer;
-	 * among:     1 if one of the first five passages contains an answer;
-	 * quote:     1 if the best sentence contains an answer;
-	 * found:     of questions that the documents answer: 1 if passages were found;
-	 * not_found: of the other questions: 1 if no passage was found;
-	 * seconds:   time of the search. */
+	/* Results of the search, as means over questions. For questions that the documents answer: `first` is 1 if the
+	 * first passage contains an answer, `among` if one of the first five passages does, `quote` if the best
+	 * sentence does, and `found` if passages were found. For all other questions, `not_found` is 1 if no passage
+	 * was found. `seconds` is the time of the search. */
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
@@ -53,7 +51,7 @@ static int documents_search(const struct indexed_text *text, size_t n_text, cons
 	return passages_score(ud, text, n_text, question, n, out, n_out, e);
 }
 
-/* 1 if one of the answers occurs in bytes from .. to - 1 of the document. */
+/* 1 if one of the answers `gold` occurs in bytes [from, to) of the document. */
 static int passage_holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from,
                          size_t to)
 {

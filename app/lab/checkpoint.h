@@ -32,7 +32,7 @@ void checkpoint_key(const struct checkpoint *, const char *task, const char *kv,
 int checkpoint_get(struct checkpoint *, const struct str *key, struct jv *result);
 /* Append a result to the file. key and result are JSON objects. Returns 0 or -1. */
 int checkpoint_put(struct checkpoint *, const struct str *key, const struct str *result, struct err *);
-/* Hash a text or its tokens, for keys. */
+/* Return a hash of a text or of its tokens, to be used as a member of a key. */
 uint64_t checkpoint_hash(const void *bytes, size_t n);
 
 #endif

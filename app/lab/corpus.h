@@ -24,14 +24,15 @@ struct spans {
 
 struct question {
 	char *text;
-	struct words answer; /* owned: the right answers */
-	int32_t doc[16];     /* [n_doc] its paragraphs: indices into questions.doc */
-	int n_doc, n_gold;   /* number of paragraphs; the first n_gold of them are needed for the answer */
+	struct words answer; /* the right answers; the list owns its strings */
+	int32_t doc[16];     /* [n_doc] the question's paragraphs, as indices into questions.doc */
+	/* number of the question's paragraphs; the first n_gold of them are needed for the answer */
+	int n_doc, n_gold;
 };
 struct questions {
 	struct question *q;
 	size_t n, cap;
-	struct words doc; /* owned: the paragraphs */
+	struct words doc; /* the paragraphs of all questions; the list owns its strings */
 };
 struct corpus {
 	struct str lists;                  /* text of all word lists; the lists below point into it */

@@ -45,12 +45,12 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: how many more entries are read when the setting grows by 1. The first round estimates it: if a share s
-	 * of the steps and layers reads all entries, and the others read `value` entries, the slope is 1 - s. Later
-	 * rounds compute the slope from the last two rounds. */
+	/* `slope` tells how many more entries are read per token if the setting grows by 1. After later rounds, compute
+	 * it from the last two rounds. After the first round, assume that a share s of the steps and layers always
+	 * reads all entries, and that the rest reads exactly `value` entries. The slope is then 1 - s. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		/* both settings select the same number of pages, so the policy reads equally many entries with both */
+		/* the last two values of the setting select equally many pages, so equally many entries were read */
 		slope = 1;
 	next = round(value + (want - read) / slope);
 	if (next < 1) {

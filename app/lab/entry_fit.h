@@ -11,7 +11,7 @@
 #include "app/options/options.h"
 #include "engine/engine.h"
 
-enum { FIT_ROUNDS = 4 }; /* most times that the window is run */
+enum { FIT_ROUNDS = 4 }; /* maximum number of times that the window of text is computed */
 
 struct entry_fit {
 	/* KV entries that each policy should read per token; 0 = leave the settings unchanged */
@@ -21,21 +21,22 @@ struct entry_fit {
 		const char *key; /* the setting that is fitted: k, or size */
 		struct str kv;   /* the policy with the fitted setting */
 		double value;    /* the fitted value */
-		/* the value tried before `value`, and the entries per token that were read with it; read 0 = `value` is
-		 * the first one tried */
+		/* The setting had the value `before` in the previous round, and the policy then read `read` entries per
+		 * token. In the first round both are 0. */
 		double before, read;
-		int done; /* 1 = no other value comes closer to `want` */
-		/* The fewest entries per token that the policy can read, if these are more than `want`; else 0. */
+		int done; /* 1 = no other value of the setting comes closer to `want` */
+		/* Least number of entries per token that the policy can read, if that is more than `want`; otherwise
+		 * 0. */
 		double whole;
 	} one[LIST_MAX];
 };
 
-/* Set k of every policy of the list to `want`; for a policy without k, set its size. Returns 0, or -1 with ERR_USAGE if
- * a policy has neither setting. */
+/* Set the setting k of every policy in the list to `want`. If a policy has no setting k, set its setting `size`
+ * instead. Returns 0, or -1 with ERR_USAGE if a policy has neither of them. */
 int entry_fit_begin(struct entry_fit *, struct policy_list *, int32_t want, struct err *);
-/* Adapt the setting of policy number i after a run. read: mean number of entries that the policy has read per token.
- * all: mean number of entries in the cache. Returns 1 if the setting was changed, 0 if no better value is known, -1 on
- * error. */
+/* Adapt the setting of policy number i after a run. `read` is the mean number of entries that the policy has read per
+ * token, and `all` is the mean number of entries in the cache. Returns 1 if the setting was changed, 0 if no better
+ * value is known, -1 on error. */
 int entry_fit_next(struct entry_fit *, struct policy_list *, int i, double read, double all, struct err *);
 void entry_fit_free(struct entry_fit *);
 

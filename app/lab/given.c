@@ -21,12 +21,12 @@ struct item {
 struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
-	int32_t gen; /* most tokens of an answer; 0 = GEN_OWN tokens */
+	int32_t gen; /* maximum number of tokens of an answer; 0 = GEN_OWN tokens */
 	/* one_line: 1 = an answer is one line; plain: 1 = prompts are sent without a chat template */
 	int one_line, plain;
 	struct item *item; /* [n] prompts of the task */
 	size_t n, cap;
-	struct words classes; /* owned: the classes of METRIC_CLASS */
+	struct words classes; /* the classes of METRIC_CLASS, owned by this set */
 };
 
 /* ---- LongBench ---- */
@@ -314,7 +314,7 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 
 /* ---- files ---- */
 
-/* Read a file: a JSON list, or JSON lines. name: the task of records that do not name their task. */
+/* Read a file: a JSON list, or JSON lines. `name` is the task of records that do not name their task. */
 static int read_list(struct given *g, const struct str *text, const char *name, struct err *e)
 {
 	struct err why = { 0 };

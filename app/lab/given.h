@@ -29,8 +29,8 @@ int given_load(struct given *, const char *const *file, int n_file, struct err *
 void given_free(struct given *);
 int32_t given_count(const struct given_set *); /* returns the number of the set's prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
-/* Build prompt number i of m->set, as task_def.build does. Only the share units / (len - 1) of its bytes is kept: the
- * middle is dropped, and beginning and end stay, as in LongBench. */
+/* Build prompt number i of m->set, as task_def.build does. A prompt of n bytes is shortened to n * units / (len - 1)
+ * bytes by dropping its middle, as in LongBench. */
 int given_build(const struct corpus *m, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
                 struct err *);
 

@@ -31,16 +31,17 @@ struct lab_options {
 	struct options o;
 
 	int32_t layer, head; /* plot: layer (-1 = the middle one) and KV head (-1 = the mean of all heads) */
-	/* options of the commands that evaluate texts; defaults: skip is 1, the others are 0 */
+	/* Options of the commands that evaluate texts. The default of `skip` is 1; that of the others is 0. */
 	int32_t tokens, window, skip, last, offset, curve;
 	/* recovery: number of KV entries that every policy must read; 0 = each policy keeps its own setting */
 	int32_t entries;
-	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
-	const char *tried;   /* tune: the values to try, "KEY=VALUE,VALUE,..." */
-	const char *tasks;   /* ruler: names of tasks, separated by commas; NULL = all tasks */
-	struct int_list len; /* the tasks: lengths of prompt and answer together, in tokens */
-	/* Number of samples of a task, of windows of a text, or of questions. For `needle`: samples for each length and
-	 * depth. */
+	const char *draw;  /* plot: "matrix" or "span"; NULL = matrix */
+	const char *tried; /* tune: the values to try, "KEY=VALUE,VALUE,..." */
+	const char *tasks; /* ruler: names of tasks, separated by commas; NULL = all tasks */
+	/* ruler, passkey, chain, needle, answers: lengths of a prompt together with its answer, in tokens */
+	struct int_list len;
+	/* Number of samples of a task, of windows of a text, or of questions. The task `needle` has this number of
+	 * samples for each length and depth. */
 	int32_t samples;
 	int32_t depths;                     /* needle: number of depths */
 	int32_t block, rows, crops, epochs; /* settings of `eval predictor train`, see predictor_settings */
@@ -48,8 +49,8 @@ struct lab_options {
 	int32_t seeds;                      /* ask: how often each question is asked */
 	/* file with finished results, or with the state of a training; NULL = none */
 	const char *resume;
-	/* settings of weir train, see train_settings; held: file of the held-out text; type: "f16" or "f32"; full: 1 =
-	 * train all weights */
+	/* Settings of weir train (train_settings). The file `held` is the held-out text. `type` is "f16" or "f32". If
+	 * `full` is 1, all weights are trained. */
 	const char *mask, *held, *type;
 	int32_t context, fixed, batch, steps, warmup, rank;
 	float rate;

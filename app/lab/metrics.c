@@ -85,7 +85,7 @@ static double score_rouge_l(const char *ref, const char *answer)
 	double f;
 
 	for (size_t i = 0; i < a.n; i++)
-		/* before: LCS of the words before a.w[i] and the words before b.w[k] */
+		/* `before` is the length of the longest common subsequence of a.w[0 .. i) and b.w[0 .. k). */
 		for (size_t k = 0, before = 0; k < b.n; k++) {
 			size_t above = row[k + 1];
 

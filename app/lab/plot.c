@@ -1,8 +1,8 @@
 /* app/lab/plot.c - weir eval plot: pictures of what a layer attends to, and of what a policy keeps.
  *
- * matrix: the attention matrix of one layer under every policy, side by side in one grey picture. Row t shows the
- * attention that token t pays to each earlier token (after Willette et al., Cascading KV Cache). span: for each of
- * the last tokens, the share of layers and KV heads that still have its KV entry. */
+ * `matrix` draws the attention matrix of one layer under every policy, side by side in one grey picture. Row t shows
+ * the attention that token t pays to each earlier token (after Willette et al., Cascading KV Cache). `span` draws, for
+ * each of the last tokens, the share of layers and KV heads that still have its KV entry. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +17,9 @@
 #include "engine/engine_view.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-/* TOKENS: number of tokens of a matrix without --tokens. SQUARE: most pixels of a matrix's side. GAP: pixels between
- * matrices. SPAN_POINTS: number of ages in the output of `span`. */
+/* TOKENS is the number of tokens in a matrix if --tokens is not given. SQUARE is the maximum width of a matrix in
+ * pixels. GAP is the number of pixels between matrices. SPAN_POINTS is the number of token ages in the output of
+ * `span`. */
 enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };
 
 struct plot {
@@ -31,8 +32,8 @@ struct plot {
 	struct str said; /* lines of output so far */
 };
 
-/* Open the model, and tokenize the part of the text given by --offset and --tokens. n: number of tokens without
- * --tokens. */
+/* Open the model, and tokenize the part of the text given by --offset and --tokens. Without --tokens, the part has n
+ * tokens. */
 static int plot_open(struct plot *p, const struct options *o, const struct str *text, size_t n, struct err *e)
 {
 	struct tokens *t = &p->text;
@@ -62,7 +63,8 @@ static void plot_close(struct plot *p)
 	engine_close(p->engine);
 }
 
-/* Open a timeline with policy number k. ctx: context size in tokens without --ctx; 0 = the policy's default. */
+/* Open a timeline with policy number k. If the user has not given --ctx, the context size is `ctx` tokens; if `ctx` is
+ * 0, it is the policy's default. */
 static int plot_timeline(struct timeline **tl, const struct plot *p, int k, int32_t ctx, struct err *e)
 {
 	const struct options *o = p->o;
@@ -94,7 +96,7 @@ struct matrix {
 	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
-	double seen; /* number of pairs of tokens in the current matrix whose later token read the earlier one */
+	double seen; /* number of pairs (token, token that it read) in the current matrix */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */
@@ -105,8 +107,8 @@ static uint8_t share_grey(float share)
 	return (uint8_t)(1 + lround(254 * (at < 0 ? 0 : MIN(1, at))));
 }
 
-/* Add the attention of token t (m->p) to the matrix of policy number k. A pixel for several tokens shows the largest
- * share. */
+/* Add the attention of token t to the matrix of policy number k. m->p has the token's attention shares. If one pixel
+ * stands for several tokens, it shows the largest share. */
 static void matrix_row(struct matrix *m, int k, int32_t t)
 {
 	int32_t cell = m->plot.cell, y = t / cell;
@@ -225,7 +227,7 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 /* ---- span ---- */
 
 /* Return the age of the oldest token that at least one KV head has kept. Attention sinks do not count; these are the
- * tokens at the beginning of the text that all heads have kept. kept: see span_say(). */
+ * tokens at the beginning of the text that all heads have kept. kept[n] is that of span_say(). */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;
@@ -233,14 +235,14 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 	while (i < n && kept[i] == 255)
 		i++;
 	if (i == n)
-		i = 0; /* all heads have kept all tokens: do not count them as sinks */
+		i = 0; /* all heads have kept all tokens: count the tokens, because they are not attention sinks */
 	while (i < n && !kept[i])
 		i++;
 	return n - i;
 }
 
-/* Append the output line of policy number k. kept[n]: for each token, the share of layers and KV heads that have kept
- * it, scaled to 0 .. 255. */
+/* Append the output line of policy number k. kept[i] is the share of layers and KV heads that have kept token i, scaled
+ * to 0 .. 255. */
 static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 {
 	const char *kv = p->kvs.v[k];

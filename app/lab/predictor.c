@@ -65,7 +65,8 @@ static int held_out(int i, int n)
 	return i % HELD_EVERY == HELD_EVERY - 1 || i + 1 == n;
 }
 
-/* Compute a window, and collect examples of its attention. held: 1 = for the test; 0 = for the training. */
+/* Compute a window, and collect examples of its attention. If `held` is 1, the window is held out: its examples
+ * evaluate the network, and do not train it. */
 static int window_take(struct training *w, const int32_t *id, int held, struct err *e)
 {
 	struct timeline *tl = NULL;

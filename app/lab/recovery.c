@@ -5,10 +5,10 @@
  * policy selects KV entries, but attention does not use the selection. The share of the attention mass on the selection
  * is averaged over query heads, layers and tokens. Other selections of the same size are measured for comparison:
  *
- *     oracle: the entries with the largest mass, for each KV head;
+ *     oracle:   the entries with the largest mass, for each KV head;
  *     last_row: the entries with the largest mass at the previous token;
- *     mean_row: the entries with the largest mean mass over the previous tokens that were computed one at a time;
- *     recent: the sinks and the newest entries.
+ *     mean_row: the entries with the largest mean mass over all earlier tokens of this measurement;
+ *     recent:   the sinks and the newest entries.
  *
  * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). */
 #include <math.h>
@@ -38,7 +38,7 @@ struct run {
 	struct recovered sum[LIST_MAX]; /* sums of each policy over all windows */
 	/* for each policy: share of the attention mass that is on its selection, as a mean over windows */
 	struct mean mass[LIST_MAX];
-	/* for each policy: JSON list of the shares whose mean is `mass`, one for each window */
+	/* for each policy: JSON list with one share for each window; `mass` is the mean of these shares */
 	struct str list[LIST_MAX];
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
@@ -46,12 +46,14 @@ struct run {
 	struct progress progress;
 };
 
-/* The result of a window under one policy. result: `sum` as it is stored, in JSON; empty = not known yet. */
+/* The sums of a window under one policy. `result` has the same sums as JSON text, as the checkpoint stores them; it is
+ * empty if the sums are not known yet. */
 struct part {
 	struct recovered sum;
 	struct str result;
 };
-/* All results of a window. queries: JSON about the cosines between its queries; empty = not known yet. */
+/* All results of a window. `queries` has the cosines between the window's queries, as JSON text; it is empty if they
+ * are not known yet. */
 struct parts {
 	struct part policy[LIST_MAX];
 	struct str queries;
@@ -114,8 +116,8 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* Write the key under which a result of a window is stored: the result of policy number k; or, if k < 0, the result
- * about the queries. */
+/* Write the key under which a result of a window is stored. If k >= 0, this is the result of policy number k. Otherwise
+ * it is the cosines between the window's queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -233,8 +235,8 @@ static void close_window(struct run *run)
 	run->tl = NULL;
 }
 
-/* Compute a window's results for all policies, unless all of them are stored. done, all: numbers of tokens for the
- * progress line. */
+/* Compute a window's results for all policies, unless all of them are stored. `done` and `all` are numbers of tokens
+ * for the progress line. */
 static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t all, struct parts *parts, struct err *e)
 {
 	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;
@@ -298,7 +300,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 	return rc;
 }
 
-/* 1 if policy k reads within 2 % of --entries, or --entries is not given. */
+/* 1 if the number of entries that policy k reads is within 2 % of --entries, or if --entries is not given. */
 static int reads_what_was_asked(const struct run *run, int k)
 {
 	const struct recovered *r = &run->sum[k];

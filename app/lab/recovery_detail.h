@@ -8,11 +8,11 @@
 
 /* Sums for a policy that uses each selection of KV entries (set) for several tokens (timeline_recovery_ages). */
 struct set_sums {
-	/* Sums by age, which is the number of tokens since the selection. age_mass: attention mass on the selection,
-	 * summed over pairs of a token and a layer. age_n: number of these pairs. */
+	/* Sums by age, which is the number of tokens since the selection. `age_mass` is the attention mass on the
+	 * selection, summed over pairs of a token and a layer. `age_n` is the number of these pairs. */
 	double age_mass[RECOVERY_AGES], age_n[RECOVERY_AGES];
-	/* For each layer. layer_n: number of generated tokens. layer_selected: number of those tokens for which the
-	 * layer made a new selection. NULL: no window was added yet. */
+	/* [n_layer] `layer_n` is the number of generated tokens. `layer_selected` is the number of those tokens for
+	 * which the layer made a new selection. Both are NULL until a window is added. */
 	double *layer_n, *layer_selected;
 };
 /* Write the sums of watched policy number k into `out`, the open JSON object of a window's result. Writes nothing if
@@ -32,10 +32,12 @@ void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 
 /* Sums of the cosine between the queries of consecutive tokens (timeline_query_cosine). */
 struct query_sums {
-	/* cosine[n_layer][n_head]: sums; pairs[n_layer]: number of pairs of queries. NULL: no window was added yet. */
+	/* For each layer and head, `cosine` has the sum of the cosines: cosine[n_layer][n_head]. `pairs` has the number
+	 * of pairs of queries in each layer: pairs[n_layer]. Both are NULL until a window is added. */
 	double *cosine, *pairs;
 };
-/* Write the sums of a timeline that has computed one window, as a JSON object. */
+/* Write the sums of query cosines of one window as a JSON object. The timeline must have computed this window, and no
+ * other. */
 void query_sums_write(const struct timeline *, int32_t n_layer, int32_t n_head, struct str *out);
 /* 1 if a stored object of query_sums_write() is valid. */
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);

@@ -60,14 +60,16 @@ static void list_shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* Forms of an answer: free text, a row for each value, a row for each key and value. */
+/* Forms of an answer: free text, one row for each value, or one row for each key and value. */
 enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
-/* A task with needles (sentences "the number for KEY is VALUE") in a haystack.
- *     uuid_key, uuid_value   1: keys, values are UUIDs
- *     n_key, n_value         number of keys; values of a key
- *     n_asked                keys that the question asks for
- *     swept                  1: there is one needle, at the depth that the sample wants
- *     listed                 form of the answer */
+/* A task that hides needles in a haystack of other text. A needle is a sentence "the number for KEY is VALUE".
+ *     uuid_key:   1 if keys are UUIDs
+ *     uuid_value: 1 if values are UUIDs
+ *     n_key:      number of keys
+ *     n_value:    number of values of each key
+ *     n_asked:    number of keys that the question asks for
+ *     swept:      1 if there is a single needle, at the depth sample.depth
+ *     listed:     form of the answer, as ROWS_... */
 struct niah {
 	enum haystack hay;
 	int uuid_key, uuid_value, n_key, n_value, n_asked, swept, listed;
@@ -78,7 +80,7 @@ static void add_needle(const struct niah *t, struct str *out, const char *key, c
 	str_addf(out, "One of the special magic %s for %s is: %s.", t->uuid_value ? "uuids" : "numbers", key, value);
 }
 
-/* Draw a key and a value. */
+/* Choose a key and a value at random. */
 static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *r, struct str *key, struct str *value)
 {
 	str_clear(key);
@@ -93,8 +95,8 @@ static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *
 		draw_number(r, value);
 }
 
-/* Append a haystack of `units` units (sentences, words, ...), with needle number i before unit place[i]. place[]: in
- * ascending order. */
+/* Append a haystack of `units` units (sentences, words, ...), with needle number i before unit number place[i]. The
+ * numbers in `place` are in ascending order. */
 static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units,
                          const struct str *needle, const int32_t *place, int n, struct str *out)
 {
@@ -149,7 +151,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		}
 	for (int i = 0; i < t->n_asked; i++)
 		str_addf(&asked, "%s%s", !i ? "" : i + 1 < t->n_asked ? ", " : " and ", key[(first + i) % t->n_key].p);
-	/* Draw a different depth, from 0 to 39, for each needle. */
+	/* Choose a different depth, from 0 to 39, for each needle at random. */
 	for (int i = 0; i < 40; i++)
 		depth[i] = i;
 	list_shuffle(&r, depth, 40);
@@ -207,7 +209,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	{                                                                                                              \
 		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
-/* arguments of NIAH(): the name, then niah.listed, then the members of niah from `hay` to `n_asked` */
+/* The first two arguments of NIAH() are the task's name and the member `listed` of struct niah. The others are its
+ * members hay, uuid_key, uuid_value, n_key, n_value and n_asked, in this order. */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
 NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
 NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)
@@ -234,8 +237,8 @@ static int places_order(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Append a text that hides a chain of HOPS variables, and the question about it. letters: length of a variable's name.
- * solved: 1 = also append the answer; 0 = put it into s->ref. */
+/* Append a text that hides a chain of HOPS variables, and the question about it. The names of the variables have
+ * `letters` letters. If `solved` is 1, the answer is appended, too; otherwise it is put into s->ref. */
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];
@@ -299,8 +302,9 @@ static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t
 
 /* ---- common words ---- */
 
-/* Append a shuffled, numbered list of n different words, and the question about it. COMMON of the words occur `often`
- * times each, all others `rarely` times. solved: 1 = also append the answer; 0 = put it into s->ref. */
+/* Append a shuffled, numbered list of n different words, and a question about the most common words. COMMON is the
+ * number of words that occur `often` times each; every other word occurs `rarely` times. If `solved` is 1, append the
+ * answer, too; otherwise put it into s->ref. */
 static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t often, int32_t rarely, int solved,
                       struct sample *s, struct err *e)
 {
@@ -309,7 +313,8 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 
 	if ((size_t)n > m->all.n)
 		return err_set(e, ERR_USAGE, "the word lists hold %zu words, this length wants more", m->all.n);
-	/* Shuffle all words of the corpus, so that a longer list has the same common words. */
+	/* Shuffle all words of the corpus, even if the list needs only n of them. So lists of all lengths have the same
+	 * most common words. */
 	word = xcalloc(m->all.n, sizeof *word);
 	list = xcalloc((size_t)total, sizeof *list);
 	for (size_t i = 0; i < m->all.n; i++)
@@ -358,8 +363,8 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                      struct err *e)
 {
-	/* Word number k = 1, 2, ... occurs units / k^2 / zeta(2) times. Word 1 is "...", and the question does not ask
-	 * for it. */
+	/* The prompt has about `units` words. Word number k = 1, 2, ... occurs units / k^2 / zeta(2) times. Word number
+	 * 1 is the text "...", which is only noise: the question does not ask for it. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
 	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);

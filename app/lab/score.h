@@ -9,9 +9,9 @@ enum eval_metric {
 	METRIC_ANY,    /* score_any() */
 	METRIC_DIGITS, /* score_digits() */
 	METRIC_CHAIN,  /* score_chain() */
-	/* From here on, the metrics need the line feeds of the answer. */
+	/* For the metrics below, the answer keeps its line feeds. */
 	METRIC_ROWS, /* score_rows() */
-	METRIC_F1,   /* the metrics from here on are defined in metrics.c */
+	METRIC_F1,   /* this metric and those below are defined in metrics.c */
 	METRIC_ROUGE_L,
 	METRIC_EDIT,
 	METRIC_CLASS,
@@ -37,7 +37,7 @@ double score_chain(const struct words *keys, const char *answer, int n);
  * count, because the token limit may have cut it. */
 double score_rows(const struct words *ref, const char *answer);
 size_t answer_rows(const char *answer); /* returns the number of complete rows */
-/* Score by one of the metrics from METRIC_F1 on (metrics.c). classes: used only by METRIC_CLASS. */
+/* Score by METRIC_F1 or one of the metrics below it (metrics.c). Only METRIC_CLASS uses `classes`. */
 double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 /* Score by any metric. classes may be NULL. */
 double score_answer(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);

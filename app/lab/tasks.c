@@ -77,7 +77,8 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
 		if (fits <= 0)
-			break; /* the prompt is too long, or the corpus has too few units */
+			/* the prompt is too long, or the corpus has too few units (sentences, words, documents, ...) */
+			break;
 		lo = hi;
 	}
 	for (hi = MIN(hi, most); hi - lo > 1;) {
@@ -98,11 +99,12 @@ struct run {
 	struct engine *engine;
 	struct shared_timeline line;
 	struct corpus material; /* texts that prompts are made of */
-	struct given given;     /* tasks of `answers` */
+	struct given given;     /* prompts from the user's files, for `weir eval answers` */
 	struct policy_list kvs;
 	struct checkpoint checkpoint;
 	uint64_t material_hash, seed;
-	int32_t samples, depths; /* depths: number of depths of `needle`; 0 = another task */
+	/* `depths` is the number of needle depths in the task `needle`; 0 = another task is run */
+	int32_t samples, depths;
 	struct progress progress;
 	int64_t done, total; /* number of answers so far, and of all answers */
 };
@@ -164,11 +166,13 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 
 /* Results of one task at one prompt length under one policy. */
 struct cell {
-	struct mean all, by_depth[5]; /* mean scores; by_depth: of the samples at depth 0 .. 0.2, 0.2 .. 0.4, ... */
-	struct mean *swept;           /* [depths] for `needle`: the mean score at each depth */
-	struct str list, depths;      /* JSON lists of the scores and of the depths, in the order of the samples */
-	double seconds, answering;    /* seconds of prefill and generation together, and of generation alone */
-	int64_t generated;            /* number of tokens of all answers */
+	/* `all` is the mean score of all samples. by_depth[0] is that of the samples with a needle at depth 0 to 0.2,
+	 * by_depth[1] at depth 0.2 to 0.4, and so on. */
+	struct mean all, by_depth[5];
+	struct mean *swept;        /* [depths] for `needle`: the mean score at each depth */
+	struct str list, depths;   /* JSON lists of the scores and of the depths, in the order of the samples */
+	double seconds, answering; /* seconds of prefill and generation together, and of generation alone */
+	int64_t generated;         /* number of tokens of all answers */
 };
 
 static void cell_free(struct cell *c)
@@ -321,7 +325,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 			run->checkpoint.taken++;
 			continue;
 		}
-		/* The prompt is built only when a policy needs it. */
+		/* Build the prompt, unless it was built for another policy before. */
 		run->material.set = t->set;
 		if (!prompt.n)
 			rc = task_fit(run->engine, t, &run->material, run->seed, len, i, &s, &prompt, e);

@@ -10,10 +10,10 @@
 /* One prompt: the user's message, the given beginning of the answer, and the right answers. */
 struct sample {
 	struct str prompt, head;
-	struct words ref; /* owned: references (the right answers) */
+	struct words ref; /* the right answers, freed by sample_free() */
 	/* 1 = the prompt has no chat template: the answer continues the prompt's text */
 	int plain;
-	const struct words *classes; /* borrowed: the classes of METRIC_CLASS; NULL: none */
+	const struct words *classes; /* the classes of METRIC_CLASS, owned by the task; NULL: none */
 	/* Depth of the needle in the prompt, from 0 (beginning) to 1 (end); -1 = the prompt has no single needle.
 	 * The caller sets it for the task `needle`, the build function for other tasks. */
 	double depth;
@@ -25,16 +25,16 @@ struct task_def {
 	const char *name;
 	/* command: the command that runs the task, as CMD_EVAL_...; needs: flags of enum eval_needs */
 	unsigned command, needs;
-	int32_t gen; /* most tokens of an answer */
+	int32_t gen; /* maximum number of tokens of an answer */
 	enum eval_metric metric;
-	int32_t least; /* number of units of the shortest prompt */
+	int32_t least; /* number of units in the shortest prompt (see `build`) */
 	/* Build a prompt of `units` units (sentences, words, documents, ...). With more units it gets longer, and
 	 * nothing else changes. len: tokens of prompt and answer together. i: number of the sample. Returns 0 or -1. */
 	int (*build)(const struct corpus *, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
 	             struct err *);
 	const struct given_set *set; /* prompts from the user's files (given.h); NULL = weir makes the prompts */
 };
-extern const struct task_def ruler_tasks[], passkey_chain_tasks[]; /* end with name = NULL */
+extern const struct task_def ruler_tasks[], passkey_chain_tasks[]; /* the last element has name = NULL */
 
 /* Build the longest prompt (the one with the most units) that has at most len tokens together with its answer. *s:
  * receives the sample; *out: the prompt's tokens. Returns 0 or -1. */

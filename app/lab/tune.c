@@ -13,7 +13,7 @@
 #include "app/lab/window.h"
 #include "app/models/models.h"
 
-/* FULL: index of the policy `full`; after it come the policies with the values to compare */
+/* FULL is the index of the policy `full` in tune.kvs. The policies to compare follow it. */
 enum { WINDOW = 2048, LAST = 128, FULL = 0 };
 
 struct tune {
@@ -23,7 +23,7 @@ struct tune {
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
 	const char *asked; /* the policy to tune */
-	/* for each value: the policy with this value, and the value; key: name of the setting */
+	/* kv[i] is policy i of `kvs` as text, and value[i] is its value of the setting `key` */
 	struct str kv[LIST_MAX], value[LIST_MAX], key;
 	int32_t window, last;
 	double *loss; /* [windows][LIST_MAX]: mean loss per token, in nats */

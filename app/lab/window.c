@@ -46,7 +46,7 @@ struct scoring {
 	void *ud;
 };
 
-/* Score the token after position pos. logits: the logits at position pos. */
+/* Score the token at position pos + 1 by the logits at position pos. */
 static void score_token(int32_t pos, const float *logits, void *ud)
 {
 	struct scoring *s = ud;
@@ -86,8 +86,8 @@ static int window_run(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* The logits of token i - 1 predict token i, so scoring begins with the chunk that contains token from - 1. The
-	 * chunks before it are only prefilled. */
+	/* The logits of token i - 1 predict token i. So scoring begins with the chunk that contains the token just
+	 * before token number w->from. Earlier chunks are only prefilled. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
 	if (timeline_sync(s->tl, w->id, at, show_reading, s, e) < 0)
@@ -147,7 +147,9 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	json_uint(&what, "tokens", w->n);
 	json_uint(&what, "from", MIN(w->from, w->n));
 	json_int(&what, "stepwise", w->stepwise);
-	if (w->every) { /* the key also depends on where the points of the curve are */
+	/* The result also has the points of the loss curve. They depend on `every` and `after`, so the key needs these,
+	 * too. */
+	if (w->every) {
 		json_int(&what, "every", w->every);
 		json_int(&what, "after", w->after);
 	}

@@ -20,21 +20,22 @@ int text_windows(struct text_windows *, const struct engine *, const struct opti
 struct window {
 	const int32_t *id; /* [n] tokens of the window */
 	size_t n, from;    /* tokens with an index of at least `from` are scored; from >= 1 */
-	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
+	/* 1 = the scored tokens are computed one at a time, as if generated; 0 = they are computed in chunks */
 	int stepwise;
-	/* For a curve of the loss. every: if > 0, note the sum of the loss each time that another `every` tokens of the
-	 * text are scored. after: number of tokens that earlier windows have scored since the last note. */
+	/* The loss curve has a point for each `every` scored tokens of the text: the sum of the loss so far. There is
+	 * no curve if `every` is 0. `after` is the number of tokens that earlier windows have scored since the last
+	 * point. */
 	int32_t every, after;
 
 	/* ---- results ---- */
 	double nll, seconds; /* nll: sum of -ln p of the scored tokens */
-	double read;         /* bytes of the KV cache that a token generated at the window's end reads */
+	double read;         /* bytes of the KV cache that are read to generate one token at the window's end */
 	uint64_t scored;     /* number of scored tokens */
-	struct str curve;    /* JSON list of the sums of nll at the noted points; empty if every is 0 */
+	struct str curve;    /* the points of the loss curve, as a JSON list; it is empty if `every` is 0 */
 };
 
-/* Score a window under policy kv, or take its result from the checkpoint. A new result is stored in the checkpoint.
- * show: called with the number of tokens done; may be NULL. Returns 0 or -1. */
+/* Score a window under policy kv, or take its result from the checkpoint. A new result is stored in the checkpoint. The
+ * function `show` is called with the number of tokens done so far; it may be NULL. Returns 0 or -1. */
 int window_score(struct window *, const char *kv, int32_t ctx, struct shared_timeline *, struct checkpoint *,
                  void (*show)(size_t done, void *ud), void *ud, struct err *);
 void window_free(struct window *);
