@@ -11,14 +11,15 @@
 #include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
 
-/* Word lists of a language: lower-case words separated by blanks; "word*" matches every word with that prefix.
- *     nothing:  function words and fillers;
- *     says:     verbs of what a document says;
- *     document: words for documents;
- *     title:    title, author, date and the like;
- *     about:    subject of the document;
- *     points:   main points;
- *     parts:    parts that are asked for in general ("the results");
+/* Word lists of a language, by which a question about a whole document is recognised. The words are in lower case and
+ * separated by blanks; "word*" matches every word with that prefix.
+ *     nothing:  function words and fillers, which are ignored;
+ *     says:     verbs for what a document does, such as "says" and "mentions";
+ *     document: nouns for a document, such as "book";
+ *     title:    words for title, author, date and the like;
+ *     about:    words for the subject of a document;
+ *     points:   words for main points;
+ *     parts:    parts of a document that are asked for in general ("the results");
  *     summary:  words that ask for a summary. */
 static const struct language {
 	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
@@ -203,8 +204,8 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 	return len > 0;
 }
 
-/* Classify a question by the word lists of one language. *words: set to the wanted length of a summary if the question
- * names one. */
+/* Classify a question by the word lists of one language. If the question names the wanted length of a summary, *words
+ * is set to it. */
 static enum whole_question question_classify(const struct language *l, const char *s, size_t n, int32_t *words)
 {
 	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;

@@ -10,7 +10,8 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	/* most passages of the search that are listed; more are listed only if more were sent to the model */
+	/* maximum number of listed passages that the search found; more are listed only if more were sent to the
+	 * model */
 	FOUND_MOST = 3,
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
 	TEXT_MOST = 200, /* bytes shown of a passage that is listed only because the answer attended to it */
@@ -31,8 +32,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Set s->mark .. mark_end to the bytes of s->text (the quote on one line) that answer the question. answer ..
- * answer_end: the same words as bytes of the document's body. */
+/* Find the words that answer the question in s->text, the source's quote on one line. Set s->mark and s->mark_end to
+ * where they begin and end. [answer, answer_end) is the byte range of these words in the document's body. */
 static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
 {
 	struct str before = { 0 };
@@ -46,8 +47,8 @@ static void mark_set(const char *body, size_t answer, size_t answer_end, struct 
 	str_free(&before);
 }
 
-/* Append a copy of *s to the list, and fill in its document name, page, heading, lines, text and mark. answer ..
- * answer_end: bytes of the body that answer the question. */
+/* Append a copy of *s to the list, and fill in its document name, page, heading, lines, text and mark. [answer,
+ * answer_end) is the byte range of the body that answers the question. */
 static struct answer_source *source_add(const struct conversation *conv, size_t doc, const struct answer_source *s,
                                         size_t answer, size_t answer_end, struct answer_sources *out)
 {
@@ -100,8 +101,9 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* If no source is good enough, none is sent. Then set `sent` for all, because
-				    * otherwise the list would add a note to each. */
+				   /* If no source is good enough, no passage was sent with the question. All sources
+				    * then count as sent, so that the list does not add "(not sent to the model)" to
+				    * each of them. */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
@@ -118,11 +120,11 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
-/* 1 if the attention shares of the listed passages can be compared.
- *
- * If the whole text of a document is in the prompt, they can, because the prompt then has all passages of this
- * document. Otherwise at least two of the listed passages must be in the prompt: other attention may be on passages of
- * earlier questions, which are not listed. */
+/* 1 if the attention shares of the listed passages can be compared. For this, at least two passages must have attention
+ * (evidence_list.compared), and one of two conditions must hold:
+ * - The whole text of a document is in the prompt, and so are all its passages.
+ * - At least two of the listed passages are in the prompt. With only one of them, the rest of the attention may be on
+ *   passages that are not listed, because they were sent with earlier questions. */
 static int shares_are_comparable(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

@@ -16,16 +16,18 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-/* Points for one nat of query likelihood: NAT without an encoder. With an encoder: NAT_SIMILAR times the points for one
- * standard deviation of the similarity. */
+/* The weight of query likelihood. Without an encoder, each nat gives a passage NAT points. With an encoder, each nat
+ * gives NAT_SIMILAR * worth points. Here `worth` is the number of points for a similarity of one standard deviation
+ * above the mean. */
 static const double NAT = 1.8, NAT_SIMILAR = 0.2;
-/* Weight of the similarity against bm25. A passage whose similarity is one standard deviation above the mean gets d *
- * MEANING / covered^2 points. d: standard deviation of bm25 over the passages, at least SPREAD_LEAST. covered: the
- * largest share of the question's words that one passage has, weighted by idf; at least COVERED_FLOOR. The similarity
- * counts more if the passages have few of the question's words, because bm25 then says little.
+/* MEANING sets the weight of the similarity against bm25. If the similarity of a passage is one standard deviation
+ * above the mean, the passage gets MEANING * d / covered^2 points. Here d is the standard deviation of bm25 over the
+ * passages, but at least SPREAD_LEAST. `covered` is the share of the question's words, weighted by idf, that the best
+ * passage has, but at least COVERED_FLOOR. So the similarity counts more if the passages have few of the question's
+ * words, because bm25 then says little.
  *
  * Measured on 140 questions of tests/measure/questions: the right passage is among the first ten for 98 questions. With
- * a fixed number of points instead, it is there for at most 91 questions. */
+ * a fixed number of points instead, it is among them for at most 91 questions. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
 /* For questions like "who is X": points for passages that have all words of X. The unit is one standard deviation of
  * the similarity. The first such passage of the text gets INTRODUCED units; each later one gets INTRODUCED_LATER times
@@ -39,40 +41,43 @@ static const double SPREAD_LEAST = 0.1;
 static const double SIMILAR_SPREAD = 0.075;
 enum { SIMILAR_FEW = 10 };
 /* The documents answer the question if one passage reaches one of these limits:
- * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST. covered: share of the question's words that the
- *   passage has, weighted by idf; gain: query likelihood in nats;
+ * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST. Here `covered` is the share of the question's
+ *   words, weighted by idf, that the passage has, and `gain` is its query likelihood in nats;
  * - without query likelihood: covered >= COVERED_LEAST;
  * - with an encoder: similarity >= SIMILAR_LEAST, if the documents have all names and numbers of the question.
- * Measured on 140 questions that the documents answer, with 0.2 instead of 0.18: for 2 questions no passage reaches a
- * limit. 0.18 leaves room for rounding: one right passage has a similarity of 0.2016 with AVX2 and 0.1995 in portable
- * C. */
+ * SIMILAR_LEAST was measured on 140 questions that the documents answer. With a value of 0.2, no passage reaches a
+ * limit for 2 questions. The value 0.18 leaves room for rounding: the similarity of one right passage is 0.2016 with
+ * AVX2 and 0.1995 in portable C. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.18;
 
-/* One unit of the reader's log odds is worth READ times the standard deviation of the passages' other points. */
+/* READ sets the weight of the log odds that come from the encoder's reader, the network that reads question and
+ * passage. A passage gets READ * d points for each unit of its log odds. Here d is the standard deviation of the
+ * passages' scores without these points. */
 static const double READ = 0.5;
 /* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and third
  * passages of SQuAD and HotpotQA: 0 to 3 % of the right passages are weak, and up to 70 % of the wrong passages
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* Most points that a passage gets for words of the last turn (its `lean`), as a multiple of rarest_word(). LEAN_REFERS:
- * for a question that refers to earlier messages ("he", "that"). LEAN: for other questions; it is small, so that it
- * only decides between passages of nearly equal score. */
+/* The maximum number of points that a passage gets for words of the last turn (passage_candidate.lean). It is a
+ * multiple of rarest_word(). LEAN_REFERS applies to a question that refers to earlier messages ("he", "that"). LEAN
+ * applies to other questions; it is small, so that it only decides between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-/* upper limit of a passage's points for words of the last turn, as a share of the best bm25 of the question's words */
+/* upper limit of passage_candidate.lean, as a share of the best bm25 that a passage has for the question's words */
 static const double LEAN_MOST = 0.75;
 
-/* A source is sure (source.sure) if two conditions hold: the passage has at least SURE_COVERED of the question's words,
- * and its best sentence has at least SURE_SENTENCE of the passage's bm25. For "who is X" no source is sure, because
- * every sentence about X has all words of that question. */
+/* A source is marked as sure (source.sure) if two conditions hold. The passage has at least SURE_COVERED of the
+ * question's words. The bm25 of its best sentence is at least SURE_SENTENCE of the bm25 of the whole passage. For "who
+ * is X" no source is sure, because every sentence about X has all words of that question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
-	INTRODUCTIONS = 6,     /* most passages that get points for introducing X ("who is X") */
+	INTRODUCTIONS = 6,     /* maximum number of passages that get points for introducing X ("who is X") */
 	QUOTED_BY_MEANING = 4, /* number of best passages in which the quoted sentence is chosen by meaning */
-	BEFORE_MOST = 400,     /* number of first bytes of each message of the last turn that are used */
-	WINDOW = 300,          /* about how many bytes of a passage the chat model scores */
-	SENTENCE_BYTES = 100,  /* usual number of bytes of a sentence */
+	/* maximum number of bytes that are used from the beginning of each message of the last turn */
+	BEFORE_MOST = 400,
+	WINDOW = 300,         /* about how many bytes of a passage the chat model scores */
+	SENTENCE_BYTES = 100, /* usual number of bytes of a sentence */
 };
 
 /* ---- what is searched for ---- */
@@ -198,9 +203,9 @@ struct spread {
 	double mean, deviation;
 };
 
-/* Compute mean and standard deviation of one member of all candidates. member: offset of this member in the struct.
- * few, usual: compute the deviation as if there were `few` more values, which have the same mean and the deviation
- * `usual`. */
+/* Compute mean and standard deviation of one member of all candidates. `member` is the offset of this member in the
+ * struct. With few candidates, the measured deviation is unreliable. So usual^2 is averaged into the variance, with the
+ * weight of `few` candidates. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -246,7 +251,7 @@ static int candidates_compare(struct conversation *conv, const struct parts *p, 
 	return 0;
 }
 
-/* 1 if the text contains the word, ignoring the case of ASCII letters. word: in lower case. */
+/* 1 if the text contains the word, ignoring the case of ASCII letters. The word is given in lower case. */
 static int text_has(const char *p, size_t n, const char *word)
 {
 	size_t len = strlen(word);
@@ -277,8 +282,8 @@ static void candidates_introduce(const struct parts *p, const struct subject *x,
 	}
 }
 
-/* Set *c to all passages of the texts, with their points for words and for meaning. asked: see asked_set().
- * Returns 0 or -1. */
+/* Set *c to all passages of the texts. Set their members `words` (bm25 of the question's words) and `meaning` (points
+ * for similarity). `asked` has the texts that asked_set() sets. Returns 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                              const struct asked *asked, struct candidates *c, struct err *e)
 {
@@ -301,8 +306,8 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	return rc;
 }
 
-/* Set `lean` of all passages: points for words of the last turn. words: the text made by with_last_turn(). The passages
- * must not be sorted yet. Returns 0 or -1. */
+/* Set passage_candidate.lean of all candidates: their points for words of the last turn. The text `words` is made by
+ * with_last_turn(). The candidates must still be in the order of the documents. Returns 0 or -1. */
 static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                            const struct str *words, struct candidates *c, struct err *e)
 {
@@ -491,7 +496,9 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	for (size_t k = 0; k < i; k++) /* a passage must not have a higher score than one that ranks above it */
+	/* Judged passages rank first, even above passages with a higher score. So this passage's score is limited to
+	 * the lowest score among the passages that rank above it. */
+	for (size_t k = 0; k < i; k++)
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
 		.doc = f->text,
@@ -503,7 +510,8 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
-		/* A passage that was not judged has no gain, so compare the scores without gain. */
+		/* A passage that was not judged has no points in `gain`. So compare it with the best passage without
+		 * these points. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
 		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
 	};

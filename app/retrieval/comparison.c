@@ -15,7 +15,7 @@
 #include "engine/base/utf8.h"
 
 enum {
-	WORDS_MOST = 64, /* words of a question that are looked at: one bit each in a uint64_t */
+	WORDS_MOST = 64, /* maximum number of words of a question, each of which has one bit in a uint64_t */
 	APART_MOST =
 		3, /* most words between a joining word and the name before or after it: "taller than the one at X" */
 };
@@ -25,12 +25,12 @@ enum {
 static const char joins_english[] = " and or than vs versus ",
 		  joins_any[] = " and or than vs versus und oder als et ou que y e o u che ed mas en of dan ";
 
-/* The words of a question. Each uint64_t has one bit for each word. */
+/* The words of a question. Each uint64_t is a set of these words, with one bit for each word. */
 struct compared {
 	struct str key[WORDS_MOST]; /* see word_key() */
 	int n;
 	uint64_t joins, names;
-	uint64_t letters; /* words that are not numbers */
+	uint64_t letters; /* words that do not begin with a digit */
 };
 
 static int has_capital(struct word w)
@@ -62,8 +62,8 @@ static void question_split(const char *question, size_t n, struct compared *c)
 	str_free(&padded);
 }
 
-/* Return the words of the question that the text has. Words that the text writes with a capital inside a sentence become
- * names. */
+/* Return which words of the question occur in the text, as bits: bit k stands for the word c->key[k]. A word also
+ * becomes a name (c->names) if the text writes it with a capital inside a sentence. */
 static uint64_t words_of_text(const char *text, size_t n, struct compared *c)
 {
 	struct str key = { 0 };
@@ -86,7 +86,8 @@ static uint64_t words_of_text(const char *text, size_t n, struct compared *c)
 	return has;
 }
 
-/* Return the words of the name that is nearest to word `at`. step: 1 = after it, -1 = before it. 0 = there is none. */
+/* Return the words of the name that is nearest to word `at`: after the word if `step` is 1, before it if `step` is -1.
+ * Return 0 if there is no such name. */
 static uint64_t name_beside(const struct compared *c, int at, int step)
 {
 	uint64_t name = 0;
@@ -99,7 +100,7 @@ static uint64_t name_beside(const struct compared *c, int at, int step)
 	return name & c->letters ? name : 0;
 }
 
-/* 1 if some of the texts have name x, some have name y, and none has both. has[n]: the words that each text has. */
+/* 1 if some of the texts have name x, some have name y, and none has both. has[i] has the words of text i, as bits. */
 static int are_apart(const uint64_t *has, int n, uint64_t x, uint64_t y)
 {
 	int any_x = 0, any_y = 0;

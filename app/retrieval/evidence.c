@@ -122,8 +122,9 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* Add the attention mass on the quotations in message m's context to the passages in best[]. Returns the sum of this
- * mass. A document that is not prefilled whole (document.whole = 0) is in the prompt only as quotations. */
+/* Message m may quote passages in its context. Add the attention mass on each of these quotations to the passage in
+ * best[] that it quotes. Returns the sum of the mass over all quotations. A document that is not prefilled whole
+ * (document.whole = 0) is in the prompt only as quotations. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {

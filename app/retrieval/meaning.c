@@ -16,8 +16,8 @@
 #include "engine/encoder.h"
 
 enum {
-	SENTENCES_MOST = 32, /* most sentences of a passage that are compared with the question */
-	/* weight of the mean vector of usual[] in the mean of all passages, as a number of passages */
+	SENTENCES_MOST = 32, /* maximum number of sentences of a passage that are compared with the question */
+	/* in the mean vector of all passages, the mean vector of usual[] has the same weight as FEW passages */
 	FEW = 10,
 	/* passages encoded between two progress reports; 16 take 0.2 s on two cores with AVX-512 */
 	AT_ONCE = 16,
@@ -167,8 +167,8 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 
 /* ---- similarity ---- */
 
-/* Set m->centre. For each enum encoder_side, it has the mean of the vectors of usual[] encoded for this side. Returns 0
- * or -1. */
+/* Set m->centre, which has one vector for each enum encoder_side. Each is the mean vector of the questions in usual[],
+ * encoded for that side. Returns 0 or -1. */
 static int centre_compute(struct meaning *m, struct err *e)
 {
 	struct encoder_string text[LEN(usual)];

@@ -1,22 +1,22 @@
-/* app/retrieval/memory.c - finds facts for a question that the user asked weir to remember, in any conversation
- * (retrieval.h).
+/* app/retrieval/memory.c - finds the facts that a question asks about (retrieval.h). A fact is a sentence that the user
+ * has asked weir to remember, in this or another conversation.
  *
- * The facts are searched as the passages of documents are: by words (an index in memory) and by meaning (meaning.c). The
- * facts that fit are quoted as text before the question. */
+ * The facts are searched as the passages of documents are: by words (an index in memory) and by meaning (meaning.c).
+ * The facts that fit are quoted as text before the question. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 #include "engine/encoder.h"
 
-enum { FACTS_MOST = 2 }; /* most facts that are sent with a question */
-/* A fact is sent if its total is at least TOTAL_LEAST. total: its similarity by meaning, plus OWN if the question has a
- * word by which the user means themself ("my"). Without an encoder it is the share of the question's words that the fact
- * has, plus OWN_WORDS, and TOTAL_WORDS is the limit.
+enum { FACTS_MOST = 2 }; /* maximum number of facts that are sent with a question */
+/* A fact is sent with a question if its score is at least TOTAL_LEAST. The score is the similarity by meaning, plus OWN
+ * if the question has a word by which users mean themselves ("my"). Without an encoder, the score is the share of the
+ * question's words that the fact has, plus OWN_WORDS for such a word; the limit is then TOTAL_WORDS.
  *
- * Measured with tests/measure/memory.tsv (60 facts): of 60 questions that need a fact 57 get it, and 1 of 60 that need
- * none gets one. Without OWN these are 46 and 1, without an encoder 44 and 1. A third fact would be the right one for
- * none. */
+ * Measured with tests/measure/memory.tsv (60 facts): of 60 questions that need a fact, 57 get it; of 60 questions that
+ * need no fact, 1 gets one. Without OWN, the numbers are 46 and 1; without an encoder, 44 and 1. For no question would
+ * a third fact have been the right one. */
 static const double OWN = 0.15, TOTAL_LEAST = 0.46, OWN_WORDS = 0.2, TOTAL_WORDS = 0.45;
 
 void facts_free(struct facts *f)
@@ -31,8 +31,8 @@ void facts_free(struct facts *f)
 
 /* ---- the search ---- */
 
-/* Set score[i] of each fact from its best passage. found[n]: all passages of the facts. Returns 0; -1 if the user has
- * stopped. */
+/* Set score[i] of each fact from its best passage. `found` has all passages of the facts. Returns 0, or -1 if the user
+ * has stopped. */
 static int facts_compare(struct conversation *conv, struct memory_search *m, const struct indexed_text *text,
                          const char *question, size_t n_question, const struct found_passage *found, size_t n,
                          double *score, struct err *e)
@@ -53,8 +53,8 @@ static int facts_compare(struct conversation *conv, struct memory_search *m, con
 	return MIN(rc, 0);
 }
 
-/* Set score[all->n]: how well each fact fits the question; below 0 if too little to be sent. Returns 0; -1 if the user
- * has stopped, or the index failed. */
+/* Set score[all->n] to how well each fact fits the question. A fact with a score below 0 fits too badly to be sent.
+ * Returns 0; -1 if the user has stopped, or the index failed. */
 static int facts_score(struct conversation *conv, const struct facts *all, const char *question, size_t n,
                        double *score, struct err *e)
 {

@@ -20,7 +20,7 @@ enum place_kind { PLACE_ANY, PLACE_PAGE, PLACE_CHAPTER, PLACE_SECTION, PLACE_APP
 /* The name of a place, such as "page 30" or "chapter 4.3.1". */
 struct place_name {
 	enum place_kind kind;
-	int part[PARTS], n; /* the numbers of the name and how many there are; for "4.3.1": 4, 3, 1 and n = 3 */
+	int part[PARTS], n; /* part[n] has the numbers in the name: 4, 3 and 1 for "4.3.1" */
 };
 
 static const struct {

@@ -7,8 +7,8 @@
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/utf8.h"
 
-/* Words that refer to earlier messages, in English, German, French, Spanish, Italian, Portuguese and Dutch. pronouns:
- * at any place in the question. beginnings: as its first word. */
+/* Words that refer to earlier messages, in English, German, French, Spanish, Italian, Portuguese and Dutch. A word of
+ * `pronouns` may be anywhere in the question. A word of `beginnings` must be its first word. */
 static const char pronouns[] =
 	" he she it they him her them his hers its their theirs this these those er sie es ihn ihm ihr ihnen sein seine seinen seiner ihre ihren ihrer dessen deren "
 	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7"
@@ -161,7 +161,7 @@ struct subject question_subject(const char *question, size_t n)
 			break;
 		if (!all && in_list(leading, word))
 			continue;
-		/* recognise "whats X", "who is X", "X who is he" */
+		/* recognise questions about X such as "whats Lincoln", "who is Lincoln", "Lincoln who is he" */
 		asks |= !all && in_list(contracted, word);
 		asks |= (all == 1 || in_list(askers, before)) && in_list(askers, last) && in_list(being, word);
 		asks |= in_list(askers, before) && in_list(being, last) && in_list(" he she it that this ", word);
@@ -174,7 +174,7 @@ struct subject question_subject(const char *question, size_t n)
 		memcpy(last, word, sizeof last);
 		all++;
 	}
-	/* recognise "X", "X who", "X meaning" */
+	/* recognise shorter questions about X, too: "Lincoln", "Lincoln who", "Lincoln meaning" */
 	asks |= all <= 2 || in_list(" who meaning ", last);
 	s.n = asks && content <= SUBJECT_WORDS ? content : 0;
 	return s;

@@ -36,7 +36,7 @@ static const uint64_t QUOTES = 200000000;
  * on 140 questions in people's own words, with the right passage given: the best sentence alone contains the answer for
  * 56 questions, the longer quotation for 101 (tests/results.md). */
 enum { QUOTATION = 350 };
-/* most bytes quoted of a passage that an earlier question has brought; the context then only refers to it */
+/* If the model has a passage already (sent_before()), the context only refers to it by its first REFERENCE bytes. */
 enum { REFERENCE = 60 };
 #define MARK_IT                                                                                                        \
 	"Put behind each sentence of the answer the number of the passage that says it, in brackets, like [1].\n\n"
@@ -68,7 +68,7 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if bytes [at, at + n) of a text are cached (tokens_cached()). place: the position of the text in the prompt. */
+/* 1 if bytes [at, at + n) of a text are cached (tokens_cached()). *place is the position of the text in the prompt. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -307,8 +307,8 @@ static void passage_heading(const struct conversation *conv, const struct source
 	}
 }
 
-/* Append a chosen passage. mark: number shown before it; 0 = none. If an earlier question has brought the passage,
- * append only a reference to it, and nothing if mark is 0. */
+/* Append a chosen passage, with the number `mark` before it; 0 = without a number. If the model has the passage already
+ * (sent_before()), append only a reference to it, and nothing if `mark` is 0. */
 static void passage_add(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;

@@ -13,24 +13,24 @@
 #include "engine/base/utf8.h"
 #include "engine/encoder.h"
 
-/* For each passage, the reader (a trained cross-encoder) gives the odds that it answers the question. The documents
- * count as answering it if the sum of these odds is at least ODDS_LEAST; otherwise the question is refused. Measured
+/* For each passage, the reader (a trained cross-encoder) gives the odds that the passage answers the question. If the
+ * sum of these odds is less than ODDS_LEAST, the question is refused, because the documents do not answer it. Measured
  * with questions that the reader was not trained on:
  * - 129 questions of tests/train/questions.jsonl that their document answers: 2 are wrongly refused;
  * - 33 questions of the same file that their document does not answer: 12 are refused;
  * - 80 questions of SQuAD that the documents answer: 4 are wrongly refused;
  * - 40 questions of SQuAD about other articles: 23 are refused.
  *
- * If the question has a name or number that no text has, the sum must be at least ODDS_UNKNOWN. How many questions of
- * SQuAD have such a name or number: 14 of 1,234 that the documents answer, and 591 of 1,364 about other articles.
- * Measured on samples of these questions:
- * - 8 questions that the documents answer: the sum is below ODDS_LEAST for none, and below ODDS_UNKNOWN for 2;
- * - 41 questions about other articles: the sum is below ODDS_LEAST for 29, and below ODDS_UNKNOWN for 39.
+ * If the question has a name or number that no text has, it is refused if the sum is less than ODDS_UNKNOWN. In SQuAD,
+ * 14 of 1,234 questions that the documents answer have such a name or number, and so do 591 of 1,364 questions about
+ * other articles. Measured on samples of these questions:
+ * - 8 questions that the documents answer: 2 are wrongly refused; the limit ODDS_LEAST would refuse none;
+ * - 41 questions about other articles: 39 are refused; the limit ODDS_LEAST would refuse 29.
  *
- * The reader was trained on English paragraphs. Its odds are too low for questions in other languages, and for
- * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused. Also not refused
- * are questions that refer to earlier messages and have fewer than two words of their own ("And what about the
- * keeper?").
+ * Some questions are never refused, because the odds are too low for them:
+ * - questions in other languages, because the reader was trained on English paragraphs;
+ * - questions about documents whose passages have fewer than PARAGRAPH bytes on average;
+ * - questions that refer to earlier messages and have fewer than two words of their own ("And what about the keeper?").
  *
  * A question with at least one word of its own is read without the previous message, even if it refers to that message.
  * The previous message is usually a question, too, and the reader would answer that question. */
@@ -44,8 +44,8 @@ int reading_open(const struct conversation *conv)
 	return e && encoder_reads(e);
 }
 
-/* Set c->answer .. answer_end to the bytes of the body that answer the question, in whole characters and without white
- * space at the ends. answer->from .. to: the bytes found by the reader, as offsets in the passage. */
+/* Set [c->answer, c->answer_end) to the bytes of the body that answer the question, in whole characters and without
+ * white space at the ends. The reader has found bytes [answer->from, answer->to) of the passage. */
 static void answer_place(const char *body, const struct encoder_answer *answer, struct passage_candidate *c)
 {
 	size_t from = c->found.from + answer->from, to = c->found.from + answer->to;

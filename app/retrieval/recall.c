@@ -9,33 +9,35 @@
 #include "app/retrieval/recall.h"
 
 enum {
-	/* most sentences that the model scores, at most one of each turn */
+	/* maximum number of sentences that the model scores, at most one of each turn */
 	CANDIDATES = 4,
 	LOOKED_AT = 40, /* number of best turns that are checked for eviction */
 	/* fewest words that a candidate must share with the question */
 	SHARED_LEAST = 2,
 	RECALLED_MOST = 3,
-	TOKENS_MOST = 150, /* most tokens of all recalled turns */
-	BEST_BYTES = 500,  /* most bytes that are quoted of the sentence to recall */
+	TOKENS_MOST = 150, /* maximum number of tokens of all recalled turns */
+	BEST_BYTES = 500,  /* maximum number of bytes that are quoted from the recalled sentence */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
 /* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 among the cached sentences.
  * Otherwise the cached sentence probably has the answer. */
 static const double CACHED_SHARE = 0.8;
-/* Lower limits for a candidate. covered: idf of the words that it shares with the question / idf of all words of the
- * question, 0 .. 1. score: bm25. If the model has scored the candidate, it is accepted if gain + NATS_OF_COVERED *
- * covered >= ACCEPTED, in nats. Measured with tests/measure/recall.py. */
+/* Least values for a candidate. The share of the question's words that it has, weighted by idf (`covered`), must reach
+ * COVERED_LEAST. Its bm25 must reach SCORE_LEAST. If the model has scored it, gain + NATS_OF_COVERED * covered must
+ * also reach ACCEPTED. Here `gain` is the query likelihood in nats (rerank_gains()). Measured with
+ * tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
-/* Lower limits of covered and bm25 that apply if the model scores no candidate, because it is too large for this
- * machine. */
+/* If the model is too large for this machine to score candidates, `covered` must be at least COVERED_ALONE, and the
+ * bm25 at least SCORE_ALONE. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-/* a turn is recalled beside the best one only if its gain is at least this share of the best turn's gain */
+/* A turn is recalled together with the best turn only if its gain (query likelihood) is at least this share of the best
+ * turn's gain. */
 static const double BESIDE_SHARE = 0.5;
 
 /* ---- the cache ---- */
 
-/* Find the tokens of bytes from .. to of a message. *first: index of the first token. Returns their number; 0 if the
- * message is not rendered. */
+/* Find the tokens that bytes [from, to) of a message consist of. *first receives the index of the first token. Returns
+ * the number of tokens; 0 if the message is not rendered. */
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
 {
@@ -44,7 +46,8 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) { /* an answer: the lengths of its sampled tokens tell which tokens have these bytes */
+	/* For an answer, find the tokens of these bytes from the lengths of its sampled tokens. */
+	if (m->id.n) {
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)

@@ -6,7 +6,7 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	RECALL_WORDS = 64, /* most words of a question that are searched for */
+	RECALL_WORDS = 64, /* maximum number of words of a question that are searched for */
 	/* bytes quoted from the beginning of an answer that shares no words with the question */
 	RECALL_BEGINNING = 240,
 };
@@ -21,11 +21,11 @@ struct best {
 /* A turn, and the words that it shares with the question. */
 struct turn_words {
 	size_t number; /* turn number, from 1 */
-	/* best[0]: best sentence of the turn's question; best[1]: best sentence of its answer; score 0 = the message
-	 * shares no word with the new question */
+	/* Best sentences of the turn: best[0] in its question, best[1] in its answer. A score of 0 means that the
+	 * message shares no word with the new question. */
 	struct best best[2];
 	struct best tells;       /* the sentence to recall, see find_recalled_sentence(); score 0 = none */
-	size_t question, answer; /* indices of its messages; answer: SIZE_MAX = none */
+	size_t question, answer; /* indices of the turn's question and answer; SIZE_MAX = the turn has no answer */
 	double score, words;
 	uint8_t count[RECALL_WORDS]; /* [i]: number of the turn's sentences that have word i of the question */
 };
@@ -42,7 +42,8 @@ struct memory {
 	size_t *turn_of;
 	struct numbered *numbered; /* [n_numbered] messages, sorted by their text's number */
 	size_t n_numbered;
-	double weight[RECALL_WORDS], whole; /* weight[i]: idf of word i of the question; whole: sum of weight[] */
+	/* weight[i] is the idf of word i of the question, and `whole` is the sum of weight[] */
+	double weight[RECALL_WORDS], whole;
 };
 
 /* State of the recall companion. */

@@ -107,15 +107,15 @@ static size_t find_text(const struct memory *m, int64_t number)
 
 /* ---- bm25 ---- */
 
-/* Return the bm25 of a word, divided by its idf. count: how often the word occurs in the text. words: number of words
- * of the text. mean: mean number of words over all texts. */
+/* Return the bm25 of a word, divided by its idf. `count` is how often the word occurs in the text. `words` is the
+ * number of words of the text, and `mean` the mean number of words over all texts. */
 static double saturate(double count, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* For each word of the question, count the sentences of each turn that have this word. Then set the word's weight (idf)
- * from the number of turns that have it. asked: bit w is 1 if word w was searched for. */
+/* For each word of the question, count in each turn the sentences in which the word occurs. Then set the word's weight
+ * (idf) from the number of turns in which it occurs. Bit w of `asked` is 1 if word w was searched for. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
 	size_t have[RECALL_WORDS] = { 0 };
@@ -183,9 +183,10 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Set turn->tells, the sentence to recall: the turn's best sentence. But a question tells nothing. If the best sentence
- * is a question, take the best sentence of the answer, or else the beginning of the answer; the score of the question
- * then counts half. */
+/* Set turn->tells to the sentence to recall: the best sentence of the turn. A question is not worth recalling. So if
+ * the best sentence is a question, take the best sentence of its answer, or the beginning of the answer if no sentence
+ * of it has a score. Also halve the turn's score, unless the answer alone gives a higher one. If there is no answer,
+ * the turn is not recalled: its score becomes 0. */
 static void find_recalled_sentence(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

@@ -12,11 +12,12 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
-/* Most multiply-adds for one question. MACS: on a CPU with SIMD; they take about 0.4 s on two cores with AVX-512.
- * MACS_DEVICE: on a GPU. MACS_C: in portable C. */
+/* Maximum number of multiply-adds to score the passages for one question. MACS applies to a CPU with SIMD: about 0.4 s
+ * on two cores with AVX-512. MACS_DEVICE applies to a GPU, and MACS_C to portable C. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
-static const double SECONDS_MOST = 10; /* most seconds for one question, about 20 times as long as expected */
-#define HEAD "Passage:"                /* text that all prompts begin with; its KV entries are reused */
+/* maximum time for one question in seconds, about 20 times as long as expected */
+static const double SECONDS_MOST = 10;
+#define HEAD "Passage:" /* text that all prompts begin with; its KV entries are reused */
 #define ASK  "\n\nQuestion:"
 
 void rerank_close(struct rerank *r)
@@ -43,7 +44,8 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 		s->sum += engine_logprob(logits, s->n_vocab, s->id[s->at++]);
 }
 
-/* Set *out to log p of the question after the prompt `want`. Returns 0 or -1. */
+/* Set *out to the log probability that the model gives to the tokens of *question when they follow the prompt *want.
+ * Returns 0 or -1. */
 static int likelihood(struct conversation *conv, const struct tokens *want, const struct tokens *question, double *out,
                       struct err *e)
 {
@@ -95,7 +97,7 @@ static int32_t tokens_affordable(const struct conversation *conv)
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-/* Score the quotes as rerank_gains() does. question: the tokens of the question. */
+/* Score the quotes as rerank_gains() does. `question` has the tokens of the question. */
 static int passage_gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
                          double *gain, int *scored, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* app/retrieval/retrieval.h - finds passages of documents and evicted turns for a question, and the passages that an
- * answer rests on. */
+/* app/retrieval/retrieval.h - finds the passages of documents and the evicted turns that a question asks about, and the
+ * passages that an answer rests on. */
 #ifndef WEIR_RETRIEVAL_H
 #define WEIR_RETRIEVAL_H
 
@@ -19,8 +19,8 @@ void retrieval_join(struct conversation *);
 /* ---- parts of a text that is still being received (candidates.c) ---- */
 
 /* Return the end (byte offset) of the part that contains byte `at` of p[0 .. n). A text that is still being received is
- * indexed in parts of about 64 KiB, so that new text changes only the last part. skipped: number of bytes of the text
- * that were dropped before p. */
+ * indexed in parts of about 64 KiB, so that new text changes only the last part. `skipped` is the number of bytes of
+ * the text that were dropped before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 /* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
@@ -31,7 +31,7 @@ enum { SOURCES_MOST = 10 };
 struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
-	size_t quote, quote_end; /* byte range of its best sentence */
+	size_t quote, quote_end; /* byte range of the passage's best sentence */
 	/* byte range of the words that answer the question; 0, 0 = unknown */
 	size_t answer, answer_end;
 	/* 1 = the best sentence probably answers the question alone, because it has most words of the question */
@@ -47,7 +47,7 @@ struct source {
 	int chosen;
 };
 struct sources {
-	struct source *at; /* different passages, the best first; there may be some even if found is 0 */
+	struct source *at; /* [n] different passages, the best first; `found` tells whether one is good enough */
 	size_t n;
 	/* 1 = a passage is good enough to answer the question; 0 = at[] has only the nearest passages */
 	int found;
@@ -96,9 +96,10 @@ void answer_found_lines(const struct answer_sources *, struct str *out);
 /* Append the attention shares of the sources that the search found, as "attention: [1] 62 %, [2] 30 %". Then append a
  * line for each other passage that the answer attended to. */
 void answer_attended_lines(const struct answer_sources *, struct str *out);
-/* answer_sources_json(): write the sources as JSON member "sources". answer_sources_read(): parse the value of that
- * member; invalid sources, and sources beyond ANSWER_SOURCES_MOST, are skipped. */
+/* Write the sources as the JSON member "sources". */
 void answer_sources_json(const struct answer_sources *, struct str *out);
+/* Parse the value of the JSON member "sources". Invalid sources, and sources beyond ANSWER_SOURCES_MOST, are
+ * skipped. */
 void answer_sources_read(struct jv list, struct answer_sources *out);
 /* Parse the JSON object `stats` that the database stores with a message. For a question, set to->context (the text
  * sent before it); for an answer, set to->sources. */
@@ -109,19 +110,19 @@ void message_export_more(int role, const char *stats, int json, struct str *out)
 
 /* Classify a question about a document as a whole (about_document.c).
  * - WHOLE_TITLE, WHOLE_ABOUT: the beginning of the document becomes the first source.
- * - WHOLE_POINTS: as above, but only if the search finds nothing.
- * - WHOLE_SUMMARY: the question asks for a summary. The beginning becomes the first source, unless the whole document
- *   is in the prompt.
- * *doc: the document that the question names; SIZE_MAX = none. *words: the wanted length of the summary; 0 = not
- * given. */
+ * - WHOLE_POINTS: if the search finds nothing, the beginning of the document becomes the first source.
+ * - WHOLE_SUMMARY: the question asks for a summary. If the whole document is not in the prompt, its beginning becomes
+ *   the first source.
+ * *doc receives the index of the document that the question names, or SIZE_MAX. *words receives the wanted length of
+ * the summary, or 0 if the question does not give it. */
 enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
 enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc,
                                    int32_t *words);
 
 /* ---- recall (recall.c): evicted turns that a question asks about ---- */
 
-/* An evicted turn that a question asks about. turn: its number, from 1. said, answered: sentences quoted from the
- * turn's question and from its answer, each on one line, or empty. */
+/* An evicted turn that a question asks about. `turn` is its number, from 1. `said` and `answered` are sentences quoted
+ * from the turn's question and from its answer. Each is on one line, or empty. */
 struct recalled {
 	size_t turn;
 	struct str said, answered;
@@ -147,7 +148,8 @@ const struct recalls *recalls_of(const struct conversation *);
 
 /* ---- memory (memory.c): facts that the user asked weir to remember, in any conversation ---- */
 
-/* A fact. from: name or title of the session in which it was told, or empty. at: seconds since 1970. */
+/* A fact. `from` is the name or title of the session in which it was told, or empty. `at` is the time in seconds since
+ * 1970. */
 struct known_fact {
 	int64_t id, at;
 	struct str text, from;
@@ -167,7 +169,7 @@ const struct facts *facts_of(const struct conversation *);
 
 /* ---- evidence (evidence.c): what an answer rests on ---- */
 
-/* A passage that the last answer attended to: bytes from .. to of the body of document number `doc`. */
+/* A passage that the last answer attended to: bytes [from, to) of the body of document number `doc`. */
 struct evidence {
 	size_t doc, from, to;
 	double share; /* this passage's share of the attention mass on all passages, 0 .. 1 */
@@ -186,10 +188,10 @@ struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- numbers and names of an answer that the model was not given (unsupported.c) ---- */
 
-/* Append the words of the last answer to underline, each followed by a newline:
+/* Append the words that are underlined in the last answer, each followed by a newline:
  * - numbers and names that occur in no text given to the model;
  * - numbers and names that do not occur in the passages that their sentence cites ("[2]");
- * - marks ("[7]") of passages that were not sent. */
+ * - citation marks ("[7]") of passages that were not sent. */
 void unsupported_words(const struct conversation *, struct str *out);
 /* Append a line such as "not in the sources: 1872, Smith" about the last answer; nothing if there are no such words. An
  * entry "1871 [2]" means: the answer cites passage 2 for 1871, but passage 2 does not have it. */

@@ -20,20 +20,23 @@ struct source_search {
 	search_fn *search;
 	encoding_fn *encoding;
 	void *search_ud;
-	/* State of meaning.c. encoder: opened at the first question; NULL = none. tried: value of --encoder with which
-	 * opening was tried last; NULL = not tried yet. stored: buffer for the vectors of one text. */
+	/* State of meaning.c. */
 	struct meaning {
+		/* the encoder, which is opened at the first question; NULL = none */
 		struct encoder *encoder;
+		/* value of --encoder when the encoder was opened, or could not be opened; NULL = not tried yet */
 		const char *tried;
 		/* [ENCODER_SIDES][dims]: for each enum encoder_side, the mean vector of usual questions */
 		float *centre;
 		float *question; /* [2][dims]: vector of the last question, and mean vector of the passages */
+		/* buffer for the vectors of one text */
 		struct str stored;
 	} meaning;
-	/* State of rerank.c. tl: the timeline (a token sequence with its KV cache) on which passages are scored.
-	 * tokens: most tokens that may be computed for one question; 0 = not known yet, or the model is too large. */
+	/* State of rerank.c. */
 	struct rerank {
+		/* the timeline (a token sequence with its KV cache) on which passages are scored */
 		struct timeline *tl;
+		/* maximum number of tokens computed for one question; 0 = not known yet, or the model is too large */
 		int32_t tokens;
 	} rerank;
 };
@@ -48,18 +51,18 @@ int named_place(const struct conversation *, const char *question, size_t n, str
 /* Return where to cut body[from .. to), so that at most `most` bytes remain: after the last sentence that fits, else
  * after the last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* Set *out to the beginning of document i, and out->quote to the part that best answers a question of the given kind
- * (WHOLE_...). Returns 1; 0 if the document is empty. In about_document.c. */
+/* Set *out to the beginning of document i. Its quote (out->quote) is the part of the beginning that best answers a
+ * question of the given kind (WHOLE_...). Returns 1; 0 if the document is empty. In about_document.c. */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
 /* ---- candidates.c ---- */
 
-/* A passage and its scores, all in units of bm25.
- * words:   bm25 of the question's words;
- * meaning: points for the similarity of the passage's vector to the question's vector;
- * lean:    points for words of the last turn;
- * gain:    points for the log odds that the encoder's reader gives; if there is no reader: points for the query
- *          likelihood that the chat model gives. */
+/* A passage and its scores, all in units of bm25:
+ * - `words` is the bm25 of the question's words;
+ * - `meaning` has the points for the similarity of the passage's vector to the question's vector;
+ * - `lean` has the points for words of the last turn;
+ * - `gain` has the points for the log odds that the encoder's reader gives. If there is no reader, it has the points
+ *   for the query likelihood that the chat model gives. */
 struct passage_candidate {
 	struct found_passage found; /* found by the search; found.text: index of the document */
 	double words, meaning, lean, gain;
@@ -83,8 +86,8 @@ struct candidates {
 	int found;         /* 1 = a passage is good enough to answer the question */
 	int asks_what;     /* 1 = the question asks who or what something is (question_subject) */
 	double introduced; /* for a question like "who is X": points for the first passage that has all words of X */
-	double nat;        /* points for one nat of query likelihood */
-	double read;       /* points for one unit of the reader's log odds */
+	double nat;        /* points that a passage gets for one nat of query likelihood */
+	double read;       /* points that a passage gets for each unit of the log odds from the encoder's reader */
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
@@ -107,7 +110,7 @@ struct asked {
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
 /* Set the quote of a passage to the sentence that is closest in meaning to the question of the last call of
- * meaning_similar(). body: the text that contains the passage. Returns 0, or -1 if the user has stopped. */
+ * meaning_similar(). `body` is the text that contains the passage. Returns 0, or -1 if the user has stopped. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
 /* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and
  * return 0: from now on documents are searched by words alone. */
@@ -117,18 +120,18 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-/* Most passages that are scored for one question. READ_MOST: if a reader scores them; it takes about 1 s of processor
- * time with AVX-512. RANK_MOST: if a reranker does, which is a larger network. */
+/* Maximum number of passages that are scored for one question. READ_MOST applies to a reader, which takes about 1 s of
+ * processor time with AVX-512. RANK_MOST applies to a reranker, which is a larger network. */
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
-/* 1 if the encoder has a reader. Call after meaning_similar(). */
+/* 1 if the encoder has a reader, a network that reads question and passage. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
 /* Let the reader score the best passages, for one of the two texts of struct asked. Returns 0, even if the reader
  * failed and nothing is scored; -1 if the user has stopped. */
 int candidates_read(struct conversation *, const struct asked *, struct candidates *, struct err *);
-/* 1 if the reader can decide whether the documents answer the question. *found: then receives its decision, 1 or 0. */
+/* 1 if the reader can decide whether the documents answer the question. Then *found receives its decision, 1 or 0. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
-/* Set the quote of a passage that the reader has scored to the sentence in which the reader's answer begins. body: the
- * text of the document. */
+/* The reader has scored a passage: set the quote of this passage to the sentence in which the reader's answer begins.
+ * `body` is the text of the document. */
 void answer_quote(const char *body, struct passage_candidate *);
 
 /* ---- answer_sources.c ---- */
@@ -144,9 +147,10 @@ int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* Append the numbers and names of an answer that are in no text given to the model, one a line. */
 void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
-/* If the answer was to mark its sentences with the numbers of passages, append each wrong mark on a line. "[7]":
- * passage 7 was not sent. "1871 [2]": passage 2 does not have this number or name, although other text given to the
- * model has it. list: the sources of the answer. */
+/* If the model was asked to cite passages by their numbers, append the wrong citations of the answer, one per line. The
+ * line "[7]" means that no passage 7 was sent. The line "1871 [2]" means that the answer cites passage 2 for 1871, but
+ * passage 2 does not have 1871; other text given to the model does. 1871 stands for any number or name. `list` has the
+ * sources of the answer. */
 void marks_find(const struct conversation *, const struct answer_sources *list, const char *answer, size_t n,
                 struct str *out);
 
@@ -158,10 +162,10 @@ void source_place(const struct conversation *, size_t i, size_t from, size_t to,
 void source_quote(const struct conversation *, const struct source *, struct str *out);
 /* 1 if the model has the source in its context: the whole passage, or its best sentence. */
 int source_sent(const struct conversation *, const struct source *);
-/* Choose the passages that are sent with the question, and set their `chosen`. */
+/* Choose the passages that are sent with the question, and set source.chosen. */
 void sources_choose(struct conversation *);
-/* For a question that is asked again: set `chosen` of each source whose text is in `context` (sent with this question)
- * or in the context of an earlier question. */
+/* Set source.chosen of all sources when a question is asked again. It becomes 1 if the model already has the source's
+ * text. The text may be in `context`, which is sent with this question, or in the context of an earlier question. */
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
@@ -218,16 +222,16 @@ struct word {
 /* Set *w to the next word of text[0 .. n) from byte *i on, and *i to its end. A word consists of letters, digits and
  * bytes beyond ASCII, and of '.', ',' and ':' between two digits. Returns 1; 0 at the end of the text. */
 int word_next(const char *text, size_t n, size_t *i, struct word *w);
-/* Append the key of a word, which is the same for all its spellings: "12,500" becomes "12500", "2,5" "2.5", "18th" "18",
- * "Seven" "7", "Smith" "smith". */
+/* Append the key of a word, which is the same for all its spellings. The key of "12,500" is "12500", that of "2,5" is
+ * "2.5", that of "18th" is "18", that of "Seven" is "7", and that of "Smith" is "smith". */
 void word_key(struct word, struct str *out);
 /* 1 if a sentence, a line or a quotation after a colon begins at byte `at`. */
 int sentence_begins(const char *text, size_t at);
 
 /* ---- comparison.c ---- */
 
-/* 1 if the question joins two names ("Is X older than Y?"), the best passages have both, and none of them has both
- * together. */
+/* 1 if the question compares two names ("Is X older than Y?"), some of the best passages have X, some have Y, and no
+ * passage has both. */
 int comparison_found(const struct conversation *, const struct candidates *, const char *question, size_t n);
 
 /* ---- recall.c ---- */
@@ -237,7 +241,8 @@ void recalled_json(const struct conversation *, struct str *out);
 
 /* ---- memory.c ---- */
 
-/* State of the memory companion. index: the facts' words and vectors, in memory; NULL until the first search. */
+/* State of the memory companion. `index` has the words and vectors of the facts, in memory; it is NULL until the first
+ * search. */
 struct memory_search {
 	struct facts last; /* facts that were sent with the last question */
 	list_facts_fn *list;
@@ -254,9 +259,9 @@ struct quote {
 	const char *p;
 	size_t n;
 };
-/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored: receives
- * how many quotes, from the first on, were scored: fewer than `count` with a large model, none if memory is short.
- * Returns 0, or -1 if a signal has stopped the work (ERR_CANCELLED). */
+/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored receives
+ * how many quotes, from the first one on, were scored. These are fewer than `count` with a large model, and none if
+ * memory is short. Returns 0, or -1 if a signal has stopped the work (ERR_CANCELLED). */
 int rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain,
                  int *scored, struct err *);
 /* Free the timeline of rerank.c. Call before the model is closed. */

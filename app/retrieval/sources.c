@@ -60,8 +60,8 @@ static void put_beginnings(const struct conversation *conv, const char *question
 	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < conv->n_doc ? doc : i;
 
-		/* Skip the beginning in two cases: a document to summarise is already in the prompt whole, or the
-		 * beginning of a growing document was dropped. */
+		/* Skip the beginning of a document in two cases: the question asks for a summary, and the whole
+		 * document is in the prompt; or the document is growing, and its beginning was dropped. */
 		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
 		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
@@ -101,10 +101,10 @@ int conversation_index(struct conversation *conv, struct err *e)
 
 /* ---- companion ---- */
 
-/* Set the sources to the passages that answer the question. context: NULL for a new question; if the question is asked
- * again, the context that was sent with it. Returns 0; 1 if the model should not be asked; -1 on error. The model
- * should not be asked if no passage is good enough, no document is read whole, no turn was recalled, and no
- * fact was found. */
+/* Set the sources to the passages that answer the question. `context` is NULL for a new question. If the question is
+ * asked again, `context` is the text that was sent with it the first time. Returns 0; 1 if the model should not be
+ * asked; -1 on error. The model should not be asked if no passage is good enough, no document is read whole, no turn
+ * was recalled, and no fact was found. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -161,9 +161,10 @@ static void sources_instead(void *self, const struct conversation *conv, struct 
 	quotation_given(conv, out);
 }
 
-/* Restore the sources of the last question, whose answer is regenerated or (goes_on = 1) continued. The sources are no
- * longer known if the session was resumed or the answer undone. Then take them from the old answer, or else search
- * again. A failed search is not an error: the question's context is stored, so only the list of sources is missing. */
+/* Restore the sources of the last question, whose answer is regenerated (goes_on = 0) or continued (goes_on = 1). If
+ * the session was resumed or the answer undone, the sources are not known: take them from the old answer. To regenerate
+ * an answer that has no sources, search again. A failed search is not an error: the question's context is stored, so
+ * only the list of sources is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];

@@ -16,12 +16,12 @@
 #include "engine/base/utf8.h"
 
 enum {
-	LISTED_MOST = 20, /* most numbers and names that are listed */
+	LISTED_MOST = 20, /* how many numbers and names are listed at most */
 	/* A name matches a word of a given text if one of them begins with the other ("German", "Germans"). The shorter
 	 * one must have at least STEM_LEAST bytes, and the longer one at most ENDING_MOST bytes more. */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
-	MARK_DIGITS = 2, /* most digits of a passage's number */
+	MARK_DIGITS = 2, /* maximum number of digits of a passage's number */
 };
 
 /* ---- the words that the model was given ---- */
@@ -32,7 +32,7 @@ struct given {
 	size_t n;
 };
 
-/* Add the words of a text. marked: 1 = leave out the numbers of passages, "[2]". */
+/* Add the words of a text. If `marked` is 1, leave out citation marks ("[2]"). */
 static void given_add(struct given *g, const char *text, size_t n, int marked)
 {
 	struct word w;
@@ -193,7 +193,7 @@ static int is_english(const struct conversation *conv, const char *text, size_t 
 void unsupported_find(const struct conversation *conv, const char *text, size_t n, struct str *out)
 {
 	int english = is_english(conv, text, n);
-	/* run: neighbouring unsupported words, with one blank between them; they become one entry of the list */
+	/* `run` has neighbouring unsupported words, with one blank between them, which become one entry of the list */
 	struct word w, run = { text, 0 };
 	struct given given = { .n = 0 };
 
@@ -212,14 +212,14 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 	given_free(&given);
 }
 
-/* ---- marks: "[1]" after a sentence names the passage that says it ---- */
+/* ---- citation marks: "[1]" after a sentence names the passage that says it ---- */
 
-/* The words with which the marks of an answer are compared. */
+/* The words that are needed to check the citation marks ("[1]") of an answer. */
 struct marked {
 	const struct answer_sources *list;
-	/* words of everything the model was given; words of the user's messages */
+	/* `all` has the words of everything the model was given, `said` the words of the user's messages */
 	struct given all, said;
-	/* for each passage: its words, and those of its place (page, heading) */
+	/* for each passage: its words, and the words of its page label and heading */
 	struct given source[ANSWER_SOURCES_MOST];
 	int english;
 };
@@ -230,8 +230,8 @@ static int is_source(const struct answer_sources *list, size_t number)
 	return number && number <= list->n && list->at[number - 1].found && list->at[number - 1].sent;
 }
 
-/* Read marks such as "[1]" or "[1, 3]" at text[at]. For a mark of source i (from 0), set bit i of *sources. Append
- * marks that name no source to *bad. Returns where the marks end; 0 = there are none. */
+/* Read citation marks such as "[1]" or "[1, 3]" at text[at]. For a mark of source i (from 0), set bit i of *sources.
+ * Append marks that name no source to *bad. Returns where the marks end; 0 = there are none. */
 static size_t marks_read(const struct answer_sources *list, const char *text, size_t n, size_t at, uint32_t *sources,
                          struct str *bad)
 {
@@ -273,8 +273,8 @@ static int given_by_marks(const struct marked *m, uint32_t sources, struct word 
 	return given;
 }
 
-/* Check the sentence in text[from .. at), which the marks text[at .. end) follow. Append those of its numbers and names
- * that the marked passages do not have. */
+/* Check the sentence in text[from .. at), which the citation marks text[at .. end) follow. Append those of its numbers
+ * and names that the cited passages do not have. */
 static void sentence_check(const struct marked *m, uint32_t sources, const char *text, size_t from, size_t at,
                            size_t end, struct str *out)
 {
