@@ -129,8 +129,8 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
-/* Return how many multiply-adds with weights a prefill of n tokens needs per token. Every token passes all layers; only
- * the last token passes the output head. */
+/* Return the number of multiply-adds with weights per token in a prefill of n tokens. Every token passes through all
+ * layers; only the last token passes through the output head. */
 static double prefill_macs(const struct bench *b, int32_t n)
 {
 	const struct engine_info *i = engine_info(b->engine);
@@ -236,8 +236,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	                    0, e);
 }
 
-/* Measure the seconds per generated token, after `fill` tokens. *own: seconds of the policy's own work. *all: seconds
- * of all work. Both are set only if the new *own is smaller than the old one. Returns 0 or -1. */
+/* Measure the seconds per generated token, after `fill` tokens. *own receives the seconds of the policy's own work, and
+ * *all the seconds of all work. Both are set only if the new *own is smaller than the old one. Returns 0 or -1. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -312,8 +312,9 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: (time of its own work) - (time of the own work of `full`, which rotates
- * queries and keys). The difference is a few microseconds, so the least time of several repetitions is taken. */
+/* Measure what a policy costs beyond attention. From the time of its own work, subtract the time that the policy `full`
+ * needs for its own work, which is to rotate queries and keys. The difference is a few microseconds, so the least time
+ * of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -355,8 +356,8 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 
 /* ---- the command ---- */
 
-/* 1 if a prefill of n tokens is also measured at this depth: if both together fit the context that the model was
- * trained for. */
+/* 1 if a prefill of n tokens is also measured at this depth. Depth and prefill together must fit the context that the
+ * model was trained for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;

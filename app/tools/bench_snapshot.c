@@ -88,7 +88,8 @@ static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, doub
 	return got > 0 ? 0 : got < 0 ? -1 : err_set(e, ERR_FAIL, "what was saved did not come back: %s", loaded.why);
 }
 
-/* Measure saving and loading a session's snapshot. When it is loaded, the file is still in the page cache. */
+/* Measure how fast a session's snapshot is saved and loaded. The snapshot's file was just written, so it is loaded from
+ * the page cache. */
 int bench_snapshot(struct bench *b, int32_t depth, struct err *e)
 {
 	struct timings save = { .n = 0 }, load = { .n = 0 };

@@ -1,9 +1,9 @@
 /* app/tools/bench_turns.c - weir bench --turns N: compares policies and depths on a machine whose speed varies.
  *
  * Every policy has a separate sequence at every depth, and all sequences are open at once. In each round (turn) every
- * sequence generates a few tokens, so the compared times are only seconds apart. Speeds are compared within a round;
- * the result is the median of the ratios over all rounds. After a round, sequences shorter than SHORT tokens are rolled
- * back, because a longer cache would make them slower. */
+ * sequence generates a few tokens, so the speeds of a round are measured within seconds of each other. Speeds are
+ * compared within a round; the result is the median of the ratios over all rounds. A sequence whose depth is less than
+ * SHORT tokens is rolled back after a round, because a longer cache would make it slower. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-/* sequences with a depth of fewer tokens than this are rolled back to their depth before each turn */
+/* A sequence whose depth is less than SHORT tokens is rolled back to its depth before each turn except the first. */
 enum { SHORT = 512 };
 
 struct runner {
@@ -72,8 +72,8 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 	return timings_median(&s);
 }
 
-/* Append the speed of sequence r, which is one policy at one depth. first: the sequence of the first policy at the same
- * depth. shallow: the sequence of the same policy at the least depth. */
+/* Append the speed of runner r (a token sequence under one policy), compared with two others. `first` has the same
+ * depth, under the first policy. `shallow` has the least depth, under the same policy. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

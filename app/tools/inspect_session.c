@@ -324,7 +324,8 @@ int cmd_inspect_session(const struct options *o)
 	if (!rc)
 		rc = inspect_one(&v, store, o->file[0], &e);
 	if (!rc)
-		rc = print_json(&out, &e); /* filtered if standard output is a terminal */
+		/* If standard output is a terminal, print_json() removes control characters. */
+		rc = print_json(&out, &e);
 	if (store)
 		store_close(store);
 	str_free(&out);

@@ -13,8 +13,9 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* List the partial downloads (NAME.gguf.SUM.part) in one of weir's folders. in: "models" or "encoders". *width: raised
- * to the length of the longest name. out: NULL = only set *width. */
+/* List the partial downloads (NAME.gguf.SUM.part) in weir's cache folder `in`, which is "models" or "encoders". If
+ * `out` is NULL, only raise *width to the length of the longest name. Otherwise append the list, with *width as the
+ * width of its first column. */
 static void list_unfinished(const char *in, struct str *out, size_t *width)
 {
 	struct str folder = { 0 };

@@ -17,7 +17,7 @@ struct sum;
 
 /* ---- pull_hub.c ---- */
 
-/* A file of a repository. sum: its SHA-256, hexadecimal. */
+/* A file of a repository. `sum` is its SHA-256 in hexadecimal. */
 struct hub_file {
 	char *path;
 	uint64_t bytes;
@@ -38,11 +38,11 @@ int hub_open(struct hub_repo *, const char *name, const char *revision, struct e
 void hub_free(struct hub_repo *);
 /* Append the address of a file. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);
-/* Set *e to the meaning of a reply with an error status. what: the file that was requested; NULL = the list of files.
- * Always returns -1. */
+/* Set *e to the meaning of a reply with an error status. `what` is the file that was requested; NULL = the list of
+ * files. Always returns -1. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
-/* Wait before the next try. tries: number of failures since the last progress. Returns 0 to try again; -1 with *e set
- * if another try cannot help, or if the user has stopped. */
+/* Wait before the next try. `tries` is the number of failures since the last progress. Returns 0 to try again; -1 with
+ * *e set if another try cannot help, or if the user has stopped. */
 int hub_wait(const struct http_reply *, int tries, struct err *);
 
 /* ---- pull_choose.c ---- */
@@ -52,15 +52,16 @@ struct hub_model {
 	char *name;     /* name of the model: the file name without folder, part and .gguf */
 	char quant[24]; /* "Q4_K_M"; "" if the name has none */
 	const struct hub_file *part[PARTS_MOST];
-	int n; /* number of its files (parts) */
+	int n; /* number of the model's files (parts) */
 	uint64_t bytes;
 };
 /* List the complete models of a repository; a model may have several files. Returns their number. Free the list with
  * hub_models_free(). */
 size_t hub_models(const struct hub_repo *, struct hub_model **out);
 void hub_models_free(struct hub_model *, size_t n);
-/* Find the model with this quantization or file name. wanted: NULL = take the first quantization, in an order of
- * preference from Q4_K_M on, whose model fits into `memory` bytes. Returns NULL with *e set if there is none. */
+/* Find the model with the quantization or file name `wanted`. If `wanted` is NULL, take the first quantization, in an
+ * order of preference from Q4_K_M on, whose model fits into `memory` bytes. Returns NULL with *e set if there is
+ * none. */
 const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_model *, size_t n, const char *wanted,
                                    uint64_t memory, struct err *);
 
@@ -72,13 +73,13 @@ struct fetched {
 	char *path, *part; /* path: path of the complete file; part: path of the partial file */
 	int fd;
 	int whole;         /* 1 = the complete file is there, with the right checksum */
-	uint64_t at, head; /* at: number of bytes on disk; head: number of bytes before the weights, 0 = unknown */
+	uint64_t at, head; /* number of bytes on disk; number of bytes before the weights, 0 = unknown */
 	struct sum *sum;   /* checksum of the bytes on disk */
 	struct progress *progress;
-	uint64_t before, all; /* before: bytes of the model's files before this one; all: bytes of all its files */
+	uint64_t before, all; /* bytes of the model's files before this one; bytes of all its files */
 	uint64_t limit;       /* byte at which the next transfer ends */
 	double started;       /* time at which the transfer began */
-	uint64_t from;        /* value of `at` when the transfer began */
+	uint64_t from;        /* number of bytes on disk (`at`) when the transfer began */
 	int restarts;
 	int said_restart;
 };

@@ -22,7 +22,7 @@ struct importing {
 	const char *file;
 	struct jv all;
 	char where[60];            /* the part of the file that is being read, for errors: "message 3" */
-	int64_t session, *message; /* message[i]: id in the store of message i */
+	int64_t session, *message; /* message[i] is the id that message i has in the store */
 	size_t n_message, n_document, n_lost;
 	struct str notice;
 };

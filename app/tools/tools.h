@@ -22,8 +22,8 @@ struct snaps;
 int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);
-/* Fetch a model, with the messages and questions of weir pull. name: a name of the built-in table or of a repository.
- * *path: the model's path is appended; may be NULL. */
+/* Fetch a model, with the messages and questions of weir pull. `name` is a name in the built-in table, or the name of a
+ * repository. If `path` is not NULL, the model's path is appended to *path. */
 int pull_model(const struct options *, const char *name, struct str *path, struct err *);
 /* If the user is at a terminal, offer to fetch a model. Returns 0 if it was fetched, with its path appended to *path;
  * else -1. */
@@ -39,8 +39,9 @@ int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 
-/* Open chat.db and kv.db, call the function, and close them. reads: 1 = open only chat.db, read-only, and pass NULL as
- * snaps. Returns the exit code: the function's result; or, if that is -1, the exit code of its error. */
+/* Open chat.db and kv.db, call the function, and close them. If `reads` is 1, open only chat.db, read-only, and pass
+ * NULL as snaps. If the function returns -1, return the exit code of its error; otherwise return its result as the exit
+ * code. */
 typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
 int stored_run(const struct options *, int reads, stored_fn *);
 /* Append the words that follow the command on the command line, with blanks between them. Returns 0, or -1 with
