@@ -277,7 +277,7 @@ static int is_chats(const char *name)
 	return 0;
 }
 
-/* Make the table of all commands. own: names of the user's prompt files, which come last; may be NULL. */
+/* Make the table of all commands. `own` has the names of the user's prompt files, which come last; it may be NULL. */
 static struct ui_command *command_table(char **own, size_t n_own, const char *roles)
 {
 	struct ui_command *table;
@@ -346,7 +346,7 @@ static void encoder_values(struct str *out)
 	model_files_free(file, n);
 }
 
-/* Make the table of the options that /set accepts. encoders: the values of `encoder`. */
+/* Make the table of the options that /set accepts. `encoders` has the values of the setting `encoder`. */
 static struct ui_setting *setting_table(const char *encoders)
 {
 	struct ui_setting *table;

@@ -39,10 +39,11 @@ static int has_document(const struct tui *t)
 {
 	return t->tour.documents > t->tour.before;
 }
+/* 1 if the cache panel is open, even if it was opened before this step of the tour. */
 static int has_panel(const struct tui *t)
 {
 	return t->tour.panel;
-} /* also true if the panel was open before this step */
+}
 static int is_away(const struct tui *t)
 {
 	return t->session != t->tour.session;
@@ -52,8 +53,9 @@ static int is_back(const struct tui *t)
 	return t->session == t->tour.session;
 }
 
-/* draft: text for the input line, in which "%" stands for the document's path. done: returns 1 if the step is done.
- * served: notice to show if the model is on a server; NULL = show `text` in this case, too. */
+/* `draft` is text for the input line, in which "%" stands for the document's path. done() returns 1 if the step is
+ * done. `served` is the notice to show if the model is on a server. If `served` is NULL, `text` is shown in this case,
+ * too. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);

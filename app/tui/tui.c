@@ -218,7 +218,8 @@ static void screen_greet(struct tui *t, const char *note)
 		if (c->o.command != CMD_TOUR)
 			tui_welcome(t);
 	}
-	say_again(notice_again, c); /* show again the lines that were written before, because the screen covers them */
+	/* say() may have written lines before the screen was opened, which now covers them: show them on the screen */
+	say_again(notice_again, c);
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);

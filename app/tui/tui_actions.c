@@ -1,4 +1,5 @@
-/* app/tui/tui_actions.c - carries out the user's requests, which the ui returns: by the worker or on the terminal. */
+/* app/tui/tui_actions.c - carries out the user's requests, which the ui returns. Some become jobs of the worker; others
+ * act on the terminal. */
 #include <signal.h>
 
 #include "app/tui/tui_private.h"

@@ -69,7 +69,8 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* After STREAM_ENTRY bytes begin another entry, because each append lays out its whole entry again. */
+		/* Each append lays out its whole entry again. So begin a new entry when this one has more than
+		 * STREAM_ENTRY bytes. */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);
@@ -103,7 +104,7 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_SOURCES: ui_sources(t->ui, e->at, e->source, e->n_source); break;
 	case EV_UNSUPPORTED: ui_underline(t->ui, text); break;
 	case EV_SESSIONS:
-		t->relist = 1; /* after the next status, list the sessions again */
+		t->relist = 1; /* list the sessions again, after the worker's newest status is shown */
 		break;
 	case EV_IDLE: break;
 	case EV_QUIT: t->left = 1; break;

@@ -55,14 +55,15 @@ struct tui {
 	uint64_t memory;
 	double memory_at, drawn, resized; /* resized: time at which the terminal's size changed last */
 	int served;                       /* 1 = the model is on a server */
-	/* State of the tour. step: number of the current step, from 1; 0 = no tour. before: number of answers or
-	 * documents at the beginning of the step. A step that waits for an answer or a document is done when this
-	 * number has grown. */
+	/* State of the tour. `step` is the number of the current step, from 1; 0 = no tour. `before` is the number of
+	 * answers or documents at the beginning of the step. A step that waits for an answer or a document is done when
+	 * this number has grown. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
 	} tour;
-	/* The running copy to the clipboard. It has its own thread, because the desktop's program may hang. */
+	/* The copy to the clipboard that is in progress. It has its own thread, because the external clipboard program
+	 * may hang. */
 	struct {
 		pthread_t thread;
 		int running;

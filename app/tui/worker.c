@@ -69,7 +69,8 @@ static void *worker_main(void *arg)
 			w->job_end = &w->job;
 		w->running = 1;
 		if (job)
-			atomic_store(&w->stop, 0); /* the lock is held, so a later stop is meant for this job */
+			/* worker_stop() needs the lock, too. So a stop that comes after this is meant for this job. */
+			atomic_store(&w->stop, 0);
 		pthread_mutex_unlock(&w->lock);
 		if (job) {
 			worker_run_job(w, job);
@@ -174,8 +175,8 @@ int worker_stop(struct worker *w)
 		struct job *job = *p;
 
 		if (worker_job_is_small(
-			    /* keep small jobs (rename, delete, ...), because the list of sessions already shows their
-			     * results */
+			    /* do not drop small jobs (rename, delete, ...): the list of sessions already shows their
+			     * results, so they must run */
 			    job->what)) {
 			p = &job->next;
 			continue;
@@ -260,7 +261,7 @@ void worker_still(struct worker *w)
 void worker_panel(struct worker *w, int how)
 {
 	atomic_store(&w->panel, how);
-	worker_do(w, JOB_REPORT, 0, NULL, 0); /* this also causes a report while nothing runs */
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* this job makes a cache report even while no other work runs */
 }
 
 int worker_cache(struct worker *w, const struct cache_report **out)

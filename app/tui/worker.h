@@ -13,16 +13,16 @@
 enum job_what {
 	JOB_LINE, /* text: a message or a command */
 	JOB_READ, /* prefill the documents */
-	/* id: the session to switch to. text: not empty = first wait until no other process writes this session */
+	/* Switch to session `id`. If `text` is not empty, first wait until no other process writes this session. */
 	JOB_SWITCH,
-	/* id: a session; text: its new name. JOB_RENAME and the jobs below are small: they also run between two tokens
-	 * of an answer */
+	/* Rename session `id` to `text`. JOB_RENAME and the jobs below are small: they also run between two tokens of
+	 * an answer. */
 	JOB_RENAME,
 	JOB_FORK, /* id: the session to copy */
 	/* id: the session to delete. If an answer runs in this session, the job waits for its end */
 	JOB_DELETE,
 	JOB_UNDELETE, /* restore the session that was deleted last */
-	JOB_LOOK,     /* text: a command that only shows something; its output becomes EV_LOOK */
+	JOB_LOOK,     /* run the command `text`, which only shows something; its output becomes EV_LOOK */
 	JOB_MOUSE,    /* switch the mouse on (id = 1) or off, and store this in the config file */
 	JOB_REPORT,   /* make a report of the cache at once */
 };
@@ -33,27 +33,28 @@ enum event_what {
 	EV_CUT,      /* remove everything after the first `messages` messages */
 	EV_QUESTION, /* text: a question; its answer follows. If text is empty, the last question is answered again */
 	EV_PIECE,    /* text to append to the answer */
-	/* text of the growing file, beginning with its byte `at`; begins: 1 = it does not continue the text of the
+	/* text of the growing file, beginning with its byte `at`; `begins` is 1 if it does not continue the text of the
 	 * previous event */
 	EV_STREAM,
-	/* span[n_span]: how much sentences of the growing file surprise the model; the first span begins at byte
-	 * `at` */
+	/* span[n_span] rates how surprising each sentence of the growing file is to the model; the first sentence
+	 * begins at byte `at` */
 	EV_SURPRISE,
 	/* All messages after the first `messages` were undone, but stay visible on the screen. */
 	EV_RETURNED,
-	EV_TURNED, /* the answer has ended; note: a line to show below it; may be empty */
-	EV_DRAFT,  /* text for the input line */
+	EV_TURNED, /* the answer has ended; `note` is a line to show below it, or empty */
+	EV_DRAFT,  /* `text` is for the input line */
 	EV_NOTICE,
-	EV_ERROR,     /* text: an error message */
-	EV_DOCUMENTS, /* doc[n_doc]: all documents */
+	EV_ERROR,     /* `text` is an error message */
+	EV_DOCUMENTS, /* doc[n_doc] has all documents */
 	EV_PLACE,     /* open document place.doc at its bytes [place.from, place.to) */
-	EV_LOOK,      /* note: a command line; text: its output (JOB_LOOK) */
-	/* text: a message about a session that was renamed, deleted, ... It is shown in the status row, so that the
+	EV_LOOK,      /* `text` is the output of the command `note`, which JOB_LOOK has run */
+	/* `text` is a message about a session that was renamed, deleted, ... It is shown in the status row, so that the
 	 * list of sessions can stay open. */
 	EV_SAY,
-	/* source[n_source]: sources of the answer to question number `at`; SIZE_MAX = the last question */
+	/* source[n_source] has the sources of the answer to question number `at`; if `at` is SIZE_MAX, it is the last
+	 * question */
 	EV_SOURCES,
-	/* text: those words of the last answer that do not occur in its sources, each followed by a newline */
+	/* `text` has the words of the last answer that do not occur in its sources, each followed by a newline */
 	EV_UNSUPPORTED,
 	EV_SESSIONS, /* the list of sessions has changed */
 	EV_IDLE,     /* all jobs are done */
@@ -89,18 +90,22 @@ void event_free(struct event *);
 
 enum { HIDDEN_MOST = 32 };
 struct worker_status {
-	int working;              /* what runs, as enum worker_work; 0 = nothing */
-	char verb[64];            /* name of the running work: "reading", "answering" */
-	int open;                 /* 1 = a message of the user may interrupt the work */
-	int64_t done, total, had; /* numbers of tokens in a prefill; had: how many of `done` were cached */
-	double tps, left;         /* tokens per second; seconds left, < 0 = unknown */
-	int known;                /* 1 = the members below are set */
+	int working;   /* what runs, as enum worker_work; 0 = nothing */
+	char verb[64]; /* name of the running work: "reading", "answering" */
+	int open;      /* 1 = a message of the user may interrupt the work */
+	/* Progress of a prefill: `done` of `total` tokens are prefilled. `had` of these `done` tokens were cached
+	 * before. */
+	int64_t done, total, had;
+	/* speed in tokens per second; estimated seconds to the end of a streamed text, < 0 = unknown */
+	double tps, left;
+	int known; /* 1 = the members below are set */
 	char model[96], session[96], kv[128];
 	int served;       /* 1 = the model is on a server */
 	int kept_on_disk; /* 1 = the conversation is saved */
 	/* 1 = this process may only read the session, because another weir process writes it */
 	int read_only;
-	/* numbers of tokens; ctx: context size; thinned: tokens evicted in only some layers and KV heads */
+	/* The token sequence has `seen` tokens, and the cache has `kept` of them. `ctx` is the context size. `evicted`
+	 * tokens are evicted in all layers and KV heads, and `thinned` tokens in only some of them. */
 	int32_t seen, kept, ctx, evicted, thinned;
 	int64_t session_id;
 	int64_t hidden[HIDDEN_MOST];
@@ -123,7 +128,7 @@ void worker_do(struct worker *, enum job_what, int64_t id, const char *text, siz
 /* Stop the running work within 100 ms, and drop all waiting jobs except small ones. Returns how many messages and
  * commands (JOB_LINE) were dropped. */
 int worker_stop(struct worker *);
-/* Return a descriptor that is readable while there are events, or a status or figures that were not read. */
+/* Return a file descriptor. It is readable while there is something to take: events, a new status, or new figures. */
 int worker_fd(const struct worker *);
 /* Return the next event, or NULL if there is none. The caller frees it. */
 struct event *worker_take(struct worker *);
@@ -131,8 +136,8 @@ struct event *worker_take(struct worker *);
  * that work runs; for a small job it does not change. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
-/* Choose which figures of the cache are reported. how: 0 = none; 1 = those for the small forms of the cache panel (bar,
- * side panel); 2 = all. */
+/* Choose which figures of the cache are reported. If `how` is 0, none are. If it is 1, those for the small forms of the
+ * cache panel (bar, side panel) are. If it is 2, all are. */
 void worker_panel(struct worker *, int how);
 /* Set *out to the newest cache report, which is valid until the next call. Returns 1 if it is new since the last call,
  * else 0. */

@@ -107,8 +107,8 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
-/* Post the sources of an answer. question: number, on the screen, of the question that was answered; SIZE_MAX = the
- * last one. */
+/* Post the sources of an answer. `question` is the number, on the screen, of the question that was answered; SIZE_MAX =
+ * the last one. */
 static void send_sources(struct worker *w, size_t question, const struct answer_sources *list)
 {
 	struct event *e = event_new(EV_SOURCES, "", 0);
@@ -156,8 +156,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
-/* Post the first n messages. resting: 1 = no turn is about to begin, so a last answer that is incomplete or missing
- * gets a note. */
+/* Post the first n messages. If `resting` is 1, no turn is about to begin, so a last answer that is incomplete or
+ * missing gets a note. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -278,8 +278,8 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		/* The screen does not count a streamed text as a message until it has a question. So its message
-		 * numbers may differ from those of the conversation. */
+		/* The screen counts a streamed text as a message only after a question was asked about it. So the
+		 * screen's message numbers may differ from those of the conversation. */
 		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);
@@ -490,8 +490,8 @@ void worker_send_changes(struct worker *w)
 	const struct conversation *conv = &w->c->conv;
 	int unread = 0, changed;
 
-	/* unread: 1 = a whole document was sent without the index of its first token, because it was not prefilled
-	 * then */
+	/* `unread` is 1 if a document was sent before its prefill, so that the index of its first token was not
+	 * known. */
 	for (size_t i = 0; i < w->n_first; i++)
 		unread |= i < conv->n_doc && conv->doc[i].whole && w->first[i] < 0;
 	changed = w->documents_stale;

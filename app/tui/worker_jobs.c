@@ -11,8 +11,8 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* 1 if restoring the session that was deleted last also shows it. This is so if it was on the screen when it was
- * deleted. */
+/* 1 if JOB_UNDELETE changes the conversation on the screen. It does if the session to restore was on the screen when it
+ * was deleted: it is then shown again. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;

@@ -37,29 +37,29 @@ struct worker {
 	pthread_mutex_t lock; /* protects all members up to cache_fresh */
 	pthread_cond_t wake;
 	struct job *job, **job_end;
-	/* running: 1 = a job runs; closing: 1 = the thread must end; signalled: 1 = fd is readable */
+	/* running is 1 while a job runs; closing is 1 if the thread must end; signalled is 1 if fd is readable */
 	int running, closing, signalled;
-	/* number of queued jobs that have not begun, without small jobs */
+	/* number of queued jobs that have not begun; small jobs are not counted */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
 	int status_new;
-	/* cache_new: the newest complete report; cache_read: the report that the main thread reads */
+	/* cache_new is the newest complete report; cache_read is the report that the main thread reads */
 	struct cache_report *cache_new, *cache_read;
 	int cache_fresh;
 
 	/* Members that only the worker's thread uses. */
 	struct cache_report *cache_work; /* the report that is being filled in */
 	struct listener listener;
-	/* reported, cache_reported: times of the last reports of status and cache; cache_every: seconds between two
-	 * cache reports */
+	/* The last report of the status was made at the time `reported`, that of the cache at `cache_reported`. While
+	 * the cache panel is open, cache reports are `cache_every` seconds apart. */
 	double reported, cache_reported, cache_every;
 	double reading_since; /* time at which the prefill began */
-	int64_t had;          /* tokens that were cached when the prefill began */
+	int64_t had;          /* number of tokens that were cached when the prefill began */
 	/* during a prefill, number of tokens in the sequence so far; -1 = no prefill runs */
 	int32_t reading;
 	int open; /* 1 = a streamed text is being read, or passages are encoded ahead of a question */
-	/* tokens per second at which the streamed text is read; seconds left, < 0 = unknown */
+	/* reading speed of the streamed text in tokens per second; estimated seconds to its end, < 0 = unknown */
 	double open_tps, open_left;
 	uint64_t surprises;                  /* number of sentences whose surprise was sent */
 	size_t streamed;                     /* number of bytes of the streamed text in the transcript */
@@ -74,7 +74,9 @@ struct worker {
 	struct str *said; /* output of the small job that runs; NULL = none runs */
 	struct str title;
 	int64_t title_of;
-	int title_stale; /* title: title of session title_of; title_stale: 1 = read the title again */
+	/* `title` is the title of session `title_of`. `title_stale` is 1 if the title must be read from the store
+	 * again. */
+	int title_stale;
 };
 
 /* worker_events.c */
@@ -108,6 +110,6 @@ enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
 /* report the status again, with the new title and the deleted sessions */
 void worker_report_sessions(struct worker *);
-void worker_report_cache(struct worker *, int last); /* report the cache; last: 1 = the job is over */
+void worker_report_cache(struct worker *, int last); /* report the cache; `last` is 1 if the job is over */
 
 #endif

@@ -78,8 +78,8 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 		describe_cache(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
-			/* the timeline's own figures already count all tokens of the running prefill, so use the number
-			 * read so far */
+			/* The timeline's own figures already count all tokens of the running prefill. So report the
+			 * tokens prefilled so far instead. */
 			s.seen = s.kept = w->reading;
 		double spent = now_seconds() - w->reading_since;
 		if (spent > 0.2 && done > w->had) {
