@@ -111,7 +111,8 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n); /* again, under the name that the text of an answer has in JSON */
+		/* In JSON output, answers have the key "text". So write the summary under this key, too. */
+		json_text(&s, "text", text, n);
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
@@ -333,7 +334,7 @@ static void run_once(struct chat *c, const char *note)
 	}
 }
 
-/* Prompt for messages and run them until the user quits. note: the message about a resumed session, or NULL. */
+/* Prompt for messages and run them until the user quits. `note` is the message about a resumed session, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
 	const char *names[128] = { 0 };

@@ -351,8 +351,9 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Remove the mark for a message of several lines (""" or a backslash) from *s, the text of the message so far. Returns
- * 0 if the message is complete; 1 if another line follows; 2 if another line follows and this line was only a mark. */
+/* *s is the text of a message so far. The message has several lines if it begins with three quotation marks, or if a
+ * line ends with a backslash. Remove this mark from *s. Returns 0 if the message is complete, 1 if another line
+ * follows, and 2 if another line follows and *s had nothing but the mark. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {

@@ -8,8 +8,8 @@
 
 /* ---- model files (model_files.c) ---- */
 
-/* A model file. name: the file's name without .gguf, or Ollama's name ("llama3:8b"); from: the program that
- * downloaded it; when: modification time, in seconds since 1970. */
+/* A model file. `name` is the file's name without .gguf, or Ollama's name ("llama3:8b"). `from` is the program that
+ * downloaded the file. `when` is its modification time, in seconds since 1970. */
 struct model_file {
 	char *name, *path;
 	uint64_t bytes;
@@ -18,10 +18,11 @@ struct model_file {
 };
 /* List the model files on this machine, weir's own first. Free the list with model_files_free(). */
 size_t model_files(struct model_file **out);
-/* List weir's own text encoders, without their readers. Free the list with model_files_free(). */
+/* List weir's own text encoders. Files of readers (NAME-reader.gguf, networks that read question and passage) are not
+ * listed. Free the list with model_files_free(). */
 size_t encoder_files(struct model_file **out);
 void model_files_free(struct model_file *, size_t n);
-/* Append the path of the newest model that weir has downloaded itself. Returns 1; 0 if there is none. */
+/* Append the path of the newest model among those that weir has downloaded. Returns 1; 0 if there is none. */
 int model_newest(struct str *out);
 /* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with ERR_MODEL
  * if no model or several models match. */

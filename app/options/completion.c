@@ -13,7 +13,7 @@
 /* ---- what may come next ---- */
 
 struct offers {
-	const char *begin; /* the part of the word that was typed */
+	const char *begin; /* what the user has typed so far of the word to complete */
 	const char *head;  /* n_head bytes that are printed before each offered word, such as "--NAME=" */
 	size_t n_head;
 	struct str out;

@@ -72,7 +72,7 @@ struct command_def {
 	const char *args;
 	const char *help;
 	command_set id;
-	int max_files; /* most words that may follow the command; -1 = any number */
+	int max_files; /* maximum number of words that may follow the command; -1 = any number */
 };
 extern const struct command_def command_defs[]; /* ends with name = NULL */
 
@@ -126,8 +126,8 @@ struct options {
 	const struct option_def *more; /* table of the options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
 	const char *remote; /* address of the server that runs the model; NULL: the model runs in this process */
-	/* The model on a server that /model has chosen; "" = /model named the server without a model; NULL = /model has
-	 * chosen no server. */
+	/* Name of the model that the user chose by /model on a server. "" = /model named a server without a model. NULL
+	 * = no server was chosen by /model. */
 	const char *served;
 	const char *key_file; /* file of the server's key, or NULL */
 	int insecure;         /* 1 = the key may be sent unencrypted, too */
@@ -166,26 +166,26 @@ struct options {
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
 	const char *sources;                 /* "on", "off": show the passages that an answer rests on */
-	/* most passages that are sent with a question; -1 = the model's size decides */
+	/* maximum number of passages that are sent with a question; -1 = the model's size decides */
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
 	int inlined; /* 1 = the conversation is written into the terminal's scrollback instead of the full screen */
 	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
-	int special, bos, decode;     /* options of inspect tokens */
+	int special, bos, decode;     /* options of `weir inspect tokens` */
 	const char *token_file, *out; /* --tokens, --out of inspect logits; eval plot and train have --out, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
 	int no_reply;                   /* --no-reply of inspect chat */
 	struct policy_list kvs;         /* all values of --kv, in order: eval and bench compare several policies */
 	int32_t chunk;                  /* number of tokens of a prefill chunk (eval, bench); 0 = the default */
-	struct int_list prefill, depth; /* from here to `fill`: options of bench */
+	struct int_list prefill, depth; /* the members from `prefill` to `fill` are options of `weir bench` */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 
 	const char *session;     /* name of the session (-s), or NULL */
 	int go_on, private_talk; /* --continue, --private */
-	int limit;               /* most results of a search */
+	int limit;               /* maximum number of results of a search */
 	int yes;                 /* 1 = do not ask for confirmation (pull, models rm) */
 
 	char **file;
@@ -207,11 +207,11 @@ int options_parse(struct options *, int argc, char **argv, struct err *);
 int options_parse_more(struct options *, const struct option_def *more, int argc, char **argv, struct err *);
 void options_free(struct options *);
 
-/* Set an option from text. where: origin of the text, for error messages, such as "option '--ctx'". Returns 0, or -1
- * with ERR_USAGE. */
+/* Set an option from text. `where` is the origin of the text for error messages, such as "option '--ctx'". Returns 0,
+ * or -1 with ERR_USAGE. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
 /* Remove from a stored cache policy those settings that weir no longer has. Returns the new text, which *o owns. Unless
- * --quiet is set, a message names the removed settings. where: the beginning of this message. */
+ * --quiet is set, a message names the removed settings; `where` is the beginning of this message. */
 const char *policy_current(struct options *, const char *where, const char *text);
 /* Return the sampling setting that the option sets, or SAMPLING_SETTINGS if it sets none. An option for a sampling
  * setting also accepts "auto", which means that the user has not set it. */
@@ -230,8 +230,8 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Give *o all strings that *copy owns, so that options_free(o) frees them. copy: a copy that was made from *o earlier,
- * and may own more strings by now. It must not be freed afterwards. */
+/* Give *o all strings that *copy owns, so that options_free(o) frees them. *copy was made from *o earlier, and may own
+ * more strings by now. It must not be freed afterwards. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);
@@ -240,13 +240,13 @@ void option_show(const struct options *, const struct option_def *, struct str *
 
 /* Read the config file into the options. Called by options_parse(). A missing file is not an error. */
 int config_read(struct options *, struct err *);
-/* Set an option in the config file; the other lines stay. value: text as for option_set(). *where: receives the path of
- * the file. Returns 0, or -1 with the file unchanged. */
+/* Set an option in the config file; the other lines stay. `value` is text as for option_set(). *where receives the path
+ * of the file. Returns 0, or -1 with the file unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
 extern const char *const help_topics[]; /* ends with NULL */
-/* Append the help that the options ask for: the overview, one command with its options, or a topic. keys: callback
- * that appends the keys and commands of the full screen. */
+/* Append the help that the options ask for: the overview, one command with its options, or a topic. The callback `keys`
+ * appends the keys and commands of the full screen. */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
 /* Append a line for each of these commands. */
 void options_help_commands(command_set, struct str *out);
@@ -254,10 +254,11 @@ void options_help_commands(command_set, struct str *out);
 /* ---- parsing of a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	/* the commands that are still possible after the words so far; the chat if no word names a command */
+	/* the commands that the words so far may name; it is CMD_CHAT if they name no command */
 	command_set commands;
-	const struct command_def *at; /* the command that the words name; NULL if only its first word is known */
-	const char *group;            /* first word of a command whose second word may follow; else NULL */
+	const struct command_def *at; /* the command that the words name; NULL if its second word is still missing */
+	/* first word of a two-word command whose second word has not been read yet; else NULL */
+	const char *group;
 	const struct option_def *due; /* option that still needs its value, which is the next word; NULL = none */
 	int words;                    /* number of words after the command's name */
 	int help;                     /* 1 = the first word is "help", or there is --help */

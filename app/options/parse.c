@@ -106,9 +106,9 @@ struct parser {
 	const struct option_def **seen;
 	int n_seen;
 	command_set commands; /* commands that are possible after the words so far */
-	const char *group;    /* first word of a command whose second word may follow; else NULL */
-	int whole;            /* 1 = `group` alone is a command, too */
-	int chosen;           /* 1 = a word has named a command or a document */
+	const char *group;    /* first word of a two-word command whose second word has not been read yet; else NULL */
+	int whole;            /* 1 = the word in the member `group` is also the name of a complete command */
+	int chosen;           /* 1 = a word was read that is a command or a document */
 	struct err *e;
 };
 
@@ -186,8 +186,8 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
-	/* The command may not be known yet, because its word may follow: accept an option of any command now, and check
-	 * it at the end. */
+	/* The command may come after this option. So accept an option of any command now; parse_argv() checks it at the
+	 * end. */
 	if (!d)
 		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)

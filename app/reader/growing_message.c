@@ -66,8 +66,9 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* "A" and the beginning of the text form one token, so tokenize the text alone. A later question must
-		 * then recompute the tokens from this text on. */
+		/* "A" and the beginning of the text form one token, so tokenize the text without the "A". The message
+		 * with its question, tokenized as a whole, may then have other tokens from this text on; these are
+		 * prefilled again. */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);

@@ -5,8 +5,9 @@
 
 #include "app/conversation/conversation.h"
 
-/* Add the companions of this folder (growing message, surprise) to a conversation. A companion is a table of callbacks.
- * Call this once, after conversation_open(). */
+/* Add the companions of this folder to a conversation: one for the growing message, and one that measures how
+ * surprising its text is to the model. A companion is a table of callbacks (companion.h). Call this once, after
+ * conversation_open(). */
 void reader_join(struct conversation *);
 
 /* ---- the growing message (growing_message.c) ---- */
@@ -15,18 +16,19 @@ void reader_join(struct conversation *);
  * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words; it may be inside a word only in
  * a long text without blanks. */
 struct growing {
-	int known;             /* 1 = the timeline has all tokens of bytes [0, at) except the pending ones */
-	size_t rendered;       /* number of bytes of the message that are in conversation.rendered */
-	size_t at;             /* number of bytes of the message that are tokenized */
-	struct tokens pending; /* tokens that are not prefilled yet; conversation_grow() leaves less than a chunk */
-	size_t had;            /* number of tokens in the timeline after the last prefill */
-	uint64_t total;        /* number of tokens of text that were read since growing_count_anew() */
+	int known;       /* 1 = the timeline has the tokens of bytes [0, at), except those in `pending` */
+	size_t rendered; /* number of bytes of the message that are in conversation.rendered */
+	size_t at;       /* number of bytes of the message that are tokenized */
+	/* tokens that are not prefilled yet; after conversation_grow() they are fewer than a chunk */
+	struct tokens pending;
+	size_t had;     /* number of tokens in the timeline after the last prefill */
+	uint64_t total; /* number of tokens of text that were read since growing_count_anew() */
 };
 const struct growing *growing_of(const struct conversation *);
 
 /* Append a piece of text (whole characters) to the growing message, and prefill its tokens in whole chunks. If there is
- * no growing message, begin one. all: 1 = also prefill an incomplete chunk, because no more text is ready. A word at
- * the end of the piece is tokenized with the next piece, because more letters may follow.
+ * no growing message, begin one. If `all` is 1, prefill an incomplete chunk, too, because no more text is available
+ * now. A word at the end of the piece is tokenized with the next piece, because more letters may follow.
  *
  * Returns 0 or -1. After ERR_CANCELLED (stopped by the user) no text is lost, and the next call continues.
  * conversation_ask() ends the message with its question. */
@@ -38,8 +40,9 @@ int conversation_may_grow(const struct conversation *, struct err *);
 /* Return the number of tokens of text prefilled since growing_count_anew(). */
 uint64_t conversation_grown(const struct conversation *);
 void growing_count_anew(struct conversation *);
-/* Choose what happens to a question about a growing message. on = 1: conversation_return() removes question and answer,
- * and then the text continues. on = 0: the next question ends the growing message for good. */
+/* Choose whether the growing message can grow further after a question about it. If `on` is 1, it can:
+ * conversation_return() first removes the question and its answer. If `on` is 0, the message ends with the next
+ * question. */
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
@@ -58,11 +61,13 @@ int text_tokens_behind(const struct engine *, const char *text, size_t n, struct
 /* ---- surprise (surprise.c) ---- */
 
 enum { SURPRISE_LEVELS = 3 };
-/* A sentence. end: byte of the message at which it ends. nll: mean negative log-likelihood of its tokens, in nats.
- * level: from 0 (usual) to SURPRISE_LEVELS (far above the mean). */
+/* A sentence of a growing message. */
 struct read_sentence {
+	/* byte of the message at which the sentence ends */
 	size_t end;
+	/* mean negative log-likelihood of the sentence's tokens, in nats */
 	float nll;
+	/* how surprising the sentence is: from 0 (usual) to SURPRISE_LEVELS (far above the mean) */
 	uint8_t level;
 };
 /* How much the newest sentences of a growing message (a text read from a stream) surprise the model. at[0] is sentence
@@ -72,8 +77,8 @@ struct surprise {
 	size_t n, cap;
 	uint64_t first;
 	double sum;
-	/* tokens: number of tokens of the sentence that has not ended yet; sum: their negative log-likelihood, in
-	 * nats */
+	/* `tokens` is the number of tokens of the sentence that has not ended yet; `sum` is their negative
+	 * log-likelihood, in nats */
 	int tokens;
 	uint64_t count;
 	double mean, squares; /* over all `count` sentences: mean of nll, and sum of its squared deviations */

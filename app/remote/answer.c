@@ -288,8 +288,8 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* Return the field (enum request_field) that the server refused, if the request can be sent without it; else 0. Returns
- * 0 also if the field is in r->lacks, because it was left out already. */
+/* Return the field (enum request_field) that the server refused, if the request can be repeated without it; else 0.
+ * Also return 0 if r->lacks has the field, because this request was already sent without it. */
 static unsigned refused_field(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
@@ -378,8 +378,8 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	/* The answer ended before it had repeated all of the old text. Then it is not a repetition: the bytes that
-	 * match are new text. */
+	/* A server that is asked to continue a text may first repeat it. So bytes that match this text are held back.
+	 * This answer has ended before it repeated the whole text: the held bytes are new text. */
 	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;

@@ -86,15 +86,15 @@ struct remote_request {
 	unsigned said; /* which settings to send: bits 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
-	/* Called until the answer begins; may be NULL. done: number of prompt tokens that are prefilled. total: number
-	 * of all prompt tokens; 0 = unknown. why: the error after which the request will be sent again; NULL = none. */
+	/* Called until the answer begins; may be NULL. `done` of the `total` prompt tokens are prefilled; `total` is 0
+	 * if it is unknown. `why` is the error after which the request will be sent again; NULL = none. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
 
 /* The server's figures about an answer that has ended; -1 = not reported. */
 struct remote_usage {
-	/* numbers of tokens; cached: prompt tokens that the server did not recompute */
+	/* numbers of tokens; the server did not recompute `cached` of the prompt tokens */
 	int32_t prompt, cached, answer;
 	double prefill_tps, decode_tps;
 };
@@ -145,7 +145,7 @@ struct chunk {
 	struct str error; /* text of the error */
 	int status;       /* number of the error; 0 = none */
 	int overflow;     /* 1 = the prompt exceeds the context */
-	int32_t ctx;      /* if overflow: the context size in tokens; 0 = unknown */
+	int32_t ctx;      /* context size in tokens, reported with an overflow; 0 = unknown */
 	struct remote_usage usage;
 	/* number of prompt tokens that are prefilled, and of all prompt tokens; total 0 = unknown */
 	int32_t done, total;

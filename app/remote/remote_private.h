@@ -8,10 +8,10 @@
 
 enum {
 	CONNECT_SECONDS = 10,
-	BODY_MOST = 16 << 20,   /* most bytes of an answer that is not a stream */
-	ANSWER_MOST = 16 << 20, /* most bytes of an answer's text */
+	BODY_MOST = 16 << 20,   /* maximum number of bytes of an answer that is not a stream */
+	ANSWER_MOST = 16 << 20, /* maximum number of bytes of an answer's text */
 	MODELS_MOST = 1000,
-	NAME_MOST = 200, /* most bytes of a model's name */
+	NAME_MOST = 200, /* maximum number of bytes of a model's name */
 };
 
 /* The parts of a server's address.
@@ -45,19 +45,21 @@ struct remote {
 		int open;
 		struct sse sse;
 		struct chunk chunk;
-		struct str in;      /* bytes of the body that are not parsed yet */
-		int streams;        /* 1 = the body is a stream of events; 0 = it is one JSON value */
-		int any;            /* 1 = at least one event has come */
-		int broken;         /* 1 = the connection failed */
-		int thinking;       /* 1 = the text ends within <think> */
-		int finished, done; /* finished: 1 = the text is complete; done: 1 = nothing more is to be read */
+		struct str in; /* bytes of the body that are not parsed yet */
+		int streams;   /* 1 = the body is a stream of events; 0 = it is one JSON value */
+		int any;       /* 1 = at least one event has come */
+		int broken;    /* 1 = the connection failed */
+		int thinking;  /* 1 = the text ends within <think> */
+		/* `finished` is 1 if the text is complete; `done` is 1 if nothing more is to be read */
+		int finished, done;
 		enum remote_stop stop;
-		struct err late;    /* error to report after remote_next() has returned `ready` */
-		struct str refused; /* the word with which the server says why it cut the answer */
-		struct str ready;   /* text that remote_next() has not returned yet */
+		struct err late; /* error to report after remote_next() has returned `ready` */
+		/* if the server cut the answer off: its finish reason, such as "content_filter"; else empty */
+		struct str refused;
+		struct str ready; /* text that remote_next() has not returned yet */
 		struct str echo;
-		/* echo: old text of a continued answer, which the server may send again; echoed: how many bytes of it
-		 * have come */
+		/* `echo` is the old text of a continued answer, which the server may send again. `echoed` is the number
+		 * of its bytes that have arrived again. */
 		size_t echoed;
 		size_t bytes; /* bytes of the answer's text so far */
 		size_t sent;  /* sum of the bytes of the request's messages */

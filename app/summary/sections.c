@@ -7,8 +7,9 @@
 #include <string.h>
 
 enum {
-	LEVELS = 7, /* one more than the lowest heading level, 6, so that every heading outranks a paragraph break */
-	TRIES = 12, /* most tries to find the number of bytes that have the wanted number of tokens */
+	/* number of heading levels (1 to 6) plus 1; a heading of level 6 still ranks above a paragraph break */
+	LEVELS = 7,
+	TRIES = 12, /* maximum number of tries to find the number of bytes that have the wanted number of tokens */
 };
 
 /* 1 for white space other than the vertical tab. */
@@ -64,8 +65,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Find how many bytes from byte `from` on have at most `tokens` tokens, and usually more than 7/8 of that. *out:
- * receives the number of bytes. Returns 0 or -1. */
+/* Find a part of the text that begins at byte `from` and has at most `tokens` tokens, usually more than 7/8 of that
+ * number. *out receives the number of its bytes. Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {

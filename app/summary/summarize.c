@@ -14,16 +14,17 @@ enum {
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
-	TOKENS_PER_WORD = 3, /* most tokens of an answer for each wanted word; enough in most languages */
+	/* maximum number of tokens of an answer for each wanted word; this is enough in most languages */
+	TOKENS_PER_WORD = 3,
 	/* tokens of a prompt without the section's text: template, name, heading, instruction */
 	FRAME_TOKENS = 256,
 	REASONING_TOKENS = 1024, /* additional tokens of an answer if the model's reasoning cannot be switched off */
 	RUNAWAY = 64,            /* an answer is stopped when its last RUNAWAY bytes occurred before in it */
-	NAME_MOST = 80,          /* most bytes of a name or heading in a prompt */
+	NAME_MOST = 80,          /* maximum number of bytes of a name or heading in a prompt */
 };
 #define REPEAT_PENALTY 1.1f
 
-/* The summary of sections first .. last. tokens: number of tokens of `text`, set by count_tokens(). */
+/* The summary of sections first .. last. `tokens` is the number of tokens of `text`, set by count_tokens(). */
 struct part {
 	struct str text;
 	int32_t tokens;
@@ -36,11 +37,11 @@ struct maker {
 	const struct summary_hooks *hooks;
 	struct timeline *tl; /* NULL until the model must answer a prompt */
 	struct sampling sampling;
-	/* words: wanted length of the whole summary. section, ctx, reasoning: most tokens of a section, of the context,
-	 * and of an answer's reasoning */
+	/* `words` is the wanted length of the whole summary. `section`, `ctx` and `reasoning` are the maximum numbers
+	 * of tokens in a section, in the context, and in an answer's reasoning. */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
-	size_t ahead; /* estimated number of prompts on the levels after this one */
+	size_t ahead; /* estimated number of prompts on the later levels, which join the summaries of this level */
 	/* times at which the timeline was opened and the last answer ended, to estimate the time left */
 	double began, last;
 	size_t made; /* number of prompts that the model has answered */
@@ -341,7 +342,7 @@ static void add_end(const struct maker *m, struct str *prompt)
 		str_adds(prompt, "\n\nSummary:");
 }
 
-/* Set *out to the prompt that summarizes a section. whole: 1 = it is the only section. */
+/* Set *out to the prompt that summarizes a section. `whole` is 1 if it is the only section. */
 static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole,
                            int32_t words, struct str *out)
 {
@@ -358,8 +359,8 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* Set *out to the prompt that joins n summaries. whole: 1 = these are all summaries, so the result is the summary of
- * the whole text. */
+/* Set *out to the prompt that joins n summaries. If `whole` is 1, these are all summaries, so the result is the summary
+ * of the whole text. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -409,7 +410,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* Return how many of the first n summaries one prompt can join. That is at least 2, or 1 if n is 1. */
+/* Return how many of the first n summaries are joined by one prompt. That is at least 2, or 1 if n is 1. */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -430,8 +431,8 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Return how many words to ask for in the summary of a section. The summaries of all sections together may have twice
- * as many words as the whole summary. Any two of them must fit one prompt. */
+/* Return how many words to ask for in the summary of one section. The summaries of all sections together may have twice
+ * as many words as the final summary. Any two of these section summaries must fit into one prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {
 	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);

@@ -12,7 +12,7 @@
 
 enum { SUMMARY_WORDS_LEAST = 20, SUMMARY_WORDS_MOST = 1000, SUMMARY_WORDS = 150 };
 
-/* A heading of a text. at: byte of the text at which its section begins. level: 1 (highest) to 6. */
+/* A heading of a text. Its section begins at byte `at` of the text. `level` is between 1 (highest) and 6. */
 struct summary_heading {
 	size_t at;
 	int level;
@@ -28,9 +28,10 @@ struct summary_text {
 
 struct summary_progress {
 	int joining; /* 1 = summaries are being joined; 0 = sections are being summarized */
-	/* part: number of the current prompt on this level, from 1; parts: number of all prompts on this level */
+	/* `part` is the number of the current prompt on this level, from 1; `parts` is the number of all prompts on
+	 * this level */
 	size_t part, parts;
-	double left; /* estimated seconds left; < 0 = not known yet */
+	double left; /* estimated time to the end of the summary in seconds; < 0 = not known yet */
 };
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */

@@ -42,7 +42,7 @@ void say_to(say_fn *, void *ud);
 /* Call the function with each of the last 20 lines that say() wrote to standard error, then forget these lines. A full
  * screen uses this to show the lines that it has covered. */
 void say_again(say_fn *, void *ud);
-/* log_add(): keep a message for /log. log_show(): append the newest `last` messages with their times, and return their
+/* log_add() keeps a message for /log. log_show() appends the newest `last` messages with their times, and returns their
  * number. */
 void log_add(const char *text, size_t n);
 size_t log_show(size_t last, struct str *out);
@@ -86,7 +86,7 @@ struct listing_cell {
 	const char *text;
 	int64_t number;
 };
-/* A table that is being built. All rows have the same cells. */
+/* A table that is being built. All rows have the same columns. */
 struct listing {
 	int json;       /* 1 = each row is written as a JSON object */
 	int titles;     /* 1 = write the titles of the columns above the first row */
@@ -114,11 +114,12 @@ int read_whole(const char *path, size_t max, struct str *out, struct err *);
  * signals_fd() readable. */
 
 void signals_init(void);
-/* Let SIGINT, SIGTERM and SIGHUP cancel the work of this timeline. NULL: these signals end the program instead; after
- * signals_note(1) they are only recorded, for signals_take_int() and signals_quit(). */
+/* Let SIGINT, SIGTERM and SIGHUP cancel the work of this timeline. If the timeline is NULL, these signals end the
+ * program. After signals_note(1) they do not end it: they are recorded for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* on = 1: long work begins. It must poll signals_stopped(), so that signals can stop it. on = 0: the work has ended. If
- * a signal has stopped the work before signals_watch() gets a timeline, that timeline is cancelled at once. */
+/* signals_work(1) begins long work, which must poll signals_stopped(), so that signals can stop it. signals_work(0)
+ * ends the work. If a signal has stopped the work before signals_watch() gets a timeline, that timeline is cancelled at
+ * once. */
 void signals_work(int on);
 void signals_note(int on);
 /* Call with 1 before waiting for a key, and with 0 after it. Between these calls, changes of the window size and Ctrl-Z
@@ -126,7 +127,7 @@ void signals_note(int on);
 void signals_prompt(int waiting);
 /* Disable core files of this process and of programs that it starts, because its memory contains secrets. */
 void signals_leave_no_core(void);
-/* Save the terminal's state, which is restored if the program dies of a signal. reset: a control sequence that is then
+/* Save the terminal's state, which is restored if the program dies of a signal. The control sequence `reset` is then
  * written; it must be a constant string. */
 void signals_save_terminal(int fd, const char *reset);
 /* Stop the running answer or work, as SIGINT does. */
@@ -149,7 +150,7 @@ struct output {
 	struct clean clean;
 	int to_terminal; /* 1 = wrap words */
 	struct wrap wrap;
-	struct str held;  /* if filter is 0: bytes of an incomplete character */
+	struct str held;  /* bytes of an incomplete character, if the text is not filtered */
 	struct str ready; /* scratch buffer */
 	int mid_line;     /* 1 = the text written so far does not end with a newline */
 	int broken;       /* 1 = standard output can no longer be written */
@@ -176,15 +177,15 @@ int terminal_is_dumb(void);
 /* Ask the user on standard error until one of the letters is typed, and return this letter. Enter means the first
  * letter. Returns 0 for Ctrl-D and at the end of the input. */
 int terminal_choose(const char *question, const char *letters);
-/* 1 if output to this file descriptor should have colours. when: "always", "never" or "auto". */
+/* 1 if output to this file descriptor should have colours. `when` is "always", "never" or "auto". */
 int color_wanted(const char *when, int fd);
 
 /* ---- progress (progress.c) ---- */
 
 /* A progress line on standard error, which is overwritten: "reading 512/4,096 tokens ...". */
 struct progress {
-	int on;       /* 1 = the same line is overwritten each time */
-	int lines;    /* 1 = each time a new line is printed, because standard error is not a terminal */
+	int on;       /* 1 = progress is shown by overwriting one line */
+	int lines;    /* 1 = progress is shown by printing new lines, because standard error is not a terminal */
 	double every; /* least number of seconds between two updates */
 	int shown;    /* 1 = the line is on the terminal now */
 	const char *verb, *unit;
@@ -209,16 +210,17 @@ void progress_begin(struct progress *, int quiet, const char *text);
 struct reading {
 	uint64_t tokens;
 	uint64_t at, total; /* in bytes; total 0 = unknown */
-	/* page: label of the current page, or NULL if the text has no pages; number: number of this page, from 1 */
+	/* `page` is the label of the current page, or NULL if the text has no pages; `number` is the number of this
+	 * page, from 1 */
 	const char *page;
 	int32_t number, pages;
-	double tps, left; /* tps: tokens per second; left: seconds, < 0 = unknown */
+	double tps, left; /* speed in tokens per second; estimated seconds to the end, < 0 = unknown */
 	int waiting;      /* 1 = the source has no more text at the moment */
 	int imports;      /* 1 = there is no text yet, because the document is being imported */
 };
-/* Append how much of a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left".
- * brief: 1 = "reading 123,456 24% of 1.2 MiB p. 34/311". If the label of a page differs from its number, both are
- * appended: "p. xii (12 of 311)". */
+/* Append how much of a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left". If
+ * `brief` is 1, append "reading 123,456 24% of 1.2 MiB p. 34/311". If the label of a page differs from its number, both
+ * are appended: "p. xii (12 of 311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 
