@@ -180,8 +180,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the planes (arrays of sums) that the step writes, before anything can fail: a step that fails may
-	 * write them, too. The chosen planes never include the current plane, so its sums survive. */
+	/* A step that fails may still write to its planes (arrays of sums). So choose these planes before the first
+	 * call that can fail. They never include the current plane, so its sums survive. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
@@ -334,7 +334,8 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			/* choose a free plane for the point's sums; the plane that p named before may be chosen, too */
+			/* load the sums of rollback point i into a free plane; the plane that the point had before
+			 * counts as free, too */
 			p->plane = f->now;
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;

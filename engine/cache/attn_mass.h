@@ -28,7 +28,7 @@ struct attn_mass {
 	struct backend *be; /* NULL: attention mass is not summed */
 	struct rings *rings;
 	struct tensor plane[MASS_PLANES];
-	/* n_plane: number of planes allocated; cap: number of slots that each plane has room for */
+	/* `n_plane` is the number of allocated planes. `cap` is the number of slots for which each plane has room. */
 	int32_t n_plane, cap;
 	int32_t now; /* index of the current plane */
 	/* indices of the planes (arrays of sums) that the running step writes: one per token in a VERIFY step (drafted
@@ -41,7 +41,7 @@ struct attn_mass {
 	/* f32 [MASS_FEW][heads]: the sums that rings_insert() compares, copied out of the current plane */
 	struct tensor few;
 	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums between slots */
-	int32_t *list;      /* copy of `move` on the host */
+	int32_t *list;      /* host memory in which the contents of the tensor `move` are prepared */
 };
 
 /* Return the bytes of memory for rings of at most `slots` slots. */
@@ -52,14 +52,16 @@ void mass_release(struct attn_mass *);
  * the host changed its sums. */
 void mass_reset(struct attn_mass *);
 
-/* Prepare a step of tokens pos .. pos + n - 1. Set weight[i], i < n, to the factor by which the attention of token pos
- * + i is multiplied before it is summed (ema_weights()). planes: number of planes that the step will write: n if the
- * tokens are drafted (VERIFY), else 1. Returns 0; or -1 if the step is cancelled, the backend has failed or memory is
- * short. */
+/* Prepare a step of n tokens, beginning at pos. Set weight[i] to the factor by which the attention of the i-th of these
+ * tokens is multiplied before it is summed (ema_weights()). The parameter `planes` is the number of planes (arrays of
+ * sums) that the step will write: n if the tokens are drafted (VERIFY), else 1. Return 0. Return -1 if the step is
+ * cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
-/* Return the plane whose sums are read when the attention of token `index` of the step is added. */
+/* Return the plane (array of sums) from which a step reads the sums before it adds the attention of its i-th token. The
+ * parameter `index` is i, counted from 0. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);
-/* Return the plane to which the sums are written when the attention of token `index` of the step is added. */
+/* Return the plane (array of sums) to which a step writes the sums after it has added the attention of its i-th token.
+ * The parameter `index` is i, counted from 0. */
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote: the last of them becomes the current plane. */
 void mass_commit(struct attn_mass *, int32_t planes);
@@ -77,12 +79,12 @@ int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 /* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise (negative log-likelihood)
  * at token t - 1. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep the sums that drafted token `index` of the last VERIFY step wrote as rollback point i. Call it just after the
- * commit of that step. These sums cover t tokens; nll is the surprise at token t - 1. */
+/* Keep the sums that the last VERIFY step has written for its drafted token `index`: they become rollback point i. Call
+ * this function just after the commit of that step. The sums cover t tokens; nll is the surprise at token t - 1. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
-/* Make the sums of point i current. */
+/* Make the sums of rollback point i current. */
 void mass_restore(struct attn_mass *, int i);
-/* Forget all points that cover more than t tokens. */
+/* Forget all rollback points whose sums cover more than t tokens. */
 void mass_forget(struct attn_mass *, int32_t t);
 
 /* Copy all sums to the host. Returns 0, or -1 if the backend failed or the call is cancelled. */

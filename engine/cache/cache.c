@@ -69,10 +69,10 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Bring the entries to attend to into fast memory, and return the parts (ranges or lists of slots), changed so that
- * they read the copies. If the planes are in host memory, the entries are copied to the GPU. If the planes are on disk,
- * only the entries that a decoded token has selected are copied to memory, provided that they fit (kv_rows.h). near:
- * memory for changed parts. */
+/* Before attention reads KV entries, copy them into fast memory. Return the parts (ranges or lists of slots), changed
+ * so that they read the copies. If the planes are in host memory, the entries are copied to the GPU. If the planes are
+ * on disk, only the entries that a decoded token has selected are copied to memory, provided that they fit (kv_rows.h).
+ * `near` is memory for the changed parts. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -109,8 +109,8 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention. The selections of the parts have been made by now, so set them to NULL. Then
- * notify disk prefetch, observers and selector. */
+/* Finish a layer after its attention. The selections that the parts asked for have been made by now, so set the members
+ * part.selection to NULL. Then notify disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -354,8 +354,9 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Removed tokens can be decoded again only if the selector can continue after n tokens (to >= n). Otherwise
-	 * tokens must be prefilled, because the selector has to observe the end of a prefill. */
+	/* Removed tokens can be decoded again if the selector can continue after n tokens. In this case rewind_others()
+	 * has returned at least n. Otherwise the tokens must be prefilled, because the selector has to observe the end
+	 * of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -363,14 +364,15 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		/* the retention may have kept fewer than `to` tokens: roll selector and observers back to `kept`,
-		 * too */
+		/* The retention may have rolled back further than selector and observers. Roll them back to `kept`
+		 * tokens, too. */
 		rewind_others(c, kept);
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* If at least sel.tail tokens are prefilled from recurrent.at up to n, the selector observes them. So
-		 * the rollback may end at recurrent.at even if the selector cannot continue there. */
+		/* The recurrent layers could roll back only to recurrent.at tokens, so the tokens from there to n are
+		 * prefilled again. If these are at least sel.tail tokens, the selector observes them, and need not roll
+		 * back any further. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);

@@ -62,8 +62,8 @@ struct reading {
 	/* number of elements at the start of part[] that list only slots of the region. 0 in a sliding-window layer,
 	 * and in a bounded cache whose slots are all read as one part. */
 	int n_region;
-	/* The probe (recorder of attention weights) of the retention leaves out the first `skip` slots that the parts
-	 * list. These are the slots of the region, or in a sliding-window layer all slots. */
+	/* number of slots at the beginning of part[] that the retention's probe (recorder of attention weights) skips.
+	 * These are the slots of the region; in a sliding-window layer, all slots. */
 	int32_t skip;
 };
 
@@ -81,13 +81,14 @@ struct cache {
 	const struct hparams *model; /* the whole model, if some of its layers have a recurrent state; else NULL */
 	struct backend *be;
 	struct kv_types types; /* element types of the KV planes */
-	/* values requested by the caller. batch: maximum number of tokens of a step; ctx: context in tokens */
+	/* Values requested by the caller: `batch` is the maximum number of tokens of a step, and `ctx` the context in
+	 * tokens. */
 	int32_t batch, ctx;
 	/* 1: do not reserve disk space, because cache_take_store() will replace the store (memory of keys and values)
 	 * before it is used */
 	int takes_store;
-	/* A share of attention, or 0. A prompt token reads only the entries that are estimated to receive this share of
-	 * its attention. 0: prompt tokens read all entries. */
+	/* If read_share > 0, a prompt token reads only part of the KV entries: those that are estimated to receive this
+	 * share of its attention. If read_share = 0, prompt tokens read all entries. */
 	float read_share;
 	/* Memory limit of the whole cache in bytes; 0: no limit. If the cache would exceed it, keys and values are
 	 * put in a file (kv_disk.c). With a GPU they are put in host memory instead (kv_host.c), which needs a policy
@@ -103,18 +104,21 @@ struct cache {
 	 * 0: any */
 	int32_t tail;
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
-	/* What the KV entries of decoded tokens depend on, besides the tokens before them (see timeline_marks()): */
+	/* The next three members tell on what the KV entries of decoded tokens depend besides the preceding tokens (see
+	 * timeline_marks()). */
 	/* 1: the KV entries of a decoded token differ from those of a prefilled token by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* number of slots from which decoded tokens select, if their KV entries depend on this number; else -1 */
+	/* number of slots among which decoded tokens select, if a different number would change their KV entries; else
+	 * -1 */
 	int32_t region;
 
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles of the step's tokens. Before the first eviction they follow the tokens' positions in the
-	 * sequence. After it they follow positions in the cache, and rotate only the queries for the pinned prefix. */
+	/* RoPE angles of the step's tokens. Until the first eviction they are computed from the tokens' positions in
+	 * the sequence. Later they are computed from positions in the cache, and are used only to rotate the queries
+	 * that read the pinned prefix. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
@@ -133,7 +137,8 @@ struct cache {
 	int selecting;
 	struct observer *observers; /* linked list; borrowed */
 	struct step step;           /* the running step */
-	/* total: committed tokens; read_end: `total` after the last prefill (later tokens were decoded) */
+	/* `total` is the number of committed tokens; `read_end` was `total` after the last prefill (later tokens were
+	 * decoded) */
 	int32_t total, read_end;
 	/* Buffers for one drafted token of a VERIFY step, each f32 [1][n_head * head_dim], allocated in the first such
 	 * step. raw: the token's query before RoPE. out: its attention output. frame[0]: its query after RoPE for the
@@ -159,23 +164,23 @@ struct retained_view {
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
-	/* 1: parts() overwrites entries that parts listed before, so each drafted token attends before the next one's
-	 * parts() */
+	/* 1: parts() may overwrite entries that it listed for an earlier token. So the attention of each drafted token
+	 * is computed before parts() is called for the next token. */
 	int alone;
-	/* Return the bytes of the retention's own buffers. c need not be open. */
+	/* Return the bytes of the retention's own buffers. Also called before the cache is open. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *); /* Return the number of slots per KV head that the store needs. */
 	/* Return the maximum number of tokens whose entries the cache holds at a time, even if the sequence is longer.
-	 * The pointer may be NULL; the number is then ctx. c need not be open. */
+	 * If this function pointer is NULL, the number is ctx. Also called before the cache is open. */
 	int32_t (*holds)(const struct cache *);
-	/* Return the maximum number of tokens of a step. The pointer may be NULL; the number is then c->batch. */
+	/* Return the maximum number of tokens of a step. If this function pointer is NULL, the number is c->batch. */
 	int32_t (*chunk)(const struct cache *);
 	/* Check the settings, set limits, allocate state. Called before memory for keys and values is allocated. On
 	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* Free what init() allocated; also called after a failed init(). */
-	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was
-	 * opened; also called if there is no selector. */
+	/* Set the members `marked`, `steps_matter`, `region`, `selecting` and `tail` of the cache. Called after the
+	 * selector was opened, and also if there is no selector. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. The function must not change committed state, because a rollback
 	 * does not undo it. */
@@ -189,8 +194,8 @@ struct retention_ops {
 	/* List the parts (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted tokens),
 	 * list what token st->index reads; cache_frame() returns the tensor with the query of this token. */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must leave out the first
-	 * `skip` slots that the parts name (struct reading). The pointer to this function may be NULL, too. */
+	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must skip the first `skip`
+	 * slots in reading.part (see reading.skip). This function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step. In a VERIFY step, st->n may be smaller than st->tried, the number
 	 * of drafted tokens. nll: [st->n] the model's surprise (negative log-likelihood) at each token; NULL unless
@@ -212,24 +217,25 @@ struct retention_ops {
 	/* Set *view to the state that observers may read. The pointer is NULL if nothing is ever evicted: then there is
 	 * no such state. */
 	void (*view)(const struct cache *, struct retained_view *);
-	/* Return the token whose entry the running layer has in a slot. The pointer is NULL if view() tells it, or if slot i
-	 * holds token i. */
+	/* Return the token whose KV entry is in a slot, in the layer that is being computed. This function pointer is
+	 * NULL if view() tells which token it is, or if slot i holds token i. */
 	int32_t (*token_at)(const struct cache *, int32_t slot);
 	/* Copy the attention mass that view() shows from the backend to the host. The pointer may be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */
-	/* Return the number of tokens that have KV entries in the cache. The pointer may be NULL; then all tokens have
-	 * entries. */
+	/* Return the number of tokens that have KV entries in the cache. If this function pointer is NULL, all tokens
+	 * have entries. */
 	int32_t (*kept)(const struct cache *);
-	/* Return the number of first tokens that have not moved: token i is still in slot i. If no token has moved, the
-	 * result is at least n. */
+	/* Return how many tokens from the beginning of the sequence are still in their original slots (token i in slot
+	 * i). If no token has moved, the result is at least n. */
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* Accept the entries of n tokens, which the caller has written into the first slots of an empty cache. Return
 	 * how many of these tokens are kept. The next token can then be computed after the kept ones. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* Save or load the state after n tokens (serialize.h). It does not include the entries of the first ready()
-	 * tokens, which are saved as fixed entries (engine_snapshot.h). When the state is loaded, these entries are in
-	 * their slots already, and the cache is otherwise empty. If loading fails, the caller calls rewind(0). */
+	/* Save or load the state after n tokens (serialize.h). The state does not include the KV entries of the tokens
+	 * that ready() counts; these are saved as fixed entries (engine_snapshot.h). When the state is loaded, these
+	 * entries are in their slots already, and the cache is otherwise empty. If loading fails, the caller calls
+	 * rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
 	/* Save or load the rollback points: earlier states to which rewind() can return. The pointer may be NULL. */
 	void (*points)(struct cache *, struct serializer *);
@@ -238,17 +244,18 @@ extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. memory: main memory, or GPU memory if a GPU computes. disk: a file. host: main memory
- * beside a GPU. disk and host are 0 if everything fits cache.memory. least: the smallest cache.memory that works.
- * UINT64_MAX: the number is too large to count. */
+/* Bytes that a cache takes. `memory` is main memory, or GPU memory if a GPU computes. `disk` is the size of a file.
+ * `host` is main memory beside the memory of a GPU. `disk` and `host` are 0 if the whole cache fits the limit
+ * cache.memory. `least` is the smallest value of cache.memory that works. UINT64_MAX means that the number is too large
+ * to count, or that no limit is large enough. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
-/* Compute what cache_open() will take. Only the fields set by the owner are read. If c->memory is below `least`,
- * compute as if it were `least`. */
+/* Compute the bytes that cache_open() will take. Only the fields set by the owner are read. If c->memory is below
+ * `least`, compute as if it were `least`. */
 struct cache_size cache_size(const struct cache *);
-/* If the policy supports keys and values in host memory beside a GPU: return the maximum number of entries per KV head
- * that a decoded token selects. Otherwise return 0. */
+/* Return the maximum number of entries per KV head that a decoded token selects. Return 0 if the policy does not
+ * support keys and values in host memory beside a GPU. */
 int32_t cache_listed(const struct cache *);
 /* Return an upper limit of the bytes of memory (GPU memory if a GPU computes) that an open cache takes. */
 uint64_t cache_resident_bytes(const struct cache *);
@@ -268,9 +275,9 @@ void cache_rollback(struct cache *);
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll back to the first n committed tokens. Return how many tokens remain: fewer than n if the cache cannot return to
- * exactly n. *replay (may be NULL) is set to a number of removed tokens, counted from the first removed one. If the
- * caller appends these tokens again, it must decode them one by one (STEP_GENERATE): they had been decoded, and
- * prefilling would give them other entries. All later tokens may be prefilled. */
+ * exactly n. *replay (may be NULL) receives how many of the removed tokens, from the first one on, must be decoded one
+ * by one (STEP_GENERATE) if the caller appends them again. These tokens were decoded before, and prefilling would give
+ * them other entries. All later tokens may be prefilled. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -293,7 +300,7 @@ void cache_archive(struct cache *, struct serializer *, int32_t n);
  * cache_archive(), because older snapshots do not have them. */
 void cache_points_archive(struct cache *, struct serializer *);
 
-/* Return the bytes of the KV entries in the cache. */
+/* Return the size of the KV entries in the cache, in bytes. */
 uint64_t cache_used_bytes(const struct cache *);
 
 /* ---- retention of sliding-window layers (retain_window.c), called by cache.c ---- */
@@ -304,9 +311,9 @@ void windows_close(struct cache *);
 void windows_begin(struct cache *, const struct step *);
 void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
 void windows_parts(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-/* Save or load the KV entries of sliding-window layers, as far as the next token after n tokens reads them
- * (serialize.h). Called only if entries of other layers have moved. Otherwise a snapshot has the entries of all layers
- * token by token, sliding-window layers included. */
+/* Save or load (serialize.h) the KV entries of sliding-window layers that are read by any token from index n -
+ * WINDOW_LEAST to index n. Called only if entries of other layers have moved. Otherwise a snapshot stores all entries
+ * token by token, including those of sliding-window layers. */
 void windows_archive(struct cache *, struct serializer *, int32_t n);
 
 /* ---- for retentions ---- */
@@ -317,10 +324,10 @@ void cache_drop(struct cache *, struct tensor *t);
 /* Implement put() for a retention (retention_ops) that stores token i in slot i. Apply `rope` to keys and queries. The
  * rotated queries are written to c->q or, if c->q has no data, back to the tensor x->q. */
 void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
-/* Return the step's queries after RoPE. In a VERIFY step of several tokens, return a copy of row st->index of q, the
- * query of one drafted token; frame is the index of the buffer for the copy. Otherwise return q. */
+/* Return the step's queries after RoPE, normally q itself. In a VERIFY step of several tokens, return a copy of row
+ * st->index of q, which is the query of one drafted token. The copy is made in the buffer with index `frame`. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
-/* Tell the selector that the first n slots have keys that did not come from a step, for example loaded keys. */
+/* Tell the selector that the keys in the first n slots were loaded or copied instead of computed by a step. */
 void cache_note(struct cache *, int32_t n);
 /* List in part[] which of the first n_slots slots a token reads: a decoded token reads the slots that it selects, a
  * prompt token all of them. Returns the number of parts (ranges or lists of slots). */

@@ -84,8 +84,8 @@ int32_t cache_listed(const struct cache *c)
 	               : 0;
 }
 
-/* Return what the cache takes in the case that a GPU computes and the cache exceeds c->memory. planes: bytes of keys
- * and values; rest: all other bytes. */
+/* Compute the cache's sizes for a GPU on which all keys and values would exceed the limit c->memory, so that they are
+ * kept in host memory. `planes` is the size of keys and values in bytes, `rest` that of all other buffers. */
 static struct cache_size size_beside(const struct cache *c, uint64_t planes, uint64_t rest)
 {
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
@@ -118,12 +118,13 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-/* With keys and values on disk, memory caches selected entries only if at least 1 in ROWS_LEAST of all entries fits. A
- * smaller cache would hold hardly more than one token's selection. */
+/* If keys and values are on disk, selected entries are cached in memory. This cache must hold at least 1 / ROWS_LEAST
+ * of all entries, because a smaller one would hold hardly more than the selection of one token. */
 enum { ROWS_LEAST = 16 };
 
-/* For keys and values on disk: return for how many selected entries per KV head (rows, kv_rows.h) `bytes` bytes of
- * memory suffice. Returns 0 if decoded tokens read all entries, or if memory suffices for too few. */
+/* If keys and values are on disk, selected entries are cached in memory (struct kv_rows). Return how many entries per
+ * KV head can be cached in `bytes` bytes. Return 0 if decoded tokens read all entries, or if the number is below the
+ * limit of ROWS_LEAST. */
 static int32_t disk_rows_for(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_rows_bytes(c->hp, c->types, cap, 0), one = kv_rows_bytes(c->hp, c->types, cap, 1) - none,
@@ -138,8 +139,8 @@ static int32_t disk_rows_for(const struct cache *c, uint64_t bytes, int32_t cap)
 	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
 }
 
-/* For keys and values in host memory beside a GPU: return how many selected entries per KV head (rows, kv_host.h) the
- * GPU caches. bytes: GPU memory beyond the required minimum. */
+/* If keys and values are in host memory beside a GPU, selected entries are cached in GPU memory (kv_host.h). Return how
+ * many entries per KV head can be cached there. `bytes` is the GPU memory beyond the required minimum. */
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);

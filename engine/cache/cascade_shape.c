@@ -1,8 +1,8 @@
 /* engine/cache/cascade_shape.c - computes the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-/* Under policy `auto` with size=0, pinned tokens must leave room for a conversation: this many slots, or a quarter of
- * the tokens that the cache keeps if that is less. */
+/* Pinned tokens must leave room for a conversation. Under policy `auto` with size=0 this room is ROOM_MIN slots, but at
+ * most a quarter of the tokens that the cache keeps. */
 enum { ROOM_MIN = 256 };
 
 /* Return n, limited to 1 .. most. */
@@ -59,8 +59,9 @@ static int32_t fill_hold(const struct cache *c)
 	return trained > 0 ? clamp(c->ctx, trained - fill_stage(c)) : c->ctx;
 }
 
-/* Return the number of slots of the store for policy `auto`, at most the trained length. They are for the tokens that
- * the cache keeps and for new tokens; n - 1 slots are spare, because the size of n rings may be rounded up. */
+/* Return the number of slots of the store for policy `auto`, at most the trained length. The slots are for the tokens
+ * that the cache keeps and for new tokens. The n rings have n - 1 spare slots, because their size may be rounded up (n
+ * is cascade_params.n). */
 static int32_t fill_cap(const struct cache *c)
 {
 	int32_t cap = fill_hold(c) + fill_stage(c) + cascade_params(c)->n - 1, trained = c->hp->ctx_train;
@@ -68,7 +69,7 @@ static int32_t fill_cap(const struct cache *c)
 	return trained > 0 && cap > trained ? trained : cap;
 }
 
-/* Return the shape for policy `auto`: the sinks are the pinned tokens, the rings get the other slots. */
+/* Return the shape for policy `auto`: the sinks are the pinned tokens, and the rings get all other slots. */
 static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 {
 	const struct cascade_params *p = cascade_params(c);
@@ -97,8 +98,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The rings' memory was allocated for `largest`, the shape without pinned tokens. If rounding w (slots
-		 * per ring) up has made the rings larger than that, round w down. */
+		/* The rings' memory was allocated for `largest`, the shape without pinned tokens. w (slots per ring)
+		 * may have been rounded up so that the rings exceed this memory. If so, round w down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;

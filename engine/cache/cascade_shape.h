@@ -14,15 +14,15 @@ enum { HEADS_KV, HEADS_LAYER };
 
 /* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with this struct, too. */
 struct cascade_params {
-	/* size: number of tokens kept besides the sinks; with `fill`, 0 means as many as fit the context. sinks: number
-	 * of first tokens that are never evicted */
+	/* `size` is the number of tokens kept besides the sinks. If `fill` is 1, a size of 0 means as many tokens as
+	 * fit the context. `sinks` is the number of first tokens that are never evicted. */
 	int32_t size, sinks;
-	/* n: number of rings (rings.h). f: ring i accepts one token in f^i. stride: maximum number of tokens of a
-	 * step */
+	/* `n` is the number of rings (rings.h). `f` is the factor by which rings differ: ring i accepts one of f^i
+	 * tokens. `stride` is the maximum number of tokens of a step. */
 	int32_t n, f, stride;
 	int32_t select;           /* 1: tokens compete by score; 0: they do not, and the newer of two tokens stays */
 	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
-	int heads, reduce, score; /* heads: HEADS_*; reduce: enum reduce; score: SCORE_* */
+	int heads, reduce, score; /* `heads` is one of HEADS_*, `reduce` an enum reduce, and `score` one of SCORE_* */
 	int fill; /* 1 for policy `auto`: sinks and rings fill the whole context; the sinks are the pinned tokens */
 };
 static inline const struct cascade_params *cascade_params(const struct cache *c)
@@ -34,7 +34,8 @@ enum { LAG = 16 }; /* maximum number of decoded tokens that are inserted into th
 
 /* Return the maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
-/* Return the sizes of the cache. pinned: number of pinned tokens, which are then the sinks; ignored without `fill`. */
+/* Return the sizes of the cache. If `fill` is 1, the sinks are the first `pinned` tokens. Otherwise `pinned` is
+ * ignored. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Return the number of slots per KV head that the store needs for all tokens that the cache keeps and for new
  * tokens. */
@@ -50,7 +51,7 @@ int cascade_check(const struct cache *, const struct rings_shape *, struct err *
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
 /* Return how many heads decide separately what they evict: all KV heads of all layers or, with HEADS_LAYER, one head
- * per layer. Sliding-window layers do not count. Returns 1 if the model has no other layers. */
+ * per layer. Sliding-window layers do not count. If all layers have a sliding window, return 1. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)

@@ -15,8 +15,8 @@ struct ema {
 /* Return the decay factor per token, 100^(-1/w): the weight of a value falls to 1 % after w tokens. */
 float ema_gamma(int32_t w);
 void ema_set(struct ema *, float gamma);
-/* Raise `shift` if the weights of tokens t .. t + n - 1 would overflow a float; all weights become smaller by a power
- * of two. Returns an exponent e <= 0: the caller must multiply the sums that it has by 2^e. */
+/* If the weights of tokens t .. t + n - 1 would overflow a float, raise `shift`: this divides all weights by a power of
+ * two. Returns an exponent e <= 0. The caller must multiply all sums that it already has by 2^e. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
 /* Set weight[i], i < n, to the factor by which the attention of token t + i is multiplied before it is added to a sum.
  * Calls ema_scale() first, and returns its result. */

@@ -84,7 +84,8 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		moved->slot0 -= kv_layer_base(kv, layer);
 		part = moved;
 	}
-	/* with planes in host memory, a part that kv_host_gather() has changed is the only part */
+	/* If the planes are in host memory, kv_host_gather() may have changed the part to read copies on the GPU. It
+	 * has done so if part->k is set, and only in a call with a single part. */
 	if (kv->host && part->k) {
 		*moved = *part;
 		k = part->k;

@@ -26,13 +26,13 @@ static uint64_t round_up(uint64_t n)
 	return (n + FILE_ALIGN - 1) / FILE_ALIGN * FILE_ALIGN;
 }
 
-/* Return the bytes of the keys, or of the values, of n slots of one head. */
+/* Return how many bytes the keys, or the values, of n slots of one head take. */
 static uint64_t head_rows(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n)
 {
 	return kv_layer_row_bytes(hp, type, layer) * (uint64_t)n;
 }
 
-/* Return the bytes of a layer's keys, or of its values, in the file. */
+/* Return how many bytes a layer's keys, or its values, take in the file. */
 static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t layer, int32_t cap)
 {
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
@@ -90,9 +90,9 @@ uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t 
 
 /* ---- which layers are in memory ---- */
 
-/* Return how many of the full layers, counted from the first, always stay in memory (kv->full[0 .. n)). Set *bytes to
- * the memory that they take, plus the memory of the largest layer if not all layers stay: the other layers are in
- * memory one at a time, while they are used. */
+/* Return how many of the full layers, counted from the first in kv->full[], always stay in memory. The other full
+ * layers are in memory one at a time, while they are used. Set *bytes to the memory that the staying layers take. If
+ * other layers exist, *bytes also includes the memory of the largest full layer. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;

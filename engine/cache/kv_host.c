@@ -6,8 +6,8 @@
 
 /* ---- sizes ---- */
 
-/* Return the maximum number of entries per KV head that are prefetched for the next token. They rank just below the
- * selected entries. listed: number of selected entries. */
+/* Return how many entries per KV head are prefetched for the next token at most. These entries rank just below the
+ * selected ones. `listed` is the number of selected entries. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;

@@ -19,17 +19,18 @@ struct kv_fetched {
 	uint64_t wanted; /* entries that tokens selected, summed over layers and KV heads */
 	uint64_t waited; /* selected entries that were fetched on demand */
 	uint64_t ahead;  /* entries prefetched for the next token */
-	uint64_t bytes;  /* bytes of `waited` and `ahead` entries */
+	uint64_t bytes;  /* bytes of all fetched and prefetched entries */
 };
 
 struct kv_host {
-	/* rows: number of rows (cached entries) per KV head; listed: largest number of entries that a token selects;
-	 * heads: largest number of KV heads in any layer */
+	/* `rows` is the number of rows (cached entries) per KV head. `listed` is the largest number of entries that a
+	 * token selects. `heads` is the largest number of KV heads in any layer. */
 	int32_t rows, listed, heads;
 	/* 1: prefetch entries that the next token will probably select. Tests and measurements set this to 0. */
 	int ahead;
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
-	/* [n_full] k, v: rows of each layer; map: which entry is in which row (struct fetch_args) */
+	/* [n_full] `k` and `v` have the rows of each layer. `map` tells which entry is in which row (struct
+	 * fetch_args). */
 	struct tensor *k, *v, *map;
 	/* [n_full] i32 [heads of the layer][kv_host_rows_least()]: entries to prefetch, because the next token is
 	 * likely to select them */
@@ -37,15 +38,16 @@ struct kv_host {
 	struct tensor list; /* i32 [heads][listed]: rows that the attention in progress reads */
 	/* i32 [n_full * heads][FETCH_COUNTS]: counters of fetches on demand (count) and of prefetches (count_ahead) */
 	struct tensor count, count_ahead;
-	int32_t *end;    /* [n_full] slots from end[i] on are in no row of layer full[i] */
+	int32_t *end;    /* [n_full] each cached entry of layer full[i] belongs to a slot below end[i] */
 	uint8_t *coming; /* [n_full] 1: a prefetch for this layer is running */
-	/* tokens: number of tokens decoded since the last prefill. now: the newest counts of fetched entries.
-	 * counted_tokens: value of `tokens` when these counts were read. before: the counts at the last prefill. */
+	/* `tokens` is the number of tokens decoded since the last prefill. `now` has the newest counts of fetched
+	 * entries, and `counted_tokens` is the value of `tokens` when they were read. `before` has the counts at the
+	 * last prefill. */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
-	/* 1: `before` has been read at least once */
+	/* 1: the counts in `before` have been read from the device at least once */
 	int counting;
-	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] scratch for reading counts */
+	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] buffer for the counters that are read from the device */
 	int stale;         /* 1: a step has failed, so `map` may name rows whose entries were never copied */
 };
 
@@ -71,7 +73,7 @@ void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
 void kv_host_invalidate(struct kv_store *);
 /* Empty the rows of all layers. */
 void kv_host_clear(struct kv_store *);
-/* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
+/* Begin a step. `generates` is the number of tokens that the step decodes, or 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);
 /* Set *fetched to the bytes fetched per decoded token, and *overlap to the share of selected entries that were on the
  * device already. A value that is not known yet is left unchanged. kv->host must not be NULL. */

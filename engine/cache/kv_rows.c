@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUN = 64 }; /* one read of the file covers at most this many neighbouring slots */
+enum { RUN = 64 }; /* maximum number of neighbouring slots that are read from the file at once */
 
 uint64_t kv_rows_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t rows)
 {
@@ -168,8 +168,8 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Assign a row to each of the n slots in r->want, and write the rows to got[n]. Write the slots that were in no row to
- * missed_slot[], because their entries must be read from the file. Return the number of these slots. */
+/* Assign a row to each of the n slots in r->want, and write the row numbers to got[n]. Slots that were in no row are
+ * missed: their entries must be read from the file. Write them to missed_slot[], and return their number. */
 static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -229,9 +229,9 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	for (int plane = 0; plane < 2; plane++) {
 		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
 		size_t row = kind_row(kv, layer, plane);
-		/* The mapping costs at most one page fault per FILE_ALIGN bytes of the head's written slots; pread()
-		 * costs up to one call per missed slot. Use the mapping if the page faults are fewer than the missed
-		 * slots. */
+		/* Reading through the mapping costs up to one page fault for each FILE_ALIGN bytes that were written
+		 * in this head. Reading by pread() costs up to one call for each missed slot. Use the mapping if it
+		 * causes fewer page faults than there are missed slots. */
 		int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 		for (int32_t i = 0, n; i < missed; i += n) {

@@ -10,9 +10,11 @@
 #include "engine/cache/kv_store.h"
 
 struct kv_rows {
-	int32_t rows, heads;  /* rows: rows per KV head; heads: largest number of KV heads in any layer */
-	struct tensor *k, *v; /* [n_full] [heads of the layer * rows][head_dim]: keys and values of the rows */
-	struct tensor list;   /* i32 [heads][rows]: rows that the running attention reads */
+	/* rows: number of cached entries (rows) per KV head; heads: largest number of KV heads in any layer */
+	int32_t rows, heads;
+	/* [n_full] [heads of the layer * rows][head_dim]: cached keys and cached values of each full layer */
+	struct tensor *k, *v;
+	struct tensor list; /* i32 [heads][rows]: rows of `k` and `v` that the running attention reads */
 	struct row_map {
 		int32_t *at;   /* [cap] row of each slot, counted from 1; 0: the slot is not cached */
 		int32_t *slot; /* [rows] slot whose entry is in the row; -1 = the row is empty */
@@ -26,7 +28,7 @@ struct kv_rows {
 	/* number of the running kv_rows_take() call */
 	int32_t call;
 	int32_t *want; /* [rows] selected slots of a head */
-	/* [heads][rows] each. got: rows of the selected slots; missed: selected slots that were in no row */
+	/* [heads][rows] each. got: row of each selected slot; missed: selected slots that were in no row */
 	int32_t *got, *missed;
 	int32_t *n_missed; /* [heads] number of missed slots */
 	uint8_t *bytes;    /* buffer for RUN rows from the file */

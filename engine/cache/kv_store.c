@@ -67,8 +67,9 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
  * ATTN_SPAN. So the groups, and the results, do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
-/* Return the number of slots per head of sliding-window layers: the largest window, a step, a slide, and up to
- * WINDOW_KEPT tokens before the window. s->cap slots are enough if the sequence is not endless. */
+/* Return the number of slots per head of a sliding-window layer. It is the sum of the largest window, the tokens of
+ * one step, SLIDE, and up to WINDOW_KEPT older tokens for rollbacks. If no sequence is longer than s->cap, s->cap
+ * slots are always enough. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
 	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
@@ -84,8 +85,7 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, struct kv_types types, const struct kv_shape *s)
 {
-	/* full: bytes of full layers. windowed: bytes of sliding-window layers. slots: number of their slots; for an
-	 * endless sequence the slots of kv->copy are added. */
+	/* Count the slots of kv->copy, too, which has at most one slot for each token of the largest window. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -245,8 +245,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* In each head, move row `by` and all later rows to the front. The backend copies whole f32 values. One row may have
- * half an f32 value at its end; two rows always have a whole number of f32 values. So rows are copied in pairs. */
+/* In each head, move all rows except the first `by` rows to the front. The backend copies f32 values, and the size of a
+ * row may be an odd multiple of 2 bytes. So copy the rows in pairs, each pair as one row of f32 values. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -270,8 +270,8 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the entries of the sliding windows that end before slot `end` to kv->copy. Do nothing if the layers lack some of
- * these entries. */
+/* Copy to kv->copy the entries that a token in slot `end` would read in sliding-window layers. Do nothing if these
+ * layers have already dropped some of the entries. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);
@@ -281,7 +281,8 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 		return;
 	kv->copy_end = 0;
 	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->types) * (size_t)(end - from) + 1)))
-		return; /* no memory: without a copy, a rollback to `end` prefills tokens again */
+		/* There is no memory for a copy. A rollback to `end` may then have to prefill these tokens again. */
+		return;
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
 	kv->copy_end = end;
@@ -351,7 +352,8 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Return how many of the slots slot0 .. slot0 + n - 1 a layer lacks. If it lacks k of them, it lacks the first k. */
+/* Count the slots among slot0 .. slot0 + n - 1 whose entries a layer lacks. A sliding-window layer drops its oldest
+ * entries first, so the slots that it lacks are the first ones. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
@@ -371,15 +373,15 @@ static size_t plane_row(const struct tensor *plane)
 	return (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols);
 }
 
-/* Copy entries that a sliding-window layer lacks from kv->copy to `to`, which has room for n entries from slot0 on.
- * Leave out entries that kv->copy lacks, too. kind: 0 = keys, 1 = values. */
+/* Copy n slots of a sliding-window layer, beginning with slot0, from kv->copy to the buffer `to`. Slots that kv->copy
+ * lacks stay unchanged in the buffer. kind: 0 = keys, 1 = values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
 	size_t row = plane_row(plane_of(kv, layer, kind));
-	/* at: offset in kv->copy. Earlier layers come first; in a layer, keys come before values. */
+	/* offset in kv->copy, in which earlier layers come first, and in a layer keys come before values */
 	size_t at =
 		(layers_bytes(kv->hp, kv->types, layer, 1) + (kind ? (size_t)heads * plane_row(&kv->k[layer]) : 0)) *
 		(size_t)slots;
@@ -413,8 +415,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* Write the first `count` of the n slots slot0 .. slot0 + n - 1 of one layer. from: buffer [K, V][n_kv_head][n] with
- * the entries of all n slots. Returns the address after this layer's bytes in the buffer. */
+/* Write the first `count` of the n slots slot0 .. slot0 + n - 1 of one layer. The entries of all n slots are at `from`,
+ * in the layout [K, V][n_kv_head][n]. Return the address after this layer's bytes. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {
@@ -443,8 +445,9 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* The tokens first .. end - 1: from the first to the last token that lacks sliding-window entries. Tokens between these
- * two may have their entries. first = end: no token lacks entries. */
+/* The tokens from index `first` up to, but not including, index `end`. `first` is the first token that lacks
+ * sliding-window entries, and end - 1 is the last one. Some tokens between these two may have their entries. If first
+ * = end, no token lacks entries. */
 struct gap {
 	int32_t first, end;
 };
@@ -483,9 +486,9 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* Entries before the gap, if any, are the sliding windows at the end of a pinned prefix: write them to
-		 * the layers, from which keep_windows() copies them to kv->copy. Then write the entries after the gap
-		 * to the layers. */
+		/* The tokens before gap.first may have entries: the sliding windows at the end of a pinned prefix.
+		 * Write these entries to the layers first, so that keep_windows() can copy them to kv->copy. The
+		 * entries of later tokens are written to the layers afterwards. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

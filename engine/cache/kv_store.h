@@ -23,25 +23,27 @@ struct kv_store {
 	struct tensor *k, *v; /* [n_layer] planes of keys and of values */
 	int32_t n_layer, cap; /* cap: slots per head in full layers */
 	int32_t window_cap;   /* slots per head in sliding-window layers; 0: the model has none */
-	int32_t ctx, step;    /* ctx: upper limit of every window; step: maximum number of tokens of a step */
+	int32_t ctx, step; /* `ctx` is an upper limit of every window, `step` the maximum number of tokens of a step */
 	int endless;
-	int32_t base; /* sliding-window layers: number of the slot that is row 0 of each head */
-	/* sliding-window layers: first slot whose entries are present; all later slots are present, too */
+	int32_t base; /* in sliding-window layers, number of the slot that is row 0 of each head */
+	/* in sliding-window layers, the first slot whose entries were not dropped; all later slots have their
+	 * entries, too */
 	int32_t held;
-	/* pin: length of the pinned prefix in tokens. A rollback to the end of this prefix needs sliding-window entries
-	 * that later tokens may have overwritten. So `copy` has the windows that end before slot copy_end, in the
-	 * layout of kv_window_read(). copy_end = 0: there is no copy. */
+	/* `pin` is the length of the pinned prefix in tokens. A rollback to the end of this prefix needs sliding-window
+	 * entries that later tokens may have overwritten. So `copy` has a copy of the windows that end before slot
+	 * copy_end, in the layout of kv_window_read(). If copy_end is 0, there is no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
-	/* [n_layer] What a layer is. >= 0: a full layer, by its index in full[]. -1 - i: the i-th sliding-window layer,
-	 * counted from 0. A layer that reads another layer's entries has the value of that other layer. */
+	/* [n_layer] What each layer is. A value >= 0 is the index of a full layer in full[]. The value -1 - i stands
+	 * for the i-th sliding-window layer, counted from 0. A layer that reads another layer's entries has the value
+	 * of that other layer. */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	struct kv_types types;
 	/* Planes of full layers may be in a file (kv_disk.c). */
 	uint64_t disk; /* bytes of the file; 0: no file */
 	int fd;
-	/* set to nonzero when a page of the file could not be read (mapped.h); NULL: there is no file */
+	/* *lost becomes nonzero when a page of the file could not be read (mapped.h). NULL: there is no file. */
 	atomic_int *lost;
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
 	uint64_t resident;      /* maximum number of bytes of the file that are in memory at a time */
@@ -49,7 +51,8 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* if there is a file: one more than the largest slot of full layers written since kv_clear() */
+	/* used only if keys and values are in a file: the highest slot that was written in full layers since
+	 * kv_clear(), plus 1 */
 	int32_t written;
 	double *clock; /* kv_put() and kv_attend() add the seconds that they take; NULL: they do not measure */
 };
@@ -60,13 +63,14 @@ struct kv_shape {
 	int32_t ctx;  /* requested context in tokens; no window is larger */
 	int32_t step; /* maximum number of tokens of a step */
 	int endless;  /* 1: a sequence can be longer than cap */
-	/* If full layers are in a file: maximum number of their bytes that are in memory at a time, at least
-	 * kv_disk_least(). 0: there is no file. */
+	/* If keys and values of full layers are in a file: maximum number of their bytes that are in memory at a
+	 * time, at least kv_disk_least(). 0: there is no file. */
 	uint64_t resident;
-	/* if there is a file: how many selected entries per KV head are cached in memory; 0: none */
+	/* if keys and values are in a file: number of selected entries per KV head that are cached in memory; 0:
+	 * none */
 	int32_t rows;
-	/* If full layers are in host memory: how many selected entries per KV head the device caches, at least
-	 * kv_host_rows_least(). 0: keys and values are on the device. */
+	/* If keys and values of full layers are in host memory: number of selected entries per KV head that the
+	 * device caches, at least kv_host_rows_least(). 0: keys and values are on the device. */
 	int32_t device_rows;
 	int32_t listed; /* if device_rows > 0: maximum number of entries per KV head that a token selects */
 	/* 1: do not reserve disk space for the file, because kv_swap() will replace the file before anything is
@@ -103,11 +107,11 @@ int kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 
 /* Make room for a step after n tokens, by dropping the oldest slots of the sliding-window layers. */
 void kv_slide(struct kv_store *, int32_t n);
-/* Copy the entries of the sliding windows at the end of the pinned prefix to kv->copy. Do nothing if the layers lack
- * some of these entries. All slots before `pin` must be written. */
+/* Copy to kv->copy the KV entries that a token right after the pinned prefix would read in sliding-window layers. Do
+ * nothing if these layers have already dropped some of the entries. All slots before kv->pin must be written. */
 void kv_keep_pinned(struct kv_store *);
-/* Roll back to the first n slots. Returns 1; or 0 if the sliding-window layers no longer have all entries that the next
- * token reads. */
+/* Roll back to the first n slots, and return 1. Return 0 if the sliding-window layers no longer have all entries that
+ * the next token reads. */
 int kv_rollback(struct kv_store *, int32_t n);
 /* Return how many tokens a query of this layer attends to, its own token included; 0 means all tokens. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
@@ -155,7 +159,7 @@ struct kv_call {
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, with a struct kv_call for each token; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
-/* Carry out the selections of the parts (attn_part.selection) now, and set them to NULL. */
+/* For each part that has a selection (attn_part.selection), select the slots now, and set this member to NULL. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Read the predicates of the parts (attn_part.when) from the backend, and remove the parts (ranges or lists of slots)
  * whose predicate is false. Returns how many parts remain. */
@@ -236,9 +240,9 @@ struct kv_ahead {
 		int32_t *slot, n, room;
 	} * list; /* [n_layer][heads] slots that each layer selected last, ascending */
 	int32_t n_list, heads;
-	/* Sums since the last prefill. tokens: decoded tokens. fetched: bytes read from disks. selected: slots that the
-	 * decoded tokens selected. again: slots among these that the previous token had also selected, in the same
-	 * layer and head. */
+	/* Sums since the last prefill. tokens: number of decoded tokens. fetched: bytes read from disks. selected:
+	 * number of slots that the decoded tokens selected. again: how many of these slots the previous token had
+	 * also selected, in the same layer and head. */
 	uint64_t tokens, fetched, selected, again;
 };
 struct kv_ahead *kv_ahead_open(const struct kv_store *);
@@ -262,8 +266,8 @@ void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, i
 /* ---- entries as bytes ---- */
 
 /* Copy slots slot0 .. slot0 + n - 1 of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
- * which has kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. Entries that
- * kv->copy lacks, too, are bytes 0xff in the buffer, a NaN in every type. */
+ * which has kv_token_bytes() per token. If a sliding-window layer does not have an entry, it is taken from kv->copy. If
+ * kv->copy does not have it either, the entry's bytes in the buffer are 0xff, a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* 1 if sliding-window layers have the entries of at least one of the slots slot0 .. slot0 + n - 1. Also 1 if the model

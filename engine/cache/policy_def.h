@@ -11,16 +11,17 @@
 /* ---- settings ---- */
 
 enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE, PARAM_REMOVED };
-/* PARAM_ODD: an odd integer. PARAM_REMOVED: a setting that only older versions had (macro REMOVED). */
+/* A setting of a policy. A PARAM_ODD is an odd integer. A PARAM_REMOVED is a setting that only older versions had
+ * (macro REMOVED). */
 struct param {
 	const char *key;
 	enum param_type type;
 	/* offset of the value in the policy's settings. The value is a struct entry_count for PARAM_COUNT, an int for
 	 * PARAM_CHOICE. */
 	size_t off;
-	double min, max; /* range of a number */
-	/* Allowed values. PARAM_CHOICE, for example "kv|layer": the index is stored, here 0 or 1. PARAM_INT, for
-	 * example "2|4|8": the number itself is stored. */
+	double min, max; /* allowed range of the value if it is a number */
+	/* The allowed values of the setting. For PARAM_CHOICE, for example "kv|layer", the index of the value is
+	 * stored, here 0 or 1. For PARAM_INT, for example "2|4|8", the number itself is stored. */
 	const char *choices;
 	const char *preset; /* default value as text */
 	const char *help;
@@ -34,7 +35,7 @@ struct param {
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
 	}
 
-/* A number of KV entries: n; or, if share > 0, this share of the sequence's length. */
+/* A number of KV entries. If share > 0, the number is `share` times the sequence's length; otherwise it is n. */
 struct entry_count {
 	int32_t n;
 	double share;
@@ -58,7 +59,7 @@ struct cache;
 struct retention_ops;
 struct selector_ops;
 struct policy_def {
-	const char *name, *help;    /* name ("cascade"); help in one line */
+	const char *name, *help;    /* name: for example "cascade"; help: one line of help text */
 	const struct param *params; /* terminated by key = NULL */
 	/* the settings of the method's authors that differ from the defaults, "key=value,..."; "" = the authors use the
 	 * defaults; NULL = the policy is not a published method */
@@ -70,8 +71,9 @@ struct policy_def {
 	/* selects which of the kept entries a decoded token reads; NULL: a decoded token reads all entries */
 	const struct selector_ops *selector;
 	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* If not NULL, replaces `selector`: set *selects to the policy whose selector is used. selects->def = NULL:
-	 * decoded tokens read all entries. */
+	/* Choose the selector by the policy's settings: set *selects to the policy whose selector is used. If the call
+	 * sets selects->def to NULL, decoded tokens read all entries. If the pointer `compose` is not NULL, the member
+	 * `selector` is not used. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };
 

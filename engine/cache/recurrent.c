@@ -249,7 +249,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* no memory: without this copy, a rollback prefills more tokens again */
+		return; /* no memory: a rollback may have to use an older copy, and prefill more tokens */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

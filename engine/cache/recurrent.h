@@ -44,11 +44,11 @@ struct recurrent {
 	/* f32 [n_layer * STATE_PARTS], indexed by state_at(). An element has no data if the layer does not have that
 	 * tensor. */
 	struct tensor *now, *next;
-	int32_t at; /* number of tokens that `now` covers */
-	/* number of tokens that `next` covers. Between steps, `next` has the states before the last step; -1: they are
-	 * not valid. */
+	int32_t at; /* number of tokens that the states in `now` summarise */
+	/* Number of tokens that the states in `next` summarise. Between steps, `next` has the states from before the
+	 * last step. -1: the states in `next` are not valid. */
 	int32_t before;
-	/* [n_layer] what each layer computed in the last VERIFY step; NULL before the first such step */
+	/* [n_layer] operations of each layer in the last VERIFY step; NULL before the first such step */
 	struct tried *tried;
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */
 	struct state_copy *copy; /* [n_copy] in ascending order of `at`; there is room for `most` copies */

@@ -45,10 +45,11 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring), so early attention hardly counts when the
-	 * first token is evicted. Therefore policy `auto` starts to sum attention late: with up to 3 rings when half of
-	 * all ring slots are filled, with more rings when only two rings are still empty. Most conversations end before
-	 * that, and do not pay for the sums. */
+	/* Attention mass decays to 1/100 within w tokens, where w is the number of slots of a ring. So early
+	 * attention hardly matters by the time the first token is evicted. Policy `auto` therefore sums attention
+	 * only from a certain fill level on. With up to 3 rings, it begins when half of all ring slots are filled.
+	 * With more rings, it begins when all but two rings are filled. Most conversations end before that, and never
+	 * pay for the sums. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* A layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix is not
@@ -373,9 +374,9 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Keep the attention sums as a rollback point at the end of a step if: the step is the last of a prefill; or it is a
- * decoding step that ends at a multiple of LAG tokens, while the rings are not full; or it is a decoding step that has
- * inserted tokens into full rings (joined). */
+/* At the end of a step, keep the attention sums as a rollback point in three cases: the step is the last one of a
+ * prefill; a decode step ends at a multiple of LAG tokens while the rings are filling; a decode step has inserted
+ * tokens into full rings (`joined`). */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
@@ -417,8 +418,9 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at a token that changes what the next token reads. Such a token fills the rings, or after it
-	 * waiting tokens are inserted into full rings, or after it sums are scaled. */
+	/* A step must end at a token after which entries or attention sums change. There are three such tokens: the
+	 * token that fills the rings, the last token before waiting tokens are inserted into full rings, and the last
+	 * token before attention sums are scaled. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

@@ -2,15 +2,15 @@
  * retain_cascade.c.
  *
  * A rollback needs the attention mass as it was at an earlier length of the sequence. The mass is kept for three
- * lengths, called points:
+ * lengths, called rollback points:
  *   POINT_TURN: the beginning of the last prefill;
  *   POINT_READ: the end of the last prefill;
  *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens.
  * An insertion into full rings invalidates all earlier points.
  *
- * A rollback returns to the last point at or before the wanted length. Tokens between the two that had been decoded are
- * then decoded again. If there is no such point, the rollback returns to a length at which no mass had been summed yet,
- * and later tokens are prefilled again. */
+ * A rollback returns to the last rollback point at or before the wanted length. Decoded tokens between this point and
+ * the wanted length are then decoded again. If there is no such point, the rollback returns to a length at which no
+ * mass had been summed yet, and the tokens after this length are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static int32_t back_to_point(struct cascade *f, int i)
 	return p.t;
 }
 
-/* Roll back to at most `to` tokens, to a length at which no attention mass had been summed. Returns that length. */
+/* Roll back to a length of at most `to` tokens, at which no attention mass had been summed yet. Return this length. */
 static int32_t back_without_mass(struct cascade *f, int32_t to)
 {
 	struct rings *r = &f->rings;
@@ -112,7 +112,7 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* Let the selector make key sketches of the prefix: entries that were in rings have none. */
+	/* Entries that were in rings have no key sketches. Let the selector make key sketches of the whole prefix. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);
@@ -130,7 +130,8 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Loaded entries come without attention mass and surprise. Accept only as many tokens as need neither of them. */
+/* Loaded entries come without attention mass and surprise (negative log-likelihood). Accept the tokens up to the
+ * first one that needs either of these. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -140,9 +141,10 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* The factor of the first token after the sinks needs the surprise at this token and at the last sink.
-		 * The surprise at a token needs the logits that the previous token gave. Loaded entries have no logits,
-		 * so reject the last two sinks: they are computed again. */
+		/* The factors r->factor[] are computed from the surprise (negative log-likelihood) of the last sink and
+		 * of each later token. The surprise of a token is computed from the logits after the previous token,
+		 * and loaded entries come without logits. So do not accept the last two sinks: the next prefill
+		 * computes them again. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);
@@ -224,8 +226,8 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->rewind(&c->sel, 0);
 }
 
-/* Save or load the rollback points: the number of tokens of each (-1: unused), its attention mass, and the surprise at
- * tokens that may be decoded again. */
+/* Save or load the rollback points. Each has a number of tokens (-1: the point is unused) and the attention mass at
+ * that length. Also save or load the surprise (negative log-likelihood) at tokens that may be decoded again. */
 void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;

@@ -2,17 +2,19 @@
  * arXiv 2407.15176).
  *
  * Every token stays. A token attends to three groups of entries: the first tokens (sinks), k selected tokens, and the
- * newest `local` tokens. They get consecutive positions, so no distance exceeds the trained one. A layer selects the
- * tokens to which any of its heads gives the highest probability without RoPE and without the sinks, and neighbours of
- * these tokens; all heads read the same ones. Every decoded token selects, and in the last step of a prefill the last
- * tokens select for all tokens of the step. Other tokens of a prefill attend to sinks and newest tokens alone.
+ * newest `local` tokens. They get consecutive positions, so no distance exceeds the trained one. The score of a token
+ * in a layer is the highest probability that any head of the layer gives to it, without RoPE and without the sinks. The
+ * layer selects the tokens with the highest scores, and their neighbours. All heads of the layer read the same selected
+ * tokens. Every decoded token makes a new selection. In the last step of a prefill, the last tokens select for all
+ * tokens of the step. In earlier steps of a prefill, tokens attend to the sinks and the newest tokens only.
  *
- * Slots of a plane, in this order:
- * - ctx slots: token i is in slot i. Its key is not rotated. These are the entries that snapshots save.
- * - near: copies of the sinks and of the selected entries, rotated (RoPE) to positions 0 .. sinks + k - 1;
- * - tail: copies of the newest tokens, rotated to their positions in the sequence.
- * Copies are computed from the first ctx slots alone, so that their bits do not depend on the steps, rollbacks and
- * snapshots before. As long as all tokens fit near and tail, near has the first tokens, and attention is full. */
+ * A plane has three ranges of slots, in this order:
+ * - the first ctx slots: token i is in slot i, and its key is not rotated. Snapshots save these entries.
+ * - the `near` slots: copies of the sinks and of the selected entries, rotated (RoPE) to positions from 0 on.
+ * - the `tail` slots: copies of the newest tokens, rotated to their positions in the sequence.
+ * Copies are always computed from the first ctx slots, so their bits do not depend on earlier steps, rollbacks and
+ * snapshots. While a sequence has at most sinks + k + `local` tokens, the `near` slots have the first tokens, and
+ * attention is full. */
 #include "engine/cache/cache.h"
 
 #include <math.h>
@@ -21,10 +23,12 @@
 #include "engine/cache/serialize.h"
 
 enum {
-	/* A token of a step also attends to the step's tokens before it. Short steps keep the number of newest tokens
-	 * in sight near `local`: small models find nothing in a longer sight. */
+	/* Maximum number of tokens of a step. A token attends to the newest `local` tokens before its step, and also
+	 * to the earlier tokens of the step. Short steps keep this number near `local`, because small models fail to
+	 * find facts if they attend to more tokens. */
 	CHUNK_MOST = 128,
-	/* so many tokens at the end of a prefill select together */
+	/* number of tokens at the end of a prefill that select entries; the queries of all these tokens are used
+	 * together */
 	ASKING = 32
 };
 
@@ -34,17 +38,19 @@ struct reattend_params {
 _Static_assert(sizeof(struct reattend_params) <= POLICY_VALUES, "settings do not fit");
 
 struct reattend {
-	struct tensor score;    /* f32 [n_kv_head][ctx] */
-	struct tensor slots;    /* i32 [1][k]: selected tokens, counted behind the sinks, ascending */
-	struct tensor move;     /* i32 [n_kv_head][3 * most moves] */
-	struct tensor q;        /* f32 [chunk][n_head * head_dim]: queries rotated for the near entries */
-	struct rope near;       /* angles of positions 0 .. sinks + k - 1 */
-	struct rope tail;       /* angles of tokens that are copied to the tail */
-	struct rope query;      /* angles of the queries for the near entries */
-	float *best, *other;    /* [ctx]: scores of KV heads */
-	int32_t *list, *chosen; /* memory of the host for `move` and `slots` */
-	int32_t n_chosen;       /* number of tokens in chosen[], ascending: what the running layer has selected */
-	/* The tail has tokens base .. end - 1. plain = 1: near has the first tokens, up to `end`. */
+	struct tensor score; /* f32 [n_kv_head][ctx] */
+	struct tensor slots; /* i32 [1][k]: selected tokens in ascending order; 0 is the first token after the sinks */
+	struct tensor move;  /* i32 [n_kv_head][3 * most_moves()]: moves of KV entries (struct kv_moves) */
+	struct tensor q;     /* f32 [chunk][n_head * head_dim]: queries that read the `near` slots */
+	struct rope near;    /* angles of positions 0 .. sinks + k - 1, for the keys in the `near` slots */
+	struct rope tail;    /* angles of the keys that are copied to the `tail` slots */
+	struct rope query;   /* angles of the queries in `q` */
+	/* [ctx] `best`: highest score of each token in any head so far; `other`: scores of the tokens in one head */
+	float *best, *other;
+	int32_t *list, *chosen; /* host memory for the contents of `move` and `slots` */
+	int32_t n_chosen; /* number of tokens in chosen[], which the running layer has selected, in ascending order */
+	/* The `tail` slots have copies of tokens base .. end - 1. If `plain` is 1, the `near` slots have copies of
+	 * the first tokens of the sequence. */
 	int32_t base, end;
 	int plain;
 };
@@ -68,7 +74,8 @@ static int32_t reattend_chunk(const struct cache *c)
 	return MIN(c->batch, n);
 }
 
-/* The tail is filled anew when it has no room for a step, at most once in `local` tokens. */
+/* Return the number of `tail` slots (for copies of the newest tokens). When they have no room for a step, all copies
+ * are made anew. There are enough slots that this happens at most once in `local` tokens. */
 static int32_t tail_slots(const struct cache *c)
 {
 	return 2 * par_of(c)->local + 2 * reattend_chunk(c);
@@ -159,8 +166,9 @@ static void reattend_selector_opened(struct cache *c)
 
 /* ---- copies ---- */
 
-/* Copy the entries of n tokens in one layer to slots to, to + 1, ..., and rotate the key of copy i by row `row` + i of
- * `angles`. token[n]: the tokens; NULL: tokens first, first + 1, ... */
+/* Copy the entries of n tokens in one layer to consecutive slots, beginning with slot `to`. Rotate the key of copy i
+ * by row `row` + i of `angles`. The tokens are token[0 .. n), or, if token is NULL, n consecutive tokens beginning
+ * with `first`. */
 static void copies_make(struct cache *c, int32_t layer, const int32_t *token, int32_t first, int32_t to, int32_t n,
                         const struct rope *angles, int32_t row)
 {
@@ -192,7 +200,7 @@ static void copies_make(struct cache *c, int32_t layer, const int32_t *token, in
 	c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
 }
 
-/* Copy tokens from .. to - 1 to the tail, in all layers. */
+/* Copy the tokens from index `from` up to, but not including, index `to` to the `tail` slots, in all layers. */
 static void tail_fill(struct cache *c, int32_t from, int32_t to)
 {
 	struct reattend *f = c->retained;
@@ -206,13 +214,15 @@ static void tail_fill(struct cache *c, int32_t from, int32_t to)
 	}
 }
 
-/* 1 if a token at position pos selects: the tokens before it do not all fit near and tail. */
+/* 1 if a token at position pos attends to selected entries: more than sinks + k + `local` tokens precede it. */
 static int is_long(const struct cache *c, int32_t pos)
 {
 	return pos > near_slots(c) + par_of(c)->local;
 }
 
-/* Let near and tail have the copies that a step after pos tokens needs. */
+/* Fill the `tail` slots with copies of the newest tokens. While the sequence is short (not is_long()), also fill the
+ * `near` slots with copies of the first tokens. Do nothing if the slots already have the copies that this step
+ * reads. */
 static void copies_ready(struct cache *c, const struct step *st)
 {
 	struct reattend *f = c->retained;
@@ -239,7 +249,7 @@ static int selects(const struct step *st)
 	return step_generates(st) || st->last;
 }
 
-/* Return how many near entries the tokens of a step attend to if they are long. */
+/* Return how many sinks and selected entries each token of a step attends to if the sequence is long (is_long()). */
 static int32_t near_read(const struct cache *c, const struct step *st)
 {
 	return selects(st) ? near_slots(c) : par_of(c)->sinks;
@@ -248,13 +258,14 @@ static int32_t near_read(const struct cache *c, const struct step *st)
 static void reattend_begin(struct cache *c, const struct step *st)
 {
 	struct reattend *f = c->retained;
-	/* position of the step's first token behind the near entries and the newest tokens */
+	/* Position of the step's first token, which follows the sinks, the selected entries and the newest `local`
+	 * tokens. */
 	int32_t rank = near_read(c, st) + par_of(c)->local;
 
 	copies_ready(c, st);
 	rope_set(&c->rope, st->pos, is_long(c, st->pos) ? rank : st->pos, st->n);
 	rope_set(&f->query, rank, rank, st->n);
-	/* The copies are lost if the backend failed: make them anew. */
+	/* If the backend failed, the copies may be wrong: make them again in the next step. */
 	if (c->be->failed)
 		f->base = f->end = f->plain = 0;
 }
@@ -276,7 +287,8 @@ static int32_t reattend_region(const struct cache *c, const struct step *st)
 	return st->pos + st->n;
 }
 
-/* Score n tokens behind the sinks by query q: let best[] be at least the log of the highest probability in any head. */
+/* Compute the probabilities that query q gives to the n tokens after the sinks. For each of these tokens, raise best[i]
+ * to the logarithm of the highest probability in any head, if that is larger. */
 static void score_tokens(struct cache *c, int32_t layer, const struct tensor *q, int32_t n)
 {
 	struct reattend *f = c->retained;
@@ -306,7 +318,8 @@ static void score_tokens(struct cache *c, int32_t layer, const struct tensor *q,
 	}
 }
 
-/* Select among the first n tokens, by the queries of the step's last tokens: fill chosen[]. */
+/* Select k of the first n tokens by the queries of the step's last tokens. Write the numbers of the selected tokens to
+ * chosen[]. */
 static void select_among(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, int32_t n)
 {
 	struct reattend *f = c->retained;
@@ -332,7 +345,7 @@ static void select_among(struct cache *c, const struct step *st, int32_t layer, 
 		f->chosen[i] += sinks;
 }
 
-/* Append a part of near or tail, unless it is empty. */
+/* Append a range of slots to the parts that the layer reads, unless the range is empty. */
 static void part_add(struct reading *r, const struct tensor *q, int32_t slot0, int32_t n)
 {
 	if (n > 0)
@@ -384,7 +397,8 @@ static void reattend_commit(struct cache *c, const struct step *st, const float 
 
 static int32_t reattend_verify_most(const struct cache *c, int32_t pos)
 {
-	/* scaled queries: drafted tokens would be scaled by their place in the step */
+	/* If the model scales queries by position, verify only one token at a time: a drafted token's factor would
+	 * depend on its index in the step. */
 	return c->hp->temperature != 0 ? 1 : c->ctx - pos;
 }
 
@@ -403,7 +417,7 @@ static uint64_t reattend_read_bytes(const struct cache *c, int32_t pos, int gene
 
 	if (!is_long(c, pos))
 		return entry * (uint64_t)pos;
-	/* a generated token also reads all keys, half of the entries' bytes */
+	/* To select, a generated token also reads the keys of all tokens. Keys are half of the bytes of the entries. */
 	return entry * (uint64_t)(near + local) + (generated ? entry / 2 * (uint64_t)(pos - local) : 0);
 }
 

@@ -52,8 +52,9 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* Also save the WINDOW_LEAST tokens before the windows. A rollback may drop tokens that wait for insertion into the
- * rings (retain_cascade.c). The windows then end earlier, so they also begin earlier. */
+/* Also save the WINDOW_LEAST tokens before the windows. At the end of a sequence, some tokens still wait for insertion
+ * into the rings (retain_cascade.c), and a later rollback may remove them. The windows then begin and end at earlier
+ * tokens. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

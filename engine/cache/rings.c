@@ -9,8 +9,9 @@
 
 /* ---- memory ---- */
 
-/* Return an upper limit of the number of tokens between the oldest and the newest token that a head holds. Ring i
- * accepts one token in f^i, so its w slots span at most (w + 1) * f^i tokens. Add the staged tokens. */
+/* Return an upper limit of the number of tokens from the oldest to the newest token that a head holds. Ring i accepts
+ * one token in f^i, so its w slots span at most (w + 1) * f^i tokens. The sum also counts the staged tokens, which
+ * are not in a ring yet. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
@@ -116,8 +117,9 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* Return the position of the token in ring i's first slot while the rings are filling. It is also the number of this
- * entry: a ring numbers its entries in the order in which they arrive. */
+/* Return the number of the first entry of ring i. A ring numbers its entries in the order in which they arrive. While
+ * the rings are filling, this entry is in the ring's first slot, and its number is also the token's position in the
+ * cache. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -128,7 +130,7 @@ static int32_t slot_of(const struct rings *r, int32_t i, int64_t number)
 	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - first_number(r, i)) % r->s.w);
 }
 
-/* Return the ring that a slot belongs to. Staged slots count as ring 0. */
+/* Return the ring that a slot belongs to. For a staged slot, return ring 0. */
 static int32_t ring_of(const struct rings *r, int32_t slot)
 {
 	return slot >= r->size ? 0 : r->s.n - 1 - slot / r->s.w;
@@ -259,7 +261,7 @@ static void slot_touch(struct rings *r, int32_t slot, int64_t number)
 	r->renumber[slot] = number;
 }
 
-/* Set next[] and cnt[] at the moment when all rings have become full. */
+/* Set next[] and cnt[] to their values after the token that fills all rings. */
 static void start_full(struct rings *r)
 {
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -293,17 +295,19 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Follow the insertion of token t through the rings. Return the ring at which it ends; s.n if the last ring displaces a
- * token, which is then evicted.
+/* Follow the insertion of token t through the rings. Return the ring at which the insertion ends, or s.n if the last
+ * ring displaces a token, which is then evicted.
  *
  * Token t is offered to ring 0. A full ring that accepts the offered token offers its own oldest token to the next
  * ring. The insertion ends at a ring that accepts the token and has a free slot, or at a ring that does not accept it.
- * In the second case set *competes to 1: the offered token competes with the newest token of that ring. Update next and
- * cnt; the entry written in ring i gets the number next[i] - 1. */
+ * In the second case set *competes to 1: the offered token competes with the newest token of that ring. If ring i
+ * accepts a token, increment next[i], the number that its next entry will get. If ring i also had a free slot,
+ * increment cnt[i], its number of filled slots. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* 1: every ring accepts the token, because the rings are not full yet or have just become full */
+	/* 1: every ring accepts the token. This holds for all tokens that fill the rings, and for the first token
+	 * after that. */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -531,9 +535,9 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild the fields of ring i from id[], which may be corrupt. newest: number of the sequence's last token, counted
- * from the end of the sinks. Return -1 if a slot's token is impossible: newer than `newest`, or older than a token in
- * this slot can be. */
+/* Rebuild the fields of ring i from id[], which may be corrupt. `newest` is the number of the sequence's last token,
+ * counted from the end of the sinks. Return -1 if a token in id[] is newer than `newest`, is too old for its slot, or
+ * occurs more often than there are heads. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

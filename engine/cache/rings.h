@@ -19,14 +19,14 @@
 #include "engine/engine_view.h"
 
 struct rings_shape {
-	/* sinks: first tokens, never evicted; n: rings, 1 to RINGS_MOST; w: slots per ring; f: ring i accepts 1 token
-	 * in f^i */
+	/* `sinks` is the number of first tokens, which are never evicted. `n` is the number of rings, 1 to RINGS_MOST.
+	 * `w` is the number of slots of each ring. Ring i accepts one of every f^i tokens. */
 	int32_t sinks, n, w, f;
 	int32_t stage; /* number of staged slots: the maximum number of tokens of one rings_insert() */
 	double gamma;  /* decay factor of attention mass per token; 0 = ema_gamma(w) */
-	/* For tests. no_eager = 1: ring i accepts only one token in f^i from the start; 0: until the rings are full,
-	 * every ring accepts every token. keep_ties = 1: of two tokens with equal mass the older one stays; 0: the
-	 * newer one. */
+	/* For tests. no_eager = 1: ring i accepts one of every f^i tokens even before the rings are full; 0: until
+	 * then, every ring accepts every token. keep_ties = 1: if two tokens have equal attention mass, the newer one
+	 * is evicted; 0: the older one is evicted. */
 	int no_eager, keep_ties;
 };
 
@@ -39,27 +39,30 @@ struct rings_event { /* What rings_insert() did to one token. Heads that did the
 
 struct rings {
 	struct rings_shape s;
-	int32_t heads, size, n_slots; /* size: n * w; n_slots: size + stage */
-	int32_t period[RINGS_MOST];   /* ring i accepts one in period[i] = f^i tokens */
-	int32_t t;                    /* number of tokens inserted so far, sinks included */
-	/* [i] number of the next entry of ring i; a ring numbers its entries in the order of arrival */
+	/* `size` is the number of slots of all rings, n * w. `n_slots` also includes the staged slots. */
+	int32_t heads, size, n_slots;
+	int32_t period[RINGS_MOST]; /* ring i accepts one of every period[i] = f^i tokens */
+	int32_t t;                  /* number of tokens inserted so far, sinks included */
+	/* number that ring i will give to its next entry; a ring numbers its entries in the order of arrival */
 	int64_t next[RINGS_MOST];
 	int32_t cnt[RINGS_MOST]; /* number of slots that ring i has filled, at most w */
 	int32_t *id;             /* [n_slots][heads]: number of the token in each slot */
-	/* [n_slots] number of the entry in a slot (see next[]): the position by which its key is rotated */
+	/* [n_slots] For each slot, the number that its ring has given to the entry (see next[]). It is the position
+	 * to which the key is rotated. */
 	int64_t *number;
-	/* For attention mass: the state of its moving average (ema) and its sums (mass). mass = NULL: tokens never
-	 * compete. */
+	/* Attention mass: `ema` is the state of its moving average, `mass` has its sums. mass = NULL: tokens are
+	 * evicted without comparing their attention mass. */
 	struct ema ema;
 	float *mass; /* [n_slots][heads] sums of EMA weight * attention */
-	/* [mask + 1] by token: in a competition the token's mass is multiplied by this factor; NULL: no factors */
+	/* [mask + 1] for each token: factor by which its mass is multiplied when two tokens are compared and one is
+	 * evicted; NULL: there are no factors */
 	float *factor;
-	/* Arrays "by token" are ring buffers for tokens `oldest` .. t - 1; token t is at index t & mask. held: number
-	 * of heads that hold the token. */
-	int32_t *held; /* [mask + 1] by token */
+	/* Arrays [mask + 1] are ring buffers for tokens from `oldest` to t - 1. The element of a token has the index
+	 * (token & mask). */
+	int32_t *held; /* [mask + 1] for each token: number of heads that hold it */
 	int32_t mask;
-	/* evicted: number of tokens that no head holds any more; evicted_in_part: number of tokens that only some heads
-	 * hold */
+	/* `evicted` is the number of tokens that no head holds any more. `evicted_in_part` is the number of tokens that
+	 * only some heads hold. */
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* the oldest token, sinks excepted, that any head still holds */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
@@ -73,15 +76,16 @@ struct rings {
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	/* event_at[what] is an array [mask + 1] by token: the index in event[] of the token's event of this kind; -1 =
-	 * it has none. what: enum slot_what. */
+	/* For each kind of event (enum slot_what), an array [mask + 1]. A token's element is the index in event[] of
+	 * its event of that kind, or -1 if it has none. */
 	int32_t *event_at[3];
 	/* Scratch of rings_insert(). */
 	int32_t *src;  /* [n_slots][heads] for each slot: the slot whose entry it will receive */
 	int32_t *hand; /* [heads] slot whose entry is offered to the next ring */
 	/* [n_slots] for each slot in changed[]: the number that its new entry gets (see number[]) */
 	int64_t *renumber;
-	/* [n_slots] index in rope_shift[] of the rotation for a key that moves out of this slot; -1 = not known yet */
+	/* [n_slots] for each slot: index in rope_shift[] of the rotation that a key gets when it is moved out of the
+	 * slot; -1: this rotation is not known yet */
 	int32_t *rope_shift_from;
 	uint8_t *touched; /* [n_slots] 1: the slot is listed in changed[] */
 	int32_t *new_id;  /* [n_changed][heads] token that each changed slot will hold */
@@ -90,14 +94,15 @@ struct rings {
 
 /* Return the bytes of all buffers for the shape `largest`. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
-/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass = 1:
- * allocate mass[], by which tokens compete. with_factor = 1: allocate factor[]. Returns 0 or -1. */
+/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same factor f (struct
+ * rings_shape). with_mass = 1: allocate mass[], so that tokens compete by attention mass. with_factor = 1: allocate
+ * factor[]. Returns 0 or -1. */
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
-/* Restart the moving average with the shape's gamma. */
+/* Restart the moving average of attention mass with the decay factor s.gamma. */
 void rings_ema_reset(struct rings *);
-/* Empty the rings and give them this shape, which must fit the buffers. */
+/* Empty the rings and set their shape. The buffers must be large enough for this shape. */
 void rings_reset(struct rings *, const struct rings_shape *);
 
 /* 1 while no token was moved or evicted. Slot i of the rings then holds token sinks + i. */
@@ -113,8 +118,8 @@ int32_t rings_fill(const struct rings *, int32_t i);
 /* Set *first and *last to the oldest and the newest token that any head holds in ring i; to -1 if the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
 /* Return the position to which the next token's query must be rotated (RoPE) when it attends to the keys of ring i. A
- * key's position is its entry's number in the ring. So the query's position is the next number of ring i, plus the
- * number of tokens in all newer rings. */
+ * key's position is the number that ring i has given to its entry. So the query's position is the number that the
+ * ring's next entry will get, plus the number of tokens in all newer rings. */
 int64_t rings_query(const struct rings *, int32_t i);
 /* Return how many tokens the sinks and the rings hold. If no tokens are staged yet, this is also the next token's
  * position in the cache. */
@@ -125,8 +130,8 @@ int32_t rings_rank(const struct rings *);
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
 /* Insert the first n staged tokens into the rings. mass[] must have the attention mass of these tokens. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Returns how many tokens remain: n; but if entries have moved, at most the sinks
- * (first tokens, never evicted). */
+/* Roll back to the first n tokens. Return the number of tokens that remain: n if no entry has moved; otherwise at
+ * most the sinks, which are never evicted. */
 int32_t rings_rewind(struct rings *, int32_t n);
 /* Recompute all fields except attention mass and factors from id[]. Call this after rings_reset() and after loading
  * id[] for t tokens. t must be larger than the number of sinks and ring slots. Returns -1 if no sequence of t tokens

@@ -136,8 +136,8 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
-	/* Find by bisection the scale at which all layers together get n_layer * mean entries. That sum grows with the
-	 * scale. */
+	/* Layer i gets hi * spread[i] entries, within limits. Find by bisection the factor `hi` with which all layers
+	 * together get n_layer * mean entries. The sum over the layers grows with the factor. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {
@@ -152,7 +152,8 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Rounding down has left over a few entries. Give each of them to the layer that has lost most by rounding. */
+	/* Because the layers' numbers were rounded down, a few entries are left. Give each of them to the layer whose
+	 * number was reduced most by rounding. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;

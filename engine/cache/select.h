@@ -40,10 +40,11 @@ struct select_status {
 	/* 1: the token made a new selection; 0: it used the selection of an earlier token; -1: the selector selects for
 	 * each token */
 	int fresh;
-	/* cosine between the query of the token and the query of the last selection; -2: not compared */
+	/* cosine between the query of the token and the query of the last selection; -2: the queries were not
+	 * compared */
 	double cosine;
-	/* tokens: generated tokens since the selector was opened; selections: how many of them made the layer select
-	 * anew */
+	/* `tokens` is the number of tokens generated since the selector was opened. `selections` is the number of these
+	 * tokens for which the layer made a new selection. */
 	int64_t tokens, selections;
 };
 
@@ -55,23 +56,23 @@ struct selector_ops {
 		/* free what init() allocated; also called after a failed init(); the pointer may be NULL */
 		struct selector *);
 	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n - 1 of the layer. The
-	 * pointer may be NULL. */
+	 * pointer to this function may be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* List in part[] which of the first n_slots slots a decoded token reads, as ranges or lists of slots. Return
-	 * the number of parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Every part
-	 * must have q as its query. The slots of a part may be selected later, by kv_attend() or kv_select(). They must
-	 * stay valid until the next select() with the same st->index. */
+	 * the number of these parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Set
+	 * the member `q` of every part to the argument q. The slots of a list may be selected later, by kv_attend()
+	 * or kv_select(). All lists must stay valid until the next select() with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
 	 * n_slots slots, or NULL. The pointer to this function may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
 	/* Called after the step's tokens have attended. q, raw: their queries after and before RoPE, st->n rows. The
-	 * pointer may be NULL. */
+	 * pointer to this function may be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
-	/* Commit the first st->n tokens of the step, which has st->tried tokens. n_slots: number of slots of the
-	 * region. The pointer may be NULL. */
+	/* Commit the first st->n of the step's st->tried tokens. n_slots: number of slots of the region, from which
+	 * the selector selects. The pointer to this function may be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
 	/* Roll back to the first n tokens. Return n if the next token may be decoded. Otherwise return a smaller number
 	 * m: the caller must prefill the tokens from index m on again, because the selector has to observe the end of a
@@ -82,12 +83,14 @@ struct selector_ops {
 	 * number is possible. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
 	/* Return how many drafted tokens of a VERIFY step can attend in one call. n_slots: number of slots from which
-	 * the first of these tokens selects. If the result is above 1, select() is called for all of them before any
-	 * attends, and probe() and seen() are not called. If the pointer is NULL, the number is 1. */
+	 * the first of these tokens selects. If the function returns 2 or more, select() is called for all these
+	 * tokens before the first of them attends, and probe() and seen() are not called. If the pointer to this
+	 * function is NULL, each token attends in its own call. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* If the selector works with keys and values in host memory beside a GPU (kv_host.h): return the maximum number
-	 * of entries per KV head that a decoded token selects from cap slots. Otherwise return 0. Such a selector makes
-	 * one list per token, and reads no keys or values to make it. The pointer may be NULL; the number is then 0. */
+	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots, if the
+	 * selector supports keys and values in host memory beside a GPU (kv_host.h). Such a selector makes one list
+	 * of slots per token, and reads no keys or values to make it. Return 0 if the selector does not support this.
+	 * A NULL pointer to this function means the same as 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many of n_slots KV entries a decoded token reads, as a mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
@@ -95,33 +98,35 @@ struct selector_ops {
 	 * in all layers except sliding-window layers. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
 	/* Save or load the state for n_slots slots (serialize.h). Key sketches and bounds are not saved. After a failed
-	 * load, rewind() is called. The pointer is NULL if there is no state. */
+	 * load, rewind() is called. The pointer to this function is NULL if there is no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line to the text of timeline_identity() that names what selections depend on, besides settings and
-	 * KV entries. The pointer is NULL if there is nothing else. */
+	/* Append a line to the text of timeline_identity(). The line names everything on which selections depend,
+	 * besides settings and KV entries. The pointer to this function is NULL if there is nothing to name. */
 	void (*identity)(const struct selector *, struct str *out);
-	/* 1 if selections depend on the size of prefill steps. The pointer may be NULL. Then selections depend on that
-	 * size only if the last step may have fewer than `tail` tokens. */
+	/* 1 if selections depend on the size of prefill steps. The pointer to this function may be NULL. Then
+	 * selections depend on this size if the last step may have fewer than `tail` tokens, and are independent of it
+	 * otherwise. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
 	/* List the slots that every decoded token will read until the next prefill, as parts (ranges or lists of slots)
-	 * without queries. n_slots: slots of the region. The pointer is NULL if each token selects anew. */
+	 * without queries. n_slots: number of slots of the region. The pointer to this function is NULL if each token
+	 * makes a new selection. */
 	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the attention mass of each slot in one KV head; NULL if the selector does not sum it in that layer.
 	 * The pointer to this function may be NULL, too. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
 	/* Return the arguments of a scan that estimates the attention scores of query q for n_slots slots, with the
-	 * precision that the selector uses. The caller may change the scan's `out`. The pointer is NULL if the selector
-	 * scans nothing. */
+	 * precision that the selector uses. The caller may change the member `out` of the result. The pointer to this
+	 * function is NULL if the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If the layer may have selected anew in the running step: list in part[] the slots that the token would have
-	 * read by the previous selection, and return the number of parts. Otherwise return 0. The pointer is NULL if
-	 * each selection serves one token only. */
+	/* List in part[] the slots that the token would have read by the previous selection, and return the number of
+	 * parts. Return 0 if the layer cannot have made a new selection in the running step. The pointer to this
+	 * function is NULL if each token makes a new selection. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
-	/* Return how entries were selected in the last committed step. The pointer is NULL if there is nothing to
-	 * report. */
+	/* Return how entries were selected in the last committed step. The pointer to this function is NULL if there is
+	 * nothing to report. */
 	struct select_status (*status)(const struct selector *, int32_t layer);
 };
 
@@ -135,7 +140,7 @@ int select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t 
 void select_drop(const struct selector *, struct tensor *t);
 /* Set the first n columns of the first `rows` rows of an f32 tensor to 0. */
 void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);
-/* 1 if decoded tokens select in that layer: it has no sliding window. */
+/* 1 if selection applies to this layer, that is, if it has no sliding window. */
 static inline int select_serves(const struct selector *s, int32_t layer)
 {
 	return !layer_window(s->kv->hp, layer);
@@ -146,36 +151,37 @@ int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[
 /* Return the bytes of `entries` KV entries in all layers except sliding-window layers. entries: mean over the layers,
  * maybe a fraction. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Return the mean number of entries that a decoded token reads in a layer, if the first `dense` layers read all n_slots
- * slots, and all other layers read `some` entries. */
+/* Return the mean number of entries that a decoded token reads in a layer. The first `dense` layers read all n_slots
+ * slots, and each other layer reads `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return how many entries setting k selects at most, in a sequence of up to cap tokens. k is a number of entries or a
- * share of the sequence. */
+/* Return the maximum number of entries that setting k selects in a sequence of up to cap tokens. k is a number of
+ * entries or a share of the sequence. */
 int32_t select_most(struct entry_count k, int32_t cap);
 /* Divide n_layer * mean entries among the layers in proportion to spread[], and write each layer's number to k[]. A
  * layer gets at least mean / 4 and at most 3 * mean entries, but never more than `most`, the number of slots. spread =
  * NULL: each layer gets `mean` entries. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
-/* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos of the sequence. Every `every`
- * tokens, counted from index `start`, a token selects anew. Such a token must be the last token of its step. */
+/* Return the maximum number of tokens of a VERIFY step that begins at index pos of the sequence. The tokens at
+ * indices start + every - 1, start + 2 * every - 1, and so on make a new selection. Such a token must be the last one
+ * of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
 /* A set of selected slots that serves several tokens. struct picks has the sets of all layers: a step uses a new set at
  * once, but only picks_commit() makes it the layer's set. */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
-	/* at: number of slots from which the set was selected; 0: no set has been selected. k: number of slots in the
-	 * set */
+	/* `at` is the number of slots from which the set was selected, or 0 if no set has been selected. `k` is the
+	 * number of slots in the set. */
 	int32_t at, k;
 };
 struct picks {
 	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set, the other one is free for a new
 	 * set */
 	struct pick (*slot)[2];
-	/* [n_layer]. cur: index of the committed set in slot[layer]; fresh = 1: the running step selected a new set,
-	 * and a commit makes that set current */
+	/* [n_layer] cur[layer] is the index (0 or 1) of the layer's committed set. fresh[layer] is 1 if the running
+	 * step has selected a new set for the layer. picks_commit() makes the new set the committed one. */
 	uint8_t *cur, *fresh;
-	uint8_t *was_fresh; /* [n_layer] `fresh` of the last committed step */
+	uint8_t *was_fresh; /* [n_layer] value of `fresh` in the last committed step */
 	int32_t n_layer;
 };
 uint64_t picks_bytes(const struct hparams *, int32_t most);
@@ -184,12 +190,12 @@ void picks_release(struct picks *, const struct selector *);
 /* Begin a step in a layer: the step has no new set of selected slots yet. For a VERIFY step this is called once per
  * drafted token; only the first call has an effect. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
-/* Return the set that the running token uses; at = 0: there is none. */
+/* Return the set that the running token uses. If its member `at` is 0, no set has been selected. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer] ^ p->fresh[layer]];
 }
-/* Return the set that was committed before this step. */
+/* Return the layer's set of selected slots that was committed before this step. */
 static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer]];
@@ -197,7 +203,9 @@ static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 /* Start a new set of selected slots for this layer, which the running step uses at once. The caller fills in the
  * slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set of selected slots that is not used yet. To use it, set fresh[layer] to 1 before picks_commit(). */
+/* Return the layer's set of selected slots that is not committed, after setting its members `at` and `k` to the
+ * arguments. The caller fills in the slots. The set is used only if the caller sets fresh[layer] to 1 before
+ * picks_commit(). */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* Commit the step. If the token that selected a new set is not committed, the new set is dropped. */
 void picks_commit(struct picks *, const struct step *);

@@ -18,10 +18,11 @@ enum serialize_mode { SERIALIZE_MEASURE, SERIALIZE_SAVE, SERIALIZE_LOAD };
 
 struct serializer {
 	enum serialize_mode mode;
-	/* SAVE: where the next field is written. LOAD: where the next field is read; the bytes are not changed. */
+	/* When saving, where the next field is written. When loading, where the next field is read; the bytes there
+	 * are not changed. */
 	uint8_t *at;
 	uint64_t left;  /* bytes left from `at` to the end */
-	uint64_t bytes; /* MEASURE: bytes of the fields so far */
+	uint64_t bytes; /* in mode SERIALIZE_MEASURE: sum of the bytes of the fields passed so far */
 	/* the first field that failed, for the error "... is not what it must be"; NULL: no field has failed */
 	const char *bad;
 };
@@ -49,8 +50,8 @@ void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *
                           int32_t lo, int32_t hi, const char *what);
 /* Save or load elements first .. first + n - 1 of an f32 tensor of the backend. Any values are accepted. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* Save or load the KV entries in slots slot0 .. slot0 + n - 1 of every head: of sliding-window layers if windowed = 1,
- * else of full layers. The caller checks that these slots exist. */
+/* Save or load the KV entries in slots slot0 .. slot0 + n - 1 of every head, in sliding-window layers (windowed = 1)
+ * or in full layers (windowed = 0). The caller checks that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 #endif
