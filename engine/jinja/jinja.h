@@ -33,15 +33,15 @@ struct jinja;
 int jinja_compile(struct jinja **out, const char *text, size_t n, struct err *);
 void jinja_free(struct jinja *);
 
-/* Origins of bytes. i >= 0: the unchanged text of message i. JINJA_TEMPLATE: the template. JINJA_MIXED: text of a
- * message that the template changed, for example with upper(). */
+/* Origins of bytes. A number i >= 0 stands for the unchanged text of message i. JINJA_TEMPLATE is the template.
+ * JINJA_MIXED is text of a message that the template changed, for example with upper(). */
 enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 
-/* Bytes p[0..n) with one origin. */
+/* Bytes p[0..n) that have the same origin: all are text of one message, for example, or all are from the template. */
 struct jinja_piece {
 	const char *p;
 	size_t n;
-	int32_t from; /* origin of all bytes */
+	int32_t from; /* origin of these bytes: index of a message, JINJA_TEMPLATE or JINJA_MIXED */
 };
 struct jinja_message {
 	const char *role, *text;

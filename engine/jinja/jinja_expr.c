@@ -467,8 +467,9 @@ static struct node *parse_sum(struct parser *p)
 			return n;
 		token_advance(p);
 		right = parse_concat(p);
-		/* Make a + b + c one node, because templates have long sums, which would nest deeply. cap > 0 means
-		 * that this loop has made the sum n. */
+		/* Templates have long sums, which would nest deeply as a tree of binary operators. If node `n` is a sum
+		 * that this loop has made (cap > 0), add the operand to this node. A sum in parentheses stays a node of
+		 * its own. */
 		if (plus && n->op == E_ADD && cap) {
 			node_add(p, n, &cap, right);
 		} else {

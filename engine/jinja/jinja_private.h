@@ -37,7 +37,8 @@ void work_free(struct work *);
 void work_spend(struct work *, size_t steps);
 /* Stop with ERR_MODEL, the line of the template and this sentence. */
 _Noreturn void jinja_fail(struct work *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Go one level deeper, until work_leave(). Fail if there are more than JINJA_DEPTH_MAX levels. */
+/* Count one more level of nesting at run time; work_leave() ends the level. Fail if there are more than
+ * JINJA_DEPTH_MAX levels. */
 void work_enter(struct work *);
 void work_leave(struct work *);
 
@@ -62,7 +63,7 @@ enum kind {
 struct value {
 	enum kind kind;
 	union {
-		const char *hint; /* V_UNDEFINED: why it is undefined ("'x' is undefined"); NULL = unknown */
+		const char *hint; /* reason why a V_UNDEFINED is undefined ("'x' is undefined"); NULL = unknown */
 		int64_t i;        /* value of a V_BOOL or V_INT */
 		double real;
 		const struct text *text;
@@ -74,8 +75,9 @@ struct value {
 		const struct function *function;
 	};
 };
-/* An immutable string: pieces in order. Strings may share an array of pieces, which makes a + b fast: if a's pieces are
- * at the end of their array, b's pieces are appended there, and a is not copied. */
+/* An immutable string: pieces in order. To make concatenation fast, the result may share its array of pieces with the
+ * first operand. This is possible if the first operand's pieces are the last ones in their array: the second
+ * operand's pieces are then appended to the same array. */
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;
@@ -123,7 +125,7 @@ struct value text_word(struct work *, const char *zero_terminated);
 /* Turn the pieces into a string. From then on the string uses their array. */
 struct value text_pieces(struct work *, struct pieces *);
 void pieces_add(struct work *, struct pieces *, const char *p, size_t n, int32_t from);
-/* Append bytes from .. from + n - 1 of a string to the pieces. */
+/* Append n bytes of a string, starting at byte `from`, to the pieces. */
 void pieces_text(struct work *, struct pieces *, const struct text *, size_t from, size_t n);
 /* Return all bytes of a string as one array, not NUL-terminated. */
 const char *text_flat(struct work *, struct value);
@@ -133,16 +135,16 @@ struct value text_sub(struct work *, struct value, size_t from, size_t n);
 size_t text_length(struct work *, struct value); /* return the number of characters */
 /* return the offset of the character with this index */
 size_t text_byte(struct work *, struct value, size_t character);
-/* Remove characters at the ends. sides: 1 = at the left end, 2 = at the right end, 3 = at both. chars: a string of the
- * characters to remove; V_NONE means white space. */
+/* Remove characters at the ends of a string. sides: 1 = at the left end, 2 = at the right end, 3 = at both ends.
+ * chars: a string of the characters to remove; V_NONE means white space. */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);
 /* Return the offset of the first occurrence of `sub` that begins at or after byte `from`, or SIZE_MAX if there is
  * none. */
 size_t text_find(struct work *, struct value, struct value sub, size_t from);
 /* Replace the first `most` occurrences of `old`, or all if most < 0. */
 struct value text_replace(struct work *, struct value, struct value old, struct value new, int64_t most);
-/* Change the case of ASCII letters. how: 'u' upper, 'l' lower, 'c' capitalize, 't' the method title(), 'T' the filter
- * title. */
+/* Change the case of ASCII letters. `how` is 'u' for upper(), 'l' for lower(), 'c' for capitalize(), 't' for the
+ * method title(), and 'T' for the filter title. */
 struct value text_case(struct work *, struct value, char how);
 /* 1 if the string contains ASCII letters and text_case(how) would not change it. */
 int text_cased(struct work *, struct value, char how);
@@ -192,51 +194,60 @@ void sort_values(struct work *, struct value *v, const struct value *key, size_t
 
 /* ---- the tree ---- */
 
-/* Kinds of nodes. A comment says what the members a, b, c, kid[], name and args of struct node are for the kind. A
- * member is NULL if the template lacks that part. */
+/* Kinds of nodes. A comment describes the node by its members in struct node, such as `a`, `b`, `c`, kid[] and
+ * `args`. A member is NULL if the template lacks that part. */
 enum op {
 	/* Kinds of expressions: */
 	E_CONST,
-	E_NAME,    /* name = name of the variable */
-	E_LIST,    /* kid[] = elements */
-	E_TUPLE,   /* kid[] = elements */
-	E_DICT,    /* kid[] = key, value, key, ... */
-	E_ATTR,    /* a = object; name = its attribute */
-	E_ITEM,    /* a = object; b = index */
-	E_SLICE,   /* a = object; kid[] = from, to, step, each NULL if the slice lacks it */
-	E_CALL,    /* a = function; args = its arguments */
-	E_FILTER,  /* a = operand (NULL: the text of the block); name, args = the filter and its arguments */
-	E_TEST,    /* a = operand; name, args = the test and its arguments */
-	E_NOT,     /* a = operand */
-	E_NEG,     /* a = operand */
-	E_POS,     /* a = operand */
-	E_AND,     /* kid[] = operands */
-	E_OR,      /* kid[] = operands */
-	E_COMPARE, /* a = operand 0; kid[i] = operand i + 1; relation[i] = how operands i and i + 1 are compared */
-	E_ADD,     /* kid[] = operands */
-	E_SUB,     /* kid[] = operands */
-	E_MUL,     /* a, b = operands; the same for E_DIV to E_POW */
+	E_NAME,   /* the variable `name` */
+	E_LIST,   /* list with the elements kid[] */
+	E_TUPLE,  /* tuple with the elements kid[] */
+	E_DICT,   /* dictionary; kid[] has its first key, first value, second key, second value, and so on */
+	E_ATTR,   /* attribute `name` of object `a` */
+	E_ITEM,   /* item of object `a` at index `b` */
+	E_SLICE,  /* slice of object `a`; kid[] has its start, stop and step, each NULL if the slice lacks it */
+	E_CALL,   /* call of function `a` with the arguments `args` */
+	E_FILTER, /* filter `name` with the arguments `args`, applied to `a` (if `a` is NULL: to the text of a block) */
+	E_TEST,   /* test `name` with the arguments `args`, applied to `a` */
+	E_NOT,    /* the expression "not a", for a node `a` */
+	E_NEG,    /* the expression "-a", for a node `a` */
+	E_POS,    /* the expression "+a", for a node `a` */
+	E_AND,    /* the operands kid[], joined by "and" */
+	E_OR,     /* the operands kid[], joined by "or" */
+	E_COMPARE, /* chain of comparisons of `a`, kid[0], kid[1], ...; relation[i] is the operator before kid[i] */
+	E_ADD,     /* sum of the operands kid[] */
+	E_SUB,     /* the operand kid[0] minus the operand kid[1] */
+	E_MUL,     /* product of the operands `a` and `b`; E_DIV to E_POW also have two operands `a` and `b` */
 	E_DIV,
 	E_FLOOR,
 	E_MOD,
 	E_POW,
-	E_CONCAT, /* kid[] = elements */
-	E_IF,     /* a = condition; b = value if it is true; c = value if it is false, or NULL */
+	E_CONCAT, /* the elements kid[], joined by "~" to a string */
+	E_IF,     /* the expression "b if a else c"; `c` is NULL if there is no "else" */
 	/* Kinds of statements: */
 	S_TEXT,
-	S_PRINT,     /* a = expression */
-	S_IF,        /* kid[] = condition, body, condition, body, ..., and the else body if there is one */
-	S_FOR,       /* a = target; b = list; c = body; kid[] = condition after `if`, body after `else` */
-	S_SET,       /* a = target; b = value */
-	S_SET_BLOCK, /* a = target; b = filter or NULL; c = body */
-	S_MACRO,     /* name = name of the macro; kid[] = parameters; args = their defaults; c = body */
-	S_CALL,      /* a = call; kid[] = parameters; args = their defaults; c = body */
-	S_FILTER,    /* a = filter; c = body */
-	S_WITH,      /* kid[] = target, value, target, ...; c = body */
-	S_SCOPE,     /* c = body */
+	S_PRINT, /* {{ ... }}: print the expression `a` */
+	/* {% if %}: kid[] has condition, body, condition, body, and so on, then the body of "else" if there is one */
+	S_IF,
+	/* {% for %}: run body `c` for each element of list `b`, assigned to target `a`; kid[0] = condition after
+	 * "if"; kid[1] = body after "else" */
+	S_FOR,
+	S_SET, /* {% set %}: assign the value `b` to the target `a` */
+	/* {% set %} block: apply filter `b`, if there is one, to the output of body `c`, and assign it to target `a` */
+	S_SET_BLOCK,
+	/* {% macro %}: define macro `name` with the parameters kid[], their default values `args` and the body `c` */
+	S_MACRO,
+	/* {% call %}: run the call `a` with one more argument, `caller`: a macro with the parameters kid[], their
+	 * default values `args` and the body `c` */
+	S_CALL,
+	S_FILTER, /* {% filter %}: print the output of body `c` after filter `a` */
+	/* {% with %}: run body `c` with variables; kid[] has a target, its value, the next target, its value, and so
+	 * on */
+	S_WITH,
+	S_SCOPE, /* {% generation %}: run body `c` in a scope of its own */
 	S_BREAK,
 	S_CONTINUE,
-	S_BODY, /* kid[] = statements */
+	S_BODY, /* the statements kid[], run in order */
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
@@ -250,7 +261,7 @@ struct args {
 	size_t n_named;
 	struct node *star, *stars; /* the arguments *list and **dict of the call; NULL = none */
 };
-/* Node of the tree. enum op says what a, b, c, kid, name and args mean for each kind of node. */
+/* Node of the tree. The comments of enum op say which members each kind of node uses. */
 struct node {
 	enum op op;
 	int line;   /* line of the template */

@@ -269,7 +269,8 @@ static int run_if(struct run *r, const struct node *n)
 	return n->n_kid % 2 ? run_body(r, n->kid[n->n_kid - 1]) : GO_ON;
 }
 
-/* Run a block in a scope of its own. captured: set *captured to the output, as a string; NULL = print the output. */
+/* Run a block in a scope of its own. If `captured` is not NULL, set *captured to the output, as a string; otherwise
+ * print the output. */
 static int run_inside(struct run *r, const struct node *n, struct value *captured)
 {
 	struct scope *outer = r->scope, *s = scope_new(r, outer);
@@ -316,7 +317,7 @@ static int run_statement(struct run *r, const struct node *n)
 		break;
 	case S_BREAK: return BREAK;
 	case S_CONTINUE: return CONTINUE;
-	default: return run_inside(r, n, NULL); /* S_WITH or S_SCOPE */
+	default: return run_inside(r, n, NULL); /* S_WITH or S_SCOPE: run the body in a new scope */
 	}
 	return GO_ON;
 }

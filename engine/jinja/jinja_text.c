@@ -99,8 +99,8 @@ struct value text_cat(struct work *w, struct value a, struct value b)
 	if (!x->n || !y->n)
 		return x->n ? a : b;
 	work_spend(w, y->n_piece / 8);
-	/* If a's pieces are at the end of their array, append to that array. Otherwise copy the pieces to a new
-	 * array. */
+	/* If the pieces of string `a` are the last ones in their array, append the pieces of string `b` to that
+	 * array. Otherwise first copy the pieces of `a` to a new array. */
 	if (!g || g->v != x->v || g->n != x->n_piece) {
 		g = work_alloc(w, sizeof *g);
 		work_spend(w, x->n_piece / 8);
@@ -182,7 +182,8 @@ size_t blank_at(const char *p, size_t n)
 	               : 0;
 }
 
-/* If the first character of p[0..n) is in `chars` (NULL: is white space), return its length in bytes; otherwise 0. */
+/* Return the length in bytes of the first character of p[0..n) if it is in `chars`, otherwise 0. If `chars` is NULL,
+ * return the length if the character is white space. */
 static size_t stripped_at(const char *p, size_t n, const char *chars, size_t n_chars)
 {
 	size_t len;
@@ -248,7 +249,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 		pieces_text(w, &o, new.text, 0, new.text->n);
 		at = hit + old.text->n;
 		if (!old.text->n) {
-			/* As in Python, an empty `old` occurs before each character and at the end. */
+			/* As in Python, the empty string occurs before each character and at the end. */
 			size_t len = at < n ? char_bytes(text_flat(w, v) + at, n - at) : 0;
 
 			pieces_text(w, &o, v.text, at, len);
@@ -265,7 +266,9 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 struct value text_case(struct work *w, struct value v, char how)
 {
 	struct pieces o = { .n = 0 };
-	int inside = 0; /* 0 = at the start of a word (how = 'c': at the start of the text) */
+	/* 1 = the next byte is inside a word; 0 = it begins a word. For how = 'c' (capitalize()), the whole text counts
+	 * as one word. */
+	int inside = 0;
 
 	work_spend(w, v.text->n / 32);
 	for (size_t k = 0; k < v.text->n_piece; k++) {
