@@ -16,18 +16,20 @@ enum { WATCH_MAX = 32 };
  * or loaded, and tokens are not drafted. Watching ends when the timeline's policy changes. */
 int timeline_watch(struct timeline *, const char *const *kv, int n, struct err *);
 
-/* Sums over `steps` generated tokens; divide by steps to get averages. mass, oracle and recent are shares of attention
- * on three sets of equally many KV entries. Each is the mean over query heads and layers. */
+/* Sums over `steps` generated tokens; divide by steps to get averages. The members `mass`, `oracle` and `recent` are
+ * shares of attention on three sets of equally many KV entries. Each share is the mean over query heads and layers. */
 struct recovered {
 	double mass; /* share of attention on the entries that the policy selects */
-	/* share of attention on the entries with the highest probabilities in each KV head. No selection of this size
-	 * can have more. */
+	/* share of attention on the entries with the highest probabilities in each KV head. No other set of as many
+	 * entries can have a larger share. */
 	double oracle;
 	double recent; /* share of attention on the first 4 entries and the newest entries */
-	/* Shares of attention on guessed sets of the same size, which always include the token's own entry. Sums over
-	 * `guesses` tokens: the first token generated after a prefill has no guess. */
-	double last_row; /* guess: the entries to which the previous token attended most */
-	/* guess: the entries with the highest mean probability over all tokens generated since the last prefill */
+	/* Shares of attention on entries that are guessed from the attention of earlier tokens. A guess has as many
+	 * entries as the policy selects, and always includes the token's own entry. These shares are sums over
+	 * `guesses` tokens: there is no guess for the first token generated after a prefill. */
+	double last_row; /* share of attention on the entries to which the previous token attended most */
+	/* share of attention on the entries with the highest mean probability. The mean is taken over all tokens
+	 * generated since the last prefill. */
 	double mean_row;
 	int64_t guesses;
 	double selected; /* number of entries that the policy would read, mean over the layers */
@@ -37,17 +39,18 @@ struct recovered {
 /* Get the sums of watched policy i. Return -1 if there is no such policy. */
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
-/* Sums by the age of a selection, for policies that use a selection for several tokens. The age is the number of tokens
- * since the token that selected: a generated token, or the last token of a prefill. The last element of each array
- * includes all larger ages. A layer does not count while it reads everything. */
+/* Sums by the age of a selection, for policies that use a selection for several tokens. The age is the number of
+ * tokens since the selection was made, by a generated token or by the last token of a prefill. The last element of
+ * each array includes all larger ages. Tokens that read all entries of a layer without selecting are not in the sums
+ * of this layer. */
 enum { RECOVERY_AGES = 65 };
 struct recovered_ages {
 	/* [age] sum of the probability that falls on the entries that the policy would read */
 	double mass[RECOVERY_AGES];
 	int64_t n[RECOVERY_AGES]; /* [age] number of pairs (token, layer) in the sum */
 };
-/* Get the sums by age of watched policy i. Return -1 if there is no such policy, or if it makes a new selection for
- * each token. */
+/* Get the sums of watched policy i for each age of the selection. Return -1 if there is no such policy, or if it
+ * makes a new selection for each token. */
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
 /* How often a layer makes a new selection, for policies that use a selection for several tokens. */
 struct recovered_layer {
@@ -64,16 +67,17 @@ int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *co
 
 /* ---- training the network of the cache policy `predict` (policies/predictor.h, predictor_train.c) ---- */
 
-/* Begin to record attention (observe_rows.c). A row has a token's probabilities, one column for each block of `block`
- * KV entries. Rows are recorded for the last `last` tokens of a prefill and for each generated token, until there are
- * `most` rows. The timeline must have the policy `full`. Recording ends when the timeline is closed or its policy
- * changes. It does not change what the timeline computes. */
+/* Begin to record attention (observe_rows.c). A row has a token's probabilities, with one column for each block of
+ * `block` KV entries. Rows are recorded for the last tokens of a prefill (at most `last`) and for the generated
+ * tokens after it, until there are `most` rows. The next prefill replaces all rows. The timeline must have the policy
+ * `full`. Recording ends when the timeline is closed or its policy changes. Recording does not change what the
+ * timeline computes. */
 int timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
 
 struct predictor_settings {
-	/* block: KV entries per block; rows: tokens of the history. Both are settings of `predict`. */
+	/* block: KV entries per block; rows: tokens of the history. Both are settings of the policy `predict`. */
 	int32_t block, rows;
-	/* number of first layers in which `predict` reads everything; no examples are taken from them */
+	/* The policy `predict` reads all entries in layers 0 .. dense - 1, so these layers give no examples. */
 	int32_t dense;
 	int32_t crops;  /* number of examples to train on */
 	int32_t epochs; /* passes over the examples */
@@ -87,15 +91,16 @@ void predictor_trainer_close(struct predictor_trainer *);
 /* Take up to n examples from the rows recorded in a timeline: to train on, or (held_out = 1) to test with. Return how
  * many were taken. */
 int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
-/* Test results of several ways to select a tenth of the blocks: the share of attention that falls on the selected
- * blocks. best: the largest possible share. The other members are divided by `best`, so that 1 is their maximum. */
+/* Test results of several ways to select a tenth of the blocks. A result is the share of attention that falls on the
+ * selected blocks, divided by `best`, the largest possible share. */
 struct predictor_found {
-	double net;  /* share of attention if the network's predictions select the blocks */
-	double last; /* share of attention if the previous token's attention selects the blocks */
-	double mean; /* share of attention if the mean attention of the history's tokens selects the blocks */
-	/* share of attention if 0.3 * the previous token's attention + 0.7 * that mean selects the blocks */
+	double net;  /* result of selecting by the network's predictions */
+	double last; /* result of selecting by the attention of the previous token */
+	double mean; /* result of selecting the blocks with the highest mean attention of all tokens of the history */
+	/* result of selecting by 0.3 * the previous token's attention + 0.7 * the mean attention of the history's
+	 * tokens */
 	double mixed;
-	double best; /* share of attention if the attention itself selects the blocks; not divided */
+	double best; /* share of attention on the tenth of the blocks that gets most attention */
 };
 struct predictor_epoch {
 	/* mean over the examples of the squared error, relative to the mean square of the example's input; 0 = before
@@ -115,8 +120,9 @@ int predictor_trainer_save(struct predictor_trainer *, struct str *path, struct 
 
 /* ---- training a model (train.h) ---- */
 
-/* Which earlier entries each token of a training window attends to. k = 0: all of them. k > 0: only those that
- * generated tokens would read under the cache policy `recycled` with these settings (train_attention.c). */
+/* Which earlier entries each token of a training window attends to. If k = 0, it attends to all of them. If k > 0, it
+ * attends to those that a generated token would read under the cache policy `recycled` with these settings
+ * (train_attention.c). */
 struct train_mask {
 	int32_t k, prefill, stride, pool;
 };
@@ -156,7 +162,7 @@ void trainer_close(struct trainer *);
 int trainer_step(struct trainer *, const int32_t *id, size_t n, int (*stopped)(void), struct train_report *,
                  struct err *);
 /* Set *out to the loss of one window under this mask: the sum of -ln p(token) over the tokens after the constant
- * prefix. id: context + 1 tokens, because the token after the window is predicted, too. */
+ * prefix. `id` has context + 1 tokens, because the token after the window is predicted, too. */
 int trainer_loss(struct trainer *, const int32_t *id, const struct train_mask *, double *out, struct err *);
 /* Return the number of steps made. */
 int32_t trainer_at(const struct trainer *);

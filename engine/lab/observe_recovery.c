@@ -19,14 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* number of first entries that `recent` in struct recovered covers, besides the newest entries */
+/* recovered.recent is the share of attention on this many entries at the start of the sequence, plus the newest
+ * entries */
 enum { REFERENCE_SINKS = 4 };
 
 /* A policy that is watched. */
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call; /* sum: over all committed steps; call: the running step alone */
+	/* `sum` has the results of all committed steps, added up. `call` has the results of the running step. */
+	struct recovered sum, call;
 	struct recovered_ages ages; /* only for policies that use a selection for several tokens */
 	struct watched_layer {
 		struct recovered_layer sum;
@@ -41,18 +43,22 @@ struct observe_recovery {
 	struct cache *c;
 	/* f32 [chunk][n_head * head_dim]: discarded results of attention that is computed only for its probe */
 	struct tensor out;
-	/* f32 [n_kv_head][ctx]: logarithm of each entry's probability, which is a mean over the query heads of a KV
-	 * head */
+	/* f32 [n_kv_head][ctx]: each entry's probability is averaged over the query heads of a KV head, and `score` has
+	 * the logarithm of the result */
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities, computed from `score`, on the host */
-	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens. They are guesses of the next token's
-	 * attention. now: of the running step; last: of the step before; sum: over the steps since the last prefill. */
+	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, by which the attention of the next token
+	 * is guessed. `now` has those of the running step, and `last` those of the step before. `sum` has their sums
+	 * over all decoded tokens since the last prefill. */
 	float *now, *last, *sum;
-	int64_t before;      /* number of decoded tokens that `sum` covers */
-	struct tensor guess; /* f32 [n_kv_head][ctx]: values by which a guess ranks the entries */
-	/* How much of the running layer's probability falls on n guessed entries. last: the entries ranked highest by
-	 * w->last; mean: the entries ranked highest by w->sum. n = 0: not computed yet. */
+	int64_t before; /* number of decoded tokens that `sum` covers */
+	/* f32 [n_kv_head][ctx]: probabilities of earlier tokens (w->last or w->sum), of which topk() finds the
+	 * largest */
+	struct tensor guess;
+	/* For the running layer: how much of the token's probability falls on n entries that are guessed from earlier
+	 * tokens. `last` is the result if the n largest elements of w->last are guessed. `mean` is the result if the n
+	 * largest elements of w->sum are guessed. n = 0: the results are not computed yet. */
 	struct {
 		int32_t n;
 		double last, mean;
@@ -103,7 +109,7 @@ static void exact_probabilities(struct observe_recovery *w, const struct tensor 
 	}
 }
 
-/* Return the probability that falls on slots from .. to - 1. */
+/* Return the probability that falls on the slots from index `from` up to, but not including, index `to`. */
 static double mass_between(const float *p, int32_t from, int32_t to)
 {
 	double sum = 0;
@@ -130,8 +136,8 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* Return the probability that falls on the n entries with the largest values in `from`, summed over all KV heads. In
- * each KV head one of these entries is always the token's own. */
+/* Guess the n entries to which the token attends most: those with the largest values in `from`, and the token's own
+ * entry. Return the probability that falls on these entries, summed over all KV heads. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -153,10 +159,10 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Guess in two ways to which n entries the token attends most. Add the probability that falls on the first guess to
- * to->last_row, and on the second to to->mean_row. The first guess ranks entries by the previous token's probabilities,
- * the second by the mean over all tokens since the prefill. Keep both results in w->guessed, for policies that read
- * equally many entries. */
+/* Guess in two ways to which n entries the token attends most, and add the probability that falls on the guessed
+ * entries to *to. For to->last_row, guess the n entries to which the previous token gave the highest probabilities. For
+ * to->mean_row, guess the n entries with the highest mean probability since the prefill. Store both results in
+ * w->guessed, where other watched policies that also read n entries find them. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
@@ -178,8 +184,9 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-/* Add the results of one layer to one->call (struct recovered): the probability that falls on these parts (ranges or
- * lists of slots), which the policy selects, and on other sets of equally many entries. */
+/* Measure one layer for the watched policy `one`, and add the results to one->call (struct recovered). Add the
+ * probability that falls on the parts (ranges or lists of slots) that the policy selects. Also add the probability
+ * that falls on other sets of entries, each with as many entries as the policy selects. */
 static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
                           int n_part, int32_t n_slots)
 {
@@ -221,8 +228,8 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 /* ---- the observer ---- */
 
-/* Let the step's tokens attend to these parts (ranges or lists of slots) once more, with a probe, which records their
- * attention. The result in w->out is discarded. */
+/* Compute the attention of the step's tokens to these parts (ranges or lists of slots) again, so that the probe can
+ * record it. The output of attention, w->out, is discarded. */
 static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_part *part,
                           int32_t n_part, const struct attn_probe *probe)
 {
@@ -236,8 +243,8 @@ static void probed_attend(struct observe_recovery *w, const struct attention *a,
 	          a->st->n);
 }
 
-/* In a prefill, let the tokens attend to everything once more for each selector that has a probe (recorder of
- * attention). */
+/* In a prefill, for each selector that has a probe (recorder of attention), compute the attention of the step's tokens
+ * to all entries again, with this probe. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part all[SELECT_PARTS];
@@ -315,8 +322,8 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
 }
 
-/* After a decode step: make w->now the probabilities of the previous token (w->last), and add them to w->sum. After a
- * prefill: begin new sums. */
+/* After a decoded token, set w->last to its probabilities (w->now), and add them to w->sum. After a prefill, begin
+ * new sums. */
 static void remember_probabilities(struct observe_recovery *w, int generated)
 {
 	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
@@ -360,8 +367,8 @@ static void compare_queries(struct observe_recovery *w, int generated)
 	}
 }
 
-/* After the commit of a step: find the age of the selection that each layer has used, and add the probability on this
- * selection to the sum for this age. */
+/* After the commit of a step, update the age of each layer's selection, which is the number of tokens since the
+ * selection was made. Add the probability that falls on the selected entries to one->ages.mass[age]. */
 static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
 {
 	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
@@ -424,7 +431,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 
 static const struct observer_ops recovery_ops = { recovery_attended, recovery_commit, recovery_rewind, NULL };
 
-/* Open the selector of a policy to be watched. */
+/* Open the selector of a policy, and add the policy to the watched policies. */
 static int selector_watch(struct observe_recovery *w, const struct policy *p, struct err *err)
 {
 	struct watched *one = &w->one[w->n];
@@ -471,7 +478,7 @@ static void recovery_close(struct observer *o)
 	free(w);
 }
 
-/* Return the bytes that watching takes. */
+/* Return the bytes of memory for watching n policies. */
 static uint64_t recovery_bytes(const struct cache *c, const struct policy *watch, int n)
 {
 	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
@@ -485,7 +492,7 @@ static uint64_t recovery_bytes(const struct cache *c, const struct policy *watch
 	return sum;
 }
 
-/* Check that watching fits in memory; ERR_FIT if not. */
+/* Check that the memory for watching n policies is free; otherwise fail with ERR_FIT. */
 static int fit_check(const struct cache *c, const struct policy *watch, int n, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(c->be);
@@ -558,7 +565,7 @@ int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err
 	timeline_lab_close(tl);
 	tl->lab = fit_check(&tl->cache, watch, n, err) ? NULL : recovery_open(&tl->cache, watch, n, err);
 	tl->lab_close = recovery_close;
-	tl->e->be->ops->sync(tl->e->be); /* the failure is in *err: clear it in the backend */
+	tl->e->be->ops->sync(tl->e->be); /* a failure has been reported in *err; sync() clears it in the backend */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

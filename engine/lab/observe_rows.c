@@ -17,18 +17,20 @@
 struct observe_rows {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	/* block: entries per block; last: number of last prefill tokens to record; most: maximum number of rows */
+	/* `block` is the number of KV entries of a block. `last` is the maximum number of tokens of a prefill that are
+	 * recorded. `most` is the maximum number of rows. */
 	int32_t block, last, most;
-	int32_t cols, heads; /* cols: number of blocks; heads: KV heads of all recorded layers, added up */
-	/* score: f32 [n_kv_head][ctx] logarithms of a token's probabilities; query: f32 [1][n_head * head_dim] its
-	 * queries */
+	int32_t cols, heads; /* `cols` is the number of blocks, `heads` the number of KV heads of all recorded layers */
+	/* `score` has the logarithms of a token's probabilities, f32 [n_kv_head][ctx]. `query` has the token's
+	 * queries, f32 [1][n_head * head_dim]. */
 	struct tensor score, query;
 	float *p; /* [ctx] scores of one head, on the host */
-	/* [most][heads][cols] recorded rows: for each block, the largest probability (top) or the sum (mass) */
+	/* [most][heads][cols] recorded rows. A row of `top` has the largest probability in each block, a row of
+	 * `mass` the sum of the probabilities in each block. */
 	float *top, *mass;
-	/* n: number of recorded rows; read: how many of them, at the beginning, are from a prefill */
+	/* `n` is the number of recorded rows. The first `read` of these rows are from the prefill. */
 	int32_t n, read;
-	int32_t first; /* number of slots that row 0 attends to; row i attends to i more */
+	int32_t first; /* number of slots to which the token of row 0 attends; the token of row i attends to i more */
 	int32_t step;  /* number of rows that the running step adds */
 };
 

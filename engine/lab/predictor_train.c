@@ -1,11 +1,11 @@
 /* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * The input of an example is cut out of the attention in one KV head: a row for each of some consecutive tokens, a
- * column for each of some consecutive blocks of KV entries. The target is the row of the next generated token, the loss
- * the squared error. At a cut edge the two outermost columns do not count, because they lack neighbours.
+ * An example is cut out of the attention in one KV head. Its input is a table: the rows are consecutive tokens, the
+ * columns are consecutive blocks of KV entries. Its target is the row of the next generated token. The loss is the
+ * squared error. The two outermost columns at a cut edge are left out of the loss, because they lack neighbours.
  *
- * The optimiser is Adam with batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch
- * the network is tested on held-out examples; the best network is kept. */
+ * The optimiser is Adam with batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each
+ * epoch the network is tested on held-out examples; the best network is kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,9 @@ enum {
 	FORCED = 64,
 };
 
-/* Examples. x: [most][rows * cols] inputs. target: [most][cols] rows of `top` (observe_rows.c). mass: [most][cols] rows
- * of `mass` (observe_rows.c). weight: [most][cols] factor of each column's squared error. */
+/* Examples, taken from the rows that observe_rows.c has recorded. `x` has the inputs, [most][rows * cols]. The other
+ * arrays are [most][cols]. `target` and `mass` have the rows of the next token, copied from `top` and `mass` of
+ * struct observe_rows. `weight` has a factor for each column's squared error. */
 struct examples {
 	int32_t n, most, cols;
 	float *x, *target, *mass, *weight;
@@ -46,13 +47,13 @@ struct predictor_trainer {
 	struct predictor_settings s;
 	struct predictor_key key;
 	struct examples train, held;
-	/* net: the network in training; best: the network that had the best test results after an epoch */
+	/* `net` is the network in training. `best` is the network with the best test results after any epoch. */
 	struct predictor net, best;
 	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
 	/* root mean square of the targets, by which they are divided; 0: not computed yet */
 	double unit;
 	int32_t epoch, steps;
-	double best_found; /* predictor_found.net of `best` */
+	double best_found; /* test result predictor_found.net of the network `best` */
 	int32_t *order;    /* [train.n] examples in random order */
 	struct part part[PARTS];
 	int32_t batch0, batch_n; /* the running batch: order[batch0 .. batch0 + batch_n) */
@@ -191,11 +192,13 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	if (!kept)
 		return 0;
 	observe_rows_shape(kept, &sh);
-	/* least: the first generated row with at least 4 columns that are not always read */
+	/* Take rows of generated tokens in which at least 4 columns can be selected. (`predict` always reads the first
+	 * and the newest columns.) `least` is the first row that meets both conditions. */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
-	heads = heads > 0 ? heads : sh.heads; /* if `predict` reads everything in all layers, take any layer */
+	/* if `predict` reads everything in all layers, use the rows of all layers */
+	heads = heads > 0 ? heads : sh.heads;
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
 		example_take(t, ex, kept, &sh, least + random_below(t, sh.rows - least),
 		             sh.heads - heads + random_below(t, heads));
@@ -210,9 +213,10 @@ static void scale(float *x, size_t n, double by)
 		x[i] = (float)((double)x[i] * by);
 }
 
-/* Divide inputs and targets of the training examples by the root mean square of the targets: attention probabilities
- * are small, and biases of that size would train slowly. Weight each example by about the inverse of its input's mean
- * square. Without weights, training would serve only heads with sharp attention, whose blocks are easy to find. */
+/* Divide inputs and targets of the training examples by the root mean square of the targets. Attention probabilities
+ * are small, and the network would have to learn biases as small as these, which takes long. Weight each example by
+ * about the inverse of its input's mean square. Without weights, training would mostly improve heads with sharp
+ * attention, whose blocks are easy to find. */
 static void unit_set(struct predictor_trainer *t)
 {
 	size_t n = (size_t)t->train.n * COLS;
@@ -310,7 +314,7 @@ static double found(const float *score, const float *mass, int32_t n, int32_t k)
 	return sum;
 }
 
-/* Arguments of test_one(). one: results, one for each held-out example; r: a buffer for attn_image_init(). */
+/* Arguments of test_one(). one[i] is the result for held-out example i. `r` is a buffer for attn_image_init(). */
 struct testing {
 	const struct predictor_trainer *t;
 	const struct predictor *net;

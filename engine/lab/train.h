@@ -38,7 +38,7 @@ struct train_acts {
 	float *q, *k, *v, *attn;   /* [n][heads * head_dim]; q and k after RoPE */
 	float *prob;               /* [n_head][n][n] attention probabilities */
 	float *gate, *up, *h;      /* [n][n_ff]; h = silu(gate) * up */
-	/* [place] x A^T [n][rank], where x is the matrix's input and A is from its adapter */
+	/* [place] For each matrix: its input multiplied by the matrix A of its adapter, [n][rank]. */
 	float *low[TRAIN_PLACES];
 };
 struct train_layer {
@@ -58,12 +58,11 @@ struct trainer {
 	struct train_param embd, out_norm; /* embd: [n_vocab][n_embd] embedding matrix; out_norm: [n_embd] */
 	struct train_matrix out;           /* output matrix; out.w.w = NULL: the embedding matrix is used instead */
 	struct train_layer *layer;
-	/* x, x_normed: [context][n_embd] output of the last layer before and after the norm. x_inv: [context] 1 / root
-	 * mean square of each row of x. logits: [LOGIT_ROWS][n_vocab]. */
+	/* x and x_normed: output of the last layer before and after the norm, [context][n_embd]. x_inv: 1 / root mean
+	 * square of each row of x, [context]. logits: [LOGIT_ROWS][n_vocab]. */
 	float *x, *x_normed, *x_inv, *logits;
-	/* Gradients with respect to activations, for the rows after the constant prefix. dx, dq, dk and so on: with
-	 * respect to x, q, k and so on. dnorm: with respect to the output of a norm. dlow: with respect to
-	 * train_acts.low. */
+	/* Gradients with respect to activations, for the rows after the constant prefix. dx is the gradient with
+	 * respect to x, and so on; dnorm is the gradient with respect to the output of a norm. */
 	float *dx, *dnorm, *dq, *dk, *dv, *dattn, *dprob, *dgate, *dup, *dlow, *dh;
 	/* [train_mask_sets()][n_kv_head][k] entries that the mask selects (struct train_mask), best entry first */
 	int32_t *sets;
@@ -84,44 +83,46 @@ const char *train_place_name(enum train_place);
 
 /* ---- train.c ---- */
 
-/* For tests: compute the logits out[context][n_vocab] of a window. */
+/* Compute the logits out[context][n_vocab] of a window, for tests. */
 int trainer_logits(struct trainer *, const int32_t *id, const struct train_mask *, float *out, struct err *err);
 
 /* ---- train_pass.c ---- */
 
 /* Run the forward pass of id[0 .. n) under the mask. The hidden states after the last norm are written to x_normed. */
 void train_forward(struct trainer *, const int32_t *id, int32_t n, const struct train_mask *);
-/* Return the loss of the last train_forward(): the sum of -ln p(next[i]) over rows from .. n - 1. weight > 0: also add
- * the gradient of weight * loss to the g of all trained parameters. Rows before `from` are constant: they get no
- * gradient. */
+/* Return the loss of the last train_forward(): the sum of -ln p(next[i]) over the rows from index `from` to n - 1. If
+ * weight > 0, also compute the gradient of weight * loss, and add it to the gradients `g` of all trained parameters.
+ * Rows before `from` are constant and get no gradient. */
 double train_loss(struct trainer *, const int32_t *id, const int32_t *next, int32_t from, int32_t n, float weight);
-/* Compute y = x W^T plus the adapter's product, for n rows. x A^T is written to low [n][rank].
+/* Compute y = x W^T plus the product of x with the adapter, for n rows. Write x A^T to low [n][rank].
  *
- * train_linear_back(): dy is the gradient with respect to y. Add the gradients with respect to the parameters to the
- * parameters' g. Write the gradient with respect to x to dx; adds = 1: add it to dx instead. dlow: scratch,
- * [n][rank]. */
+ * train_linear_back(): compute gradients from dy, the gradient with respect to y. Add the gradients with respect to
+ * the parameters to their members `g`. Write the gradient with respect to x to dx, or add it to dx if `adds` is 1.
+ * dlow [n][rank] is scratch. */
 void train_linear(struct backend *, const struct train_matrix *, const float *x, float *low, float *y, int32_t n);
 void train_linear_back(struct backend *, struct train_matrix *, const float *x, const float *low, const float *dy,
                        float *dlow, float *dx, int adds, int32_t n);
 
 /* ---- train_attention.c ---- */
 
-/* Return how many tokens of a window select a set of entries under the mask. n: number of tokens in the window. */
+/* Return how many sets of entries are selected in a window of n tokens under the mask. Each set is selected by one
+ * token. */
 int32_t train_mask_sets(const struct train_mask *, int32_t n);
 /* Compute the activations `prob` and `attn` of n rows from q, k and v. */
 void train_attention(struct trainer *, struct train_acts *, const struct train_mask *, int32_t n);
-/* Compute dq, dk and dv from dattn, for rows from .. n - 1. In all these gradients, row 0 belongs to row `from`. */
+/* Compute dq, dk and dv from dattn, for the rows from index `from` to n - 1. The first row of each gradient's array
+ * belongs to the row with index `from`. */
 void train_attention_back(struct trainer *, const struct train_acts *, int32_t from, int32_t n);
 
-/* ---- train_ops.c: each call processes rows from .. to - 1, one thread's part ---- */
+/* ---- train_ops.c: each call processes one thread's part of the rows, from index `from` up to `to` - 1 ---- */
 
 /* Compute y = w * x / rms(x), where rms is the root mean square of a row. Write 1 / rms(x) to inv [rows]. */
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
-/* Compute the gradient with respect to x from dy, the gradient with respect to y, and add it to dx.
+/* Compute the gradient with respect to x, and add it to dx. The argument `dy` is the gradient with respect to y.
  *
- * train_norm_back_weights(): compute the gradient with respect to w in columns from .. to - 1, summed over n rows, and
- * add it to dw. */
+ * train_norm_back_weights(): compute the gradient with respect to w, summed over n rows, and add it to dw. Each call
+ * computes the columns from index `from` up to, but not including, index `to`. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,

@@ -16,7 +16,7 @@
 
 #include "engine/lab/train.h"
 
-/* Arguments of the tasks below. A row is a token of the window. The backward pass computes only rows from .. n - 1. */
+/* Arguments of the tasks below. A row is a token of the window. The backward pass skips the rows before `from`. */
 struct pass {
 	struct trainer *t;
 	struct train_acts *a;
@@ -25,7 +25,7 @@ struct pass {
 };
 enum { TASK_ROWS = 16 };
 
-/* 1 if the token in this row selects a set. Such a token attends to all tokens before it. */
+/* 1 if the token in this row selects a set of KV entries. Such a token attends to all tokens before it. */
 static int selects(const struct train_mask *m, int32_t row)
 {
 	return m->k && (row == m->prefill - 1 || (row >= m->prefill && (row + 1 - m->prefill) % m->stride == 0));
@@ -36,7 +36,7 @@ int32_t train_mask_sets(const struct train_mask *m, int32_t n)
 	return m->k && n >= m->prefill ? 1 + (n - m->prefill) / m->stride : 0;
 }
 
-/* Return the row of the token that selects set i. */
+/* Return the row of the token that selects the set with index i. */
 static int32_t selector_of(const struct train_mask *m, int32_t i)
 {
 	return m->prefill - 1 + i * m->stride;
@@ -48,7 +48,7 @@ static float *prob_row(const struct pass *p, int32_t head, int32_t row)
 	return p->a->prob + ((size_t)head * (size_t)p->n + (size_t)row) * (size_t)p->n;
 }
 
-/* An entry with its index `at`. pooled, raw: its probability after and before max-pooling. */
+/* A KV entry with index `at`, its probability (`raw`), and the largest probability among its neighbours (`pooled`). */
 struct ranked {
 	float pooled, raw;
 	int32_t at;
@@ -63,8 +63,8 @@ static int best_first(const void *x, const void *y)
 	return a->raw != b->raw ? (a->raw < b->raw ? 1 : -1) : b->at - a->at;
 }
 
-/* Convert the scores of a selecting token to probabilities, and select the token's set for one KV head: k entries, best
- * first. As in the cache, the set always includes the selecting token itself. */
+/* Convert the scores of a token that selects a set of KV entries to probabilities. Select the token's set for one KV
+ * head: k entries, best first. The set always includes the entry of the token itself, as it does in the cache. */
 static void set_make(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -96,8 +96,8 @@ static void set_make(void *arg, int task)
 	free(r);
 }
 
-/* Convert a token's scores x to probabilities. The token reads what is left of the last set, and all tokens since this
- * set was selected. Other entries get 0. */
+/* Convert a token's scores x to probabilities. The token reads all tokens since the last selection, and the selected
+ * entries that were not dropped since then. All other entries get the probability 0. */
 static void partial_row(const struct pass *p, int32_t head, int32_t row, float *x)
 {
 	const struct trainer *t = p->t;

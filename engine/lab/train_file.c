@@ -295,7 +295,7 @@ static void adapter_keys(const struct trainer *t, struct gguf_out *o)
 	str_add(&o->keys, &alpha, sizeof alpha);
 }
 
-/* Add an adapter's tensors to the directory: for each matrix A, then B. */
+/* Add an adapter's tensors to the directory. Each adapted matrix of the model has two of them: A, followed by B. */
 static void adapter_tensors(const struct trainer *t, struct gguf_out *o, enum dtype type)
 {
 	for (int32_t i = 0; i < t->n_layer; i++)

@@ -18,9 +18,9 @@ void train_norm(float *y, float *inv, const float *x, const float *w, int32_t co
 	}
 }
 
-/* With s = 1 / rms(x), output j has the derivative with respect to input i
- *     s w_i - s^3 w_i x_i x_i / cols   if i = j
- *           - s^3 w_j x_j x_i / cols   else */
+/* Let s = 1 / rms(x). Then the derivative of output j with respect to input i is
+ *     s w_i - s^3 w_i x_i x_i / cols   if i = j,
+ *           - s^3 w_j x_j x_i / cols   otherwise. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to)
 {

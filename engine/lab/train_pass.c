@@ -114,11 +114,11 @@ static void rope(struct trainer *t, float *x, int32_t heads, int back, int32_t f
 
 /* ---- products ---- */
 
-/* Compute matrix products of n rows; w is [rows][cols].
- *     times_turned()   c = alpha * x w^T   x [n][cols], c [n][rows]
- *     times()          c = alpha * x w     x [n][rows], c [n][cols]
- *     turned_times()   c += alpha * d^T x  d [n][rows], x [n][cols], c [rows][cols]
- * In the first two, adds = 1: add the product to c. */
+/* Compute a product of matrices, where x and d have n rows and w is [rows][cols]:
+ *     times_turned()   alpha * x w^T,  x [n][cols]
+ *     times()          alpha * x w,    x [n][rows]
+ *     turned_times()   alpha * d^T x,  d [n][rows], x [n][cols]
+ * times_turned() and times() write the product to c, or add it to c if `adds` is 1. turned_times() adds it to c. */
 static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows,
                          int32_t cols, float alpha, int adds)
 {
@@ -278,8 +278,8 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* Convert t->dx from the gradient with respect to the layer's output to the gradient with respect to its input. Add the
- * gradients with respect to the layer's parameters to the parameters' g. */
+/* Convert t->dx from the gradient with respect to the layer's output to the gradient with respect to its input. Add
+ * the gradients with respect to the layer's parameters to their members `g`. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -311,8 +311,8 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	norm_back(t, t->dx, t->dnorm, a.attn_inv, a.x, &l->attn_norm, rows);
 }
 
-/* Return the loss of rows from .. from + n - 1. weight > 0: also write the gradient with respect to these rows of
- * x_normed to dx, and add the gradient with respect to the output matrix to its g. */
+/* Return the loss of n rows, beginning with row `from`. If weight > 0, also compute gradients: write the gradient
+ * with respect to these rows of x_normed to dx, and add the gradient with respect to the output matrix to w->g. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
