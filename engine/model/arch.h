@@ -60,7 +60,7 @@ enum layer_tensor {
 	TENSOR_DELTA_DECAY,
 	TENSOR_DELTA_NORM,
 	TENSOR_DELTA_OUT,
-	/* state space; it also uses TENSOR_DELTA_CONV, _DT and _OUT */
+	/* state space; such layers also have TENSOR_DELTA_CONV, TENSOR_DELTA_DT and TENSOR_DELTA_OUT */
 	TENSOR_SPACE_IN,
 	TENSOR_SPACE_CONV_BIAS,
 	TENSOR_SPACE_DECAY,
@@ -74,9 +74,9 @@ enum layer_tensor {
 	TENSOR_SHARED_UP,
 	TENSOR_SHARED_DOWN,
 	TENSOR_SHARED_ROUTER,
-	TENSOR_QKV,           /* TENSOR_Q, _K and _V in one matrix */
-	TENSOR_GATE_UP,       /* TENSOR_GATE and _UP in one matrix */
-	TENSOR_GATE_UP_EXPS,  /* TENSOR_GATE_EXPS and _UP_EXPS in one matrix per expert */
+	TENSOR_QKV,           /* TENSOR_Q, TENSOR_K and TENSOR_V in one matrix */
+	TENSOR_GATE_UP,       /* TENSOR_GATE and TENSOR_UP in one matrix */
+	TENSOR_GATE_UP_EXPS,  /* TENSOR_GATE_EXPS and TENSOR_UP_EXPS in one matrix per expert */
 	TENSOR_ROUTER_SCALE,  /* factors on the router's input */
 	TENSOR_EXPERT_SCALES, /* one factor per expert, on its output */
 	/* norms of a layer with both a dense feed-forward and experts */
@@ -119,11 +119,12 @@ struct attn_spec {
 	/* 1 = TENSOR_Q also gives a gate after each head's query; attention's output is multiplied by sigmoid(gate) */
 	int gated;
 	int32_t taps; /* number of tokens that the short convolution spans */
-	/* ATTN_DELTA: numbers of key and value heads, and their sizes. ATTN_SPACE: number of groups, number of heads,
-	 * and rows and columns of a head's state, in this order. */
+	/* ATTN_DELTA: there are n_key_head key heads of size key_dim, and n_value_head value heads of size value_dim.
+	 * ATTN_SPACE: there are n_key_head groups and n_value_head heads; the state of a head has key_dim rows and
+	 * value_dim columns. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* ATTN_DELTA, the value heads that share key head k: 1 = consecutive value heads; 0 = heads k, k + n_key_head,
-	 * ... */
+	/* For ATTN_DELTA: which value heads share key head k. 1 = consecutive value heads; 0 = heads k, k +
+	 * n_key_head, k + 2 * n_key_head, and so on. */
 	int grouped;
 };
 

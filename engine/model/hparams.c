@@ -8,8 +8,9 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Read a number of heads. The key has one number, or an array with one number per layer. differ: 1 = these numbers may
- * differ, and the first is read; 0 = they must be equal. none: 1 = layers with 0 heads are skipped. */
+/* Read a number of heads. The value of the key is one number, or an array with one number per layer. The numbers must
+ * be equal, but if `differ` is 1 they may differ, and the first one is read. If `none` is 1, layers with 0 heads are
+ * skipped. */
 static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
                       int32_t *out)
 {

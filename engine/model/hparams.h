@@ -20,9 +20,11 @@ enum {
 
 /* The frequencies by which RoPE rotates queries and keys. */
 struct rope_freqs {
-	int32_t dims;        /* values 0 .. dims - 1 of a head are rotated, the others are not */
-	int neox;            /* 1: pairs are (j, j + dims/2); 0: (2j, 2j + 1) */
-	double base;         /* unscaled frequency of pair j: base^(-2j / dims) */
+	int32_t dims; /* values 0 .. dims - 1 of a head are rotated, the others are not */
+	/* 1: the value with index j is rotated together with value j + dims/2; 0: value 2j together with value 2j +
+	 * 1 */
+	int neox;
+	double base;         /* base of the frequencies: pair j has the frequency base^(-2j / dims) before scaling */
 	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope", "proportional" */
 	double *freq;        /* [dims / 2] radians per position, after scaling */
 	double mscale;       /* factor on cos and sin, from YaRN or LongRoPE; 1 for other scalings */
@@ -81,8 +83,8 @@ struct key_reader {
 /* Return the key "ARCH.suffix", valid until the next call. */
 const char *key_name(struct key_reader *, const char *suffix);
 int key_has(struct key_reader *, const char *suffix);
-/* Read a number from min to max into *out and return 0. If the key is absent, *out becomes `fallback`; with a fallback
- * below min, the key is required. Return -1 on error. */
+/* Read a number from min to max into *out and return 0. If the key is absent, set *out to `fallback`; but if
+ * `fallback` is below min, a missing key is an error. Return -1 on error. */
 int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
 /* Read a bool as 0 or 1 into *out and return 0. If the key is absent, *out becomes `fallback`. Return -1 on error. */

@@ -19,12 +19,13 @@ enum { RANK_MOST = 1024 };
 struct adapter {
 	struct model *m;
 	struct gguf *g;
-	double factor; /* scale * alpha, or `scale` alone if the file has no alpha */
-	int by_rank;   /* 1 = the factor is still to be divided by the rank of each matrix */
+	double factor; /* factor on the product of A and B: scale * alpha, or `scale` alone if the file has no alpha */
+	int by_rank;   /* 1 = for each matrix, `factor` is divided by the rank of its A and B */
 	struct err *err;
 };
 
-/* The matrices that an adapter can change: offset of each in struct layer, and its index in layer.lora[]. */
+/* The matrices that an adapter can change. `at` is the offset of the matrix in struct layer, `place` the index in
+ * layer.lora[]. */
 static const struct {
 	size_t at;
 	enum lora_place place;
@@ -119,8 +120,9 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* Load matrix A (the tensor t) and its matrix B. The rows of the changed matrix may be divided among several tensors of
- * struct layer (QKV). Each of them then gets all of A and its own rows of B. */
+/* Load matrix A (the tensor t) and matrix B of the adapter. They change one matrix of the model, whose rows may be
+ * divided among several tensors of struct layer (QKV). Each of these tensors then gets all of A, and those rows of B
+ * that belong to its own rows. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;
@@ -162,7 +164,8 @@ static int ends_with(struct view v, const char *end)
 	return v.n >= n && !memcmp(v.p + v.n - n, end, n);
 }
 
-/* Check that the file is an adapter for the model's family, and compute a->factor, which multiplies its products. */
+/* Check that the file is an adapter for the model's family. Compute a->factor, by which the adapter's matrices B are
+ * multiplied when they are loaded (load_pair()). */
 static int read_keys(struct adapter *a, double scale)
 {
 	struct view type = { "", 0 }, kind = { "", 0 }, arch = { "", 0 };

@@ -16,7 +16,8 @@ struct rope {
 	float *host[ROPE_TABLES_MAX]; /* host[i]: memory in which table[i] is filled */
 	/* tables for queries, of the shape of table[]; they exist only if queries are scaled (hp->temperature) */
 	struct tensor query[ROPE_TABLES_MAX];
-	/* number of positions that can occur (a parameter of rope_init()); LongRoPE chooses its frequencies by it */
+	/* number of positions that can occur (a parameter of rope_init()); if it is large, LongRoPE uses its
+	 * frequencies for long contexts */
 	int32_t positions;
 };
 
@@ -26,8 +27,8 @@ uint64_t rope_bytes(const struct hparams *, int32_t rows);
  * example the slots of the cache. */
 int rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, int32_t positions, struct err *);
 void rope_release(struct rope *);
-/* Fill rows i < n of all tables with the angles of positions pos + i. If queries are scaled (hp->temperature), row i of
- * their tables is also multiplied by the factor for position rank + i. */
+/* Fill rows i < n of all tables with the angles of positions pos + i. If the model scales queries by position
+ * (hp->temperature), also multiply row i of the query tables by the scale for position `rank` + i. */
 void rope_set(struct rope *, int64_t pos, int64_t rank, int32_t n);
 /* Fill rows i < n with the angles of positions pos[i], by which cached keys are rotated again. The factor mscale is
  * omitted, because it is already in these keys. */

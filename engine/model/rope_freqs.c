@@ -13,12 +13,12 @@
 #define FACTOR_STILL 9e29
 
 /* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate at least yarn_beta_fast times within the
- * original context keep their frequency. The frequency of pairs that rotate at most yarn_beta_slow times is divided by
- * `factor`. For the pairs between these, from number lo to number hi, the multiplier falls linearly from 1 to 1 /
- * `factor`.
+ * original context keep their frequency; they are the pairs up to number `lo`. The frequency of pairs that rotate at
+ * most yarn_beta_slow times is divided by `factor`; they are the pairs from number `hi` on. For the pairs between
+ * `lo` and `hi`, the multiplier of the frequency falls linearly from 1 to 1 / `factor`.
  *
- * cos and sin are multiplied by attn_factor. If factor > 1, they are also multiplied by (0.1 ln(factor) + 1) / (0.1
- * log_multiplier ln(factor) + 1). */
+ * If factor <= 1, cos and sin are multiplied by attn_factor. Otherwise they are multiplied by attn_factor * (0.1
+ * ln(factor) + 1) / (0.1 log_multiplier ln(factor) + 1). */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;

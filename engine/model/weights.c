@@ -44,7 +44,7 @@ static const struct weight_def {
 	/* the members of struct layer that the tensor's rows are divided among, in this order */
 	struct {
 		size_t at;      /* offset in struct layer */
-		enum size rows; /* number of rows; SIZE_ONE: a norm or a bias */
+		enum size rows; /* number of rows; SIZE_ONE if the part is a vector (a norm or a bias) */
 	} part[PARTS];
 	/* 1 = the tensor has a matrix or a bias for each expert; part[].at is then an offset in struct expert */
 	int stacked;
@@ -439,8 +439,11 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* 1 if the tensor needs no binding. These are RoPE factors (rope_freqs.c reads them), unused layers, tables of angles
- * in old files, and keys and values of layers that read another layer's KV entries. */
+/* 1 if the tensor needs no binding. These are:
+ * - RoPE factors, which rope_freqs.c reads;
+ * - all tensors of unused layers (hparams.n_unused);
+ * - tables of RoPE angles in old files;
+ * - weights for keys and values, in layers that read another layer's KV entries instead. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];

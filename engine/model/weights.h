@@ -15,23 +15,24 @@ struct expert {
 	struct tensor gate_bias, up_bias, down_bias; /* [1][rows of the matrix] */
 };
 
-/* What a LoRA adapter adds to a weight matrix W [rows][cols]: W becomes W + b a (lora.h). a.data = NULL: nothing is
- * added. */
+/* What a LoRA adapter adds to a weight matrix W [rows][cols]: the product of the matrices `b` and `a` (lora.h).
+ * a.data = NULL: nothing is added. */
 struct lora {
 	struct tensor a, b; /* f32 [rank][cols], f32 [rows][rank] */
 };
 enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
 
-/* The tensors of one layer, with their shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32.
- * In the shapes, "conv columns" is layer_conv(), and "mixed columns" is layer_mixed(). Value heads (n_value_head),
- * value_dim and taps are members of struct attn_spec; width and shared are members of struct ffn_spec. */
+/* The tensors of one layer, with their shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are
+ * f32. In the shapes, "conv columns" means the result of layer_conv(), "mixed columns" the result of layer_mixed(),
+ * and "value heads" attn_spec.n_value_head. The other names in the shapes are members of struct attn_spec (such as
+ * value_dim, taps), struct ffn_spec (width, shared, n_expert) or struct hparams. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
-	/* wq: [n_head * head_dim][n_embd], with twice the rows for gated attention. wk, wv: [n_kv_head *
+	/* wq: [n_head * head_dim][n_embd], or twice this number of rows for gated attention. wk, wv: [n_kv_head *
 	 * head_dim][n_embd]. */
 	struct tensor wq, wk, wv;
 	struct tensor bq, bk, bv; /* [1][rows of the matrix] */
-	/* [1][head_dim]; with attn_spec.qk_norm_whole, [1][heads * head_dim] */
+	/* [1][head_dim], or [1][heads * head_dim] if attn_spec.qk_norm_whole is 1 */
 	struct tensor q_norm, k_norm;
 	struct tensor wo, bo;         /* [n_embd][n_head * head_dim], [1][n_embd] */
 	struct tensor attn_post_norm; /* [1][n_embd] */
@@ -89,16 +90,16 @@ struct model {
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;
-	uint64_t total; /* second argument of fn: the bytes of all weights */
+	uint64_t total; /* bytes of all weights */
 };
 /* Bind every tensor: find it by name, check its shape, pass it to the backend. m->hp must be complete, and g must
  * outlive the model. If be is NULL, only check; the model can then be bound again. watch may be NULL. On failure, free
  * everything that was bound. */
 int model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
-/* Find part p of the matrix 'blk.LAYER.NAME', and return 1. (The rows of some matrices are divided among several
- * tensors of struct layer; these are the parts, counted from 0.) Set *at to the offset of the part's tensor in struct
- * layer, and *rows and *cols to its shape. Return 0 if the matrix or the part does not exist. */
+/* Find the matrix 'blk.LAYER.NAME' of the model's file. The rows of some matrices are divided among several tensors
+ * of struct layer, and p is the index of one of these tensors. Return 1, and set *at to the offset of this tensor in
+ * struct layer, and *rows and *cols to its shape. Return 0 if there is no such matrix or tensor. */
 int model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
                  int32_t *cols);
 
