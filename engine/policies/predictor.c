@@ -42,7 +42,8 @@ static const float *row_or_null(const struct attn_image *m, int32_t at)
 	return at >= 0 && at < m->rows ? attn_image_row(m, at) : NULL;
 }
 
-/* Copy columns x - 2 .. x + n + 1 of the row to out[n + 4]. Columns outside of from .. to - 1 count as 0. */
+/* Copy columns x - 2 .. x + n + 1 of the row to out[n + 4]. Columns before column `from`, and from column `to` on,
+ * are copied as 0. */
 static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
@@ -52,7 +53,8 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* Compute m->r in columns x .. x + n - 1 of row t; n is at most STRIP. The image has columns from .. to - 1. */
+/* Compute the network's values of row t for columns x .. x + n - 1, at most STRIP columns, and write them to r[x .. x +
+ * n). The image that the network sees begins with column `from` and ends before column `to`. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -78,7 +80,8 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 		                                   .n_out = PREDICTOR_INNER,
 		                                   .n = n + 2 });
 		relu(inner[i], (n + 2) * PREDICTOR_INNER);
-		/* outside of the image, outputs of the first layer count as 0, like pixels */
+		/* For the second layer, the outputs of the first layer outside of the image are 0. (For the first
+		 * layer, pixels outside of the image are 0.) */
 		if (x == from)
 			memset(inner[i], 0, PREDICTOR_INNER * sizeof *inner[i]);
 		if (x + n == to)
@@ -103,7 +106,8 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 
 /* ---- the image ---- */
 
-/* Compute m->r in columns x0 .. to - 1 of row t. */
+/* Compute the network's values of row t and write them to m->r, for the columns from index x0 up to, but not including,
+ * index `to`. The image that the network sees begins with column `from`. */
 static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
                     int32_t from, int32_t to)
 {
@@ -113,8 +117,8 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
-/* 1 if the rows added since the last run change m->r in row t. They change the two oldest rows, the new rows, and the
- * two rows before the new ones. */
+/* 1 if the network's values of row t must be computed again after m->fresh rows were added. This holds for the added
+ * rows, for the two rows before them, and for the two oldest rows. */
 static int row_changed(const struct attn_image *m, int32_t t)
 {
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);
@@ -123,8 +127,9 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* In columns from .. kept - 1, m->r of the last run is still right, except in the rows of row_changed(). If
-	 * columns were added, the last two old columns are recomputed, too, because they have new neighbours. */
+	/* The last run's values in m->r are still valid for columns `from` to kept - 1, unless row_changed() is 1 for
+	 * the row. If columns were added at the end, the two columns before them are computed again, because they have
+	 * new neighbours. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

@@ -29,21 +29,25 @@ struct predictor {
 };
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
-/* The image of one KV head: the attention that its last tokens gave to each block. r has the network's value for each
- * row and column, before the mean over the rows. These values are stored and used again. A changed pixel changes only
- * values at most two rows and two columns away, because there are two 3 x 3 convolutions. So a new row changes r in the
- * three newest rows; dropping the oldest row changes r in the next two rows; a new column changes r in the last
- * columns. The result has the same bits as a complete run. */
+/* The image of one KV head: the attention that its last tokens gave to each block. The network's values for each row
+ * and column, before the mean over the rows, are kept in `r`, so that the next run can reuse them. Because there are
+ * two 3 x 3 convolutions, a changed pixel changes only values at most two rows and two columns away. A new row
+ * therefore changes the values in the three newest rows. When the oldest row is removed, the values in the two oldest
+ * remaining rows change. A new column changes the values in the last three columns. The result has the same bits as a
+ * complete run. */
 struct attn_image {
-	int32_t rows, cap; /* rows: number of tokens in the image; cap: maximum number of columns */
-	/* [rows][cap] ring buffers of rows. a: the image; r: the network's values before the mean over the rows */
+	/* `rows` is the number of tokens whose attention the image has, `cap` the maximum number of columns */
+	int32_t rows, cap;
+	/* Arrays [rows][cap], used as ring buffers of rows. `a` has the pixels of the image. `r` has the network's
+	 * value for each row and column, before the mean over the rows. */
 	float *a, *r;
-	int32_t first;    /* ring index of the oldest row */
-	int32_t fresh;    /* number of rows added since r was computed; if it equals `rows`, nothing in r is valid */
-	int32_t from, to; /* columns from .. to - 1 of the image for which r was computed */
+	int32_t first; /* ring index of the oldest row */
+	int32_t fresh; /* number of rows added since the values `r` were computed; if fresh = rows, no value is valid */
+	/* the last run has computed the columns of `r` from index `from` up to, but not including, index `to` */
+	int32_t from, to;
 };
 
-/* Set up an empty image. a, r: zeroed memory [rows][cols] of the image; the caller owns it. */
+/* Set up an empty image. a, r: zeroed arrays [rows][cap] for the members of the same names; the caller owns them. */
 void attn_image_init(struct attn_image *, float *a, float *r, int32_t rows, int32_t cap);
 /* Set the first n columns of the image to 0. Later columns must be unused. */
 void attn_image_clear(struct attn_image *, int32_t n);
@@ -61,10 +65,10 @@ static inline void attn_image_changed(struct attn_image *m)
 
 /* ---- files (predictor_file.c) ---- */
 
-/* What a network is trained for. Files of networks with another key are not used. */
+/* What a network is trained for: a model, a block size and a number of rows. A file with another key is not used. */
 struct predictor_key {
 	uint64_t fingerprint; /* fingerprint of the model (hparams.h) */
-	int32_t block, rows;  /* block: KV entries per block; rows: rows of an image */
+	int32_t block, rows;  /* block: KV entries per block; rows: number of rows of an image */
 };
 /* Read the network from the user's file or, if there is none, from the installed file. ERR_USAGE: there is no file at
  * all; the message names the command that trains a network. ERR_FAIL: the file is damaged. */
@@ -78,7 +82,8 @@ int predictor_save(const struct predictor *, const struct predictor_key *, struc
 
 /* ---- the forward pass ---- */
 
-/* Predict columns from .. to - 1 of the image (from < to). out[i], i < to - from: prediction for column from + i. */
+/* Predict the attention of the next token to the columns of the image from index `from` up to, but not including,
+ * index `to`. out[i] is the prediction for column `from` + i. */
 void predictor_run(const struct predictor *, struct backend *, struct attn_image *, int32_t from, int32_t to,
                    float *out);
 

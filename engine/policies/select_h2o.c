@@ -23,21 +23,28 @@
 struct h2o_params {
 	struct entry_count k;
 	int32_t dense;
-	int rolling; /* 1: policy h2o+; 0: policy h2o */
+	int rolling; /* 1: the policy is h2o+; 0: it is h2o */
 };
 
 struct h2o {
-	struct step_mass mass; /* mass.slots: the heavy entries */
-	int selected;          /* 1: decoded tokens read only selected entries; 0: they read everything */
+	/* mass.slots has the slots of the heavy entries, those with the largest attention mass */
+	struct step_mass mass;
+	int selected; /* 1: decoded tokens read only selected entries; 0: they read everything */
 	/* number of newest slots that are read besides the heavy entries, not counting the token's own slot, which is
 	 * also read */
 	int32_t recent;
-	int32_t *heavy; /* [n_layer][n_kv_head][mass.most]: host's copy of mass.slots */
-	int changed;    /* 1: heavy[] is newer than mass.slots */
-	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
+	/* [n_layer][n_kv_head][mass.most]: slots of the heavy entries in host memory, copied from or to mass.slots in
+	 * the backend */
+	int32_t *heavy;
+	int changed; /* 1: the host has changed heavy[], and mass.slots is out of date */
+	/* [n_layer][n_kv_head][cap]: attention mass of each slot: the attention from all tokens (h2o), or from the
+	 * tokens in the window (h2o+) */
 	float *sum;
-	struct mass_window window; /* h2o+: for each token that sum[] covers, its attention to each slot */
-	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of the running prefill */
+	/* only for h2o+: for each of the last tokens, the attention that it gave to each slot; sum[] is the sum over
+	 * these tokens */
+	struct mass_window window;
+	/* only for h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of the running
+	 * prefill */
 	struct tensor query;
 	struct tensor one_query; /* f32 [1][n_head * head_dim]: copy of one row of `query` */
 };
@@ -109,7 +116,7 @@ static int32_t *heavy_of(const struct selector *s, int32_t layer)
 	return f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head * (size_t)f->mass.most;
 }
 
-/* Return the bytes of one layer's heavy slots. */
+/* Return the size in bytes of the array that heavy_of() returns. */
 static size_t heavy_size(const struct selector *s)
 {
 	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
@@ -191,8 +198,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the least mass, unless the dropped
- * slot has even less. */
+/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the least mass, if its own mass
+ * is at least as large. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -206,8 +213,9 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* Called after the step's tokens have attended. h2o+ in a prefill: store the queries of the last tokens until the step
- * is committed. Decoded tokens: copy the sums to where the host can read them without waiting (step_mass_show()). */
+/* Called after the step's tokens have attended. For decoded tokens, copy the sums to where the host can read them
+ * without waiting (step_mass_show()). For prefill tokens under h2o+, store the queries of the last tokens until the
+ * step is committed. */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                      const struct tensor *raw, int32_t n_slots)
 {
@@ -220,8 +228,9 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
-/* h2o+: compute the attention of one token to the first n slots of a layer, and add it to the window. i: row of the
- * token's stored query. Of the query heads that share a KV head, the largest probability counts. */
+/* Under h2o+, compute the attention of one token to the first n slots of a layer, and add it to the window and to the
+ * sums. The token's query is row i of the layer's stored queries. The attention of a KV head is the largest
+ * probability among the query heads that share it. */
 static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 {
 	struct h2o *f = s->state;
@@ -251,7 +260,7 @@ static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 	}
 }
 
-/* h2o+: empty the window, then fill it with the last n tokens of a prefill. */
+/* Under h2o+, empty the window, then fill it with the last n tokens of a prefill. */
 static void window_restart(struct selector *s, int32_t n, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -326,7 +335,7 @@ static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
 	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
 	f->selected = 1;
-	f->changed = 0; /* heavy_select() below renews the lists on host and backend */
+	f->changed = 0; /* heavy_select() below updates both heavy[] and mass.slots */
 	f->mass.n = k / 2;
 	f->recent = k - f->mass.n;
 	for (int32_t i = from; f->mass.n > 0 && i < s->kv->n_layer; i++)
@@ -341,8 +350,8 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* h2o: the sums include removed tokens and cannot be corrected, so everything is prefilled again. h2o+: the
-	 * sums cover only the last s->tail tokens, so only these are prefilled again. */
+	/* Under h2o, the sums include removed tokens and cannot be corrected, so everything is prefilled again. Under
+	 * h2o+, the sums are of the last s->tail tokens only, so only these tokens are prefilled again. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 

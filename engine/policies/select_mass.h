@@ -7,14 +7,14 @@
 #include "engine/cache/select.h"
 
 struct step_mass {
-	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: memory for `sums` */
+	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: the memory of the tensors `sums` */
 	/* [n_layer] f32 [n_kv_head][columns in use]: attention that each slot got from this step's tokens */
 	struct tensor *sums;
 	/* Used only with a GPU: [n_layer] copies of `sums` in host memory. They are made within the step, so that the
 	 * host need not wait when it reads them. cols = 0: this layer's sums were not copied. */
 	struct tensor *host;
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
-	int32_t n, most;      /* n: number of selected slots per layer and KV head, at most `most` */
+	int32_t n, most;      /* `n` is the number of selected slots per layer and KV head, `most` its maximum */
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] for each token of the step: 1 if its attention is summed, else 0 */
 	int32_t weight_cap;
@@ -25,8 +25,8 @@ uint64_t step_mass_bytes(const struct hparams *, struct entry_count k, int32_t c
 int step_mass_init(struct step_mass *, const struct selector *, struct entry_count k, struct err *);
 /* Release everything. Also allowed after step_mass_init() has failed. */
 void step_mass_release(struct step_mass *, const struct selector *);
-/* Return a probe (recorder of attention) for one layer. It sums, from 0, the attention of the step's last `counted`
- * tokens to the first `cols` slots that they read. */
+/* Return a probe (recorder of attention) for one layer. The probe sums the attention of the step's last `counted`
+ * tokens to the first `cols` slots that they read. Before the first of these tokens, all sums are 0. */
 const struct attn_probe *step_mass_probe(struct step_mass *, const struct selector *, const struct step *,
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
 /* Return the tensor for the sums of a layer, with at least `cols` columns. Its values are undefined. */

@@ -9,8 +9,9 @@
  * than other tokens.
  *
  * Differences from the published method: query heads that share a KV head have one history, with their largest
- * probabilities. The newest entries, which are always read, begin at a block's border, so up to one block more than
- * the setting says may be read. In the rows of prefill tokens, a token attends only to the tokens before it and to itself.
+ * probabilities. The newest entries, which are always read, begin at a block's border. There may be up to one block
+ * more of them than the setting `last` asks for. In the rows of prefill tokens, a token attends only to the tokens
+ * before it and to itself.
  *
  * The setting by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times
  * the mean of the rows. */
@@ -34,25 +35,29 @@ struct predict_params {
 
 struct predict {
 	struct predictor net;
-	struct step_mass mass; /* mass.slots: slots of the selected blocks */
+	struct step_mass mass; /* mass.slots has the slots of the selected blocks */
 	/* f32 [n_layer * rows][n_head * head_dim]: queries of the last tokens of the running prefill */
 	struct tensor query;
-	struct tensor one_query;  /* f32 [1][n_head * head_dim]: copy of one row of `query` */
-	struct attn_image *image; /* [n_layer * n_kv_head] histories */
-	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: memory of the histories (struct attn_image) */
-	float *score;             /* [n_layer * n_kv_head][cols] predictions */
-	int32_t *list;            /* [n_layer * n_kv_head][mass.most] selected slots */
-	int32_t cols;             /* number of blocks in the whole context */
-	int32_t n;                /* number of rows in use in each history; 0: there is no history */
-	int32_t start;            /* length of the sequence at the end of the last prefill */
-	/* number of slots from which mass.slots were selected for the next token; 0: nothing is selected for it yet */
+	struct tensor one_query; /* f32 [1][n_head * head_dim]: copy of one row of `query` */
+	/* [n_layer * n_kv_head] for each KV head, the attention of the last tokens (its history) */
+	struct attn_image *image;
+	float *a, *r;  /* [n_layer * n_kv_head][rows][cols] memory for the members `a` and `r` of image[] */
+	float *score;  /* [n_layer * n_kv_head][cols] predicted attention to each block */
+	int32_t *list; /* [n_layer * n_kv_head][mass.most] selected slots */
+	int32_t cols;  /* number of blocks in the whole context */
+	int32_t n;     /* number of rows (tokens) in use in image[]; 0: no token's attention is known */
+	int32_t start; /* length of the sequence at the end of the last prefill */
+	/* mass.slots has the slots that were selected for the next token, from this number of slots; 0: nothing is
+	 * selected for the next token yet */
 	int32_t selected_for;
 };
 
 /* Which blocks a token reads. */
 struct plan {
-	int32_t from, to; /* the token selects among blocks from .. to - 1, and always reads all other blocks */
-	int32_t n;        /* number of blocks to select */
+	/* the token selects among the blocks from index `from` up to, but not including, `to`; it always reads all
+	 * other blocks */
+	int32_t from, to;
+	int32_t n; /* number of blocks to select */
 };
 
 static const struct predict_params *par_of(const struct selector *s)
@@ -84,8 +89,8 @@ static int32_t entries_of(const struct predict_params *par, int own, int32_t n_s
 	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
 }
 
-/* Return the largest number of entries that setting k allows in a sequence of up to cap tokens, but at least one
- * block. */
+/* Return the maximum number of entries that a token selects in a sequence of up to cap tokens. Setting k limits this
+ * number, but at least one block can always be selected. */
 static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
@@ -174,8 +179,8 @@ static uint32_t rank_of(float score)
 	return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* Write the slots of the n blocks with the highest scores to slots[], in ascending order. score[i] is for block from +
- * i. Of blocks with equal scores, the later ones are selected. */
+/* Write the slots of the n blocks with the highest scores to slots[], in ascending order. score[i] is the score of
+ * block `from` + i. Of blocks with equal scores, the later ones are selected. */
 static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
 {
 	uint32_t rank = 0, mask = 0;
@@ -206,8 +211,8 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* For by=mixed: set out[n] to a guess for blocks from .. from + n - 1, which replaces the network's predictions. rows:
- * number of rows in the history. */
+/* Predict the attention to the n blocks from index `from` on, without the network (setting by=mixed). Write the
+ * predictions to out[n]. `rows` is the number of rows (tokens) of the history. */
 static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
@@ -304,8 +309,8 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	               : NULL;
 }
 
-/* Set mass.sums to the logarithms of a query's probabilities on the first n_slots slots. Of query heads that share a KV
- * head, the largest probability counts. */
+/* Set mass.sums to the logarithms of a query's probabilities on the first n_slots slots. Query heads that share a KV
+ * head share its row: it has their largest probabilities. */
 static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -355,8 +360,9 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add the last token's row to the history of each KV head of a layer. logarithms = 1: mass.sums has the logarithms of
- * the probabilities on all n_slots slots; 0: it has the probabilities on the slots that the token read. */
+/* Add the last token's row to the history of each KV head of a layer. If `logarithms` is 1, mass.sums has the
+ * logarithms of the probabilities on all n_slots slots. Otherwise it has the probabilities on the slots that the
+ * token read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {
 	struct predict *f = s->state;
@@ -425,8 +431,8 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* Forget the history. Return the number of tokens, at most n, after which the caller must prefill again, to start a new
- * history. */
+/* Forget the history of all KV heads. The last tokens of the next prefill start a new history. So return the length n
+ * reduced by these tokens: the caller must prefill them again. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;
@@ -450,8 +456,8 @@ static int32_t predict_entries(const struct selector *s, int32_t n_slots)
 
 static uint64_t predict_read_bytes(const struct selector *s, int32_t n_slots)
 {
-	/* k: entries that a token reads. A token that calibrates also scans all keys, which are half of the entries'
-	 * bytes. */
+	/* Besides the entries that every token reads, count the keys that each `calibrate`-th token scans: all n_slots
+	 * keys. The keys are half of the bytes of the entries. */
 	double k = entries_of(par_of(s), s->own, n_slots) + n_slots / 2.0 / par_of(s)->calibrate;
 
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));

@@ -1,15 +1,16 @@
-/* engine/policies/select_refresh.c - the policies `refresh` and `recycled`: a set of k entries per KV head serves many
- * decoded tokens, until a new set is selected from the whole cache.
+/* engine/policies/select_refresh.c - the policies `refresh` and `recycled`. A set of k entries per KV head is selected
+ * from the whole cache, and many decoded tokens read this set before a new one is selected.
  *
- * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. Of the
- * query heads that share the KV head, the maximum, the mean or the first head counts (setting group). Later tokens read
- * the set and the tokens since the selection, at most the newest k + 1 of them. From the second later token on, each
- * token drops the entry with the lowest score from the set, so that k + 1 entries are read in all. A set is stored best
- * entry first, so that dropping shortens the list.
+ * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. Setting
+ * `group` says how the probabilities of the query heads that share a KV head are reduced: to their maximum, to their
+ * mean, or to the probability for the first head. Later tokens read the set and the tokens since the selection. The
+ * first of them reads k + 1 entries. Each token after it drops the entry with the lowest score from the set, so that it
+ * reads k + 1 entries, too. A set is stored in descending order of scores, so that the list can simply be cut off.
+ * After more than k + 1 tokens without a selection, only the newest k + 1 tokens are read.
  *
- * `recycled` selects anew every `stride` tokens. `refresh` decides in each layer separately: every few tokens (setting
- * qc) it compares the query, averaged over the heads, with the query of the layer's last selection. If their cosine is
- * at most setting s, the layer selects anew.
+ * `recycled` selects a new set every `stride` tokens. `refresh` decides in each layer separately: every few tokens
+ * (setting `qc`) it compares the query, averaged over the heads, with the query of the layer's last selection. If their
+ * cosine is at most setting `s`, the layer selects a new set.
  *
  * With scan=kv a token that selects attends to everything, as published. With scan=k it scans all keys, but attends
  * only to the new set. */
@@ -38,25 +39,28 @@ struct refresh {
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
 	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of the first query head of each KV head */
 	struct picks picks;
-	/* f32 [n_layer][head_dim] each. Row l of mean[i] belongs to the set picks.slot[l][i]: it is the query, averaged
-	 * over the heads, of the token that selected this set. */
+	/* f32 [n_layer][head_dim] each. Row l of mean[i] is the averaged query of the token that selected the set
+	 * picks.slot[l][i]. The average is over the query heads. */
 	struct tensor mean[2];
-	/* i32 [1][n_layer]: 1 = the last comparison of queries says that the layer selects anew */
+	/* i32 [1][n_layer]: 1 = the last comparison of queries found a cosine of at most setting s, so the layer
+	 * selects a new set */
 	struct tensor turned;
 	struct tensor cosine; /* f32 [1][n_layer]: cosine found by the last comparison of queries */
-	int32_t *flag;        /* [n_layer]: the host's copy of `turned` */
-	float *same;          /* [n_layer]: the host's copy of `cosine` */
-	/* [n_layer]: 1: in the running step, the backend compares queries to decide whether the layer selects */
+	int32_t *flag;        /* [n_layer]: copy of `turned` in host memory */
+	float *same;          /* [n_layer]: copy of `cosine` in host memory */
+	/* [n_layer]: 1 = in the running step, the backend compares queries to decide whether the layer selects a new
+	 * set */
 	uint8_t *compared;
-	uint8_t *due;   /* [n_layer]: 1: the running step may replace the layer's set */
-	uint8_t *knows; /* [n_layer]: 1: same[] has the cosine of the last step */
-	/* length of the sequence after the last prefill; settings qc and stride count tokens from there */
+	uint8_t *due;   /* [n_layer]: 1 = the running step may replace the layer's set */
+	uint8_t *knows; /* [n_layer]: 1 = same[] has the cosine that the last step found */
+	/* Length of the sequence after the last prefill. Counting from this point, a layer may select a new set every
+	 * qc tokens. If setting qc is 0, it does so every `stride` tokens. */
 	int32_t start;
-	/* asked: number of pairs (token, layer) that needed a set; chose: number of pairs among these that selected a
-	 * new set */
+	/* Counts of pairs (token, layer). `asked`: pairs in which the token read a set of selected slots. `chose`:
+	 * pairs in which the token selected a new set. */
 	int64_t asked, chose;
-	/* Counts since init(). tokens: generated tokens that needed sets. selections: [n_layer] new sets that each
-	 * layer has selected */
+	/* Counts since init(). `tokens`: generated tokens that read sets of selected slots. `selections`, [n_layer]:
+	 * new sets that each layer has selected. */
 	int64_t tokens, *selections;
 };
 
@@ -119,9 +123,9 @@ static void refresh_release(struct selector *s)
 
 /* ---- comparing queries ---- */
 
-/* Store row i of the step's unrotated queries (raw), averaged over the heads, as the query of the set that is being
- * selected. compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is
- * at most setting s. */
+/* Average row i of `raw` (the step's unrotated queries) over the heads. Store the result as the query of the set that
+ * is being selected. If `compare` is 1, also compare it with the query of the layer's current set, and set the layer's
+ * flag if the cosine is at most setting s. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -143,8 +147,8 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 					       });
 }
 
-/* Copy queries of token i of the step to r->first: in each group (query heads that share a KV head), the query of the
- * first head. Return r->first. */
+/* For each KV head, copy to r->first the query of the first query head that shares it. The queries are those of token i
+ * of the step. Return r->first. */
 static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
@@ -182,8 +186,9 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	};
 }
 
-/* Select the slots of the set `new` among the first new->at slots, by the probabilities of query i (of n_q queries).
- * when: the backend selects only if this predicate is true. */
+/* Select the new->k slots with the largest attention probabilities among the first new->at slots, and write them to
+ * new->slots. The probabilities are for query i of the n_q queries in q. If the predicate `when` is false, the backend
+ * selects nothing. */
 static void set_pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i,
                      int32_t n_q, struct predicate when)
 {
@@ -218,8 +223,8 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 			  });
 }
 
-/* Select a new set for this layer from the first n_slots slots, and return it. i: index of the selecting token in the
- * step. */
+/* Select a new set for this layer from the first n_slots slots, and return it. Token i of the step is the token that
+ * selects. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw,
                              int32_t i, int32_t n_q, int32_t n_slots)
 {
@@ -232,8 +237,9 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* List in part[] what a token reads: the set without its dropped entries, and the tokens since the selection. Of these
- * tokens at most the newest set->k + 1 are read. */
+/* List in part[] the slots that a token reads: the selected set, and the tokens after its selection. For each of these
+ * tokens except the first, the set drops the entry with the lowest score. When all set->k entries have been dropped,
+ * the token reads only the newest set->k + 1 tokens. */
 static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
@@ -247,10 +253,10 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* List in part[] what a token reads in two cases: the layer selects a new set, or it keeps the old set. The host does
- * not wait to learn which case applies: the backend compares the queries and sets a flag. The parts of each case have
- * this flag as a predicate, so the backend reads only the parts of one case. With update=no and scan=k both cases read
- * the old set. */
+/* List in part[] what a token reads, for both outcomes of the comparison of queries: the layer selects a new set, or it
+ * keeps the old set. The backend compares the queries and sets a flag, and the host does not wait for the flag. The
+ * parts of each outcome have the flag as their predicate, so the backend reads the parts of one outcome. With the
+ * settings update=no and scan=k, a token reads the old set in both outcomes, so the parts have no predicate. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
@@ -315,7 +321,7 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
 }
 
-/* Return the number of layers that have sets. */
+/* Return the number of layers that select sets of slots. */
 static int32_t choosing_layers(const struct selector *s)
 {
 	int32_t n = 0;
@@ -376,8 +382,8 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Forget all sets. Return n - 1 if the last token must be prefilled again: as the last token of a prefill it selects a
- * set. Otherwise return n: the next decoded token selects. */
+/* Forget all sets. Return n if the next decoded token can select new sets. Return n - 1 if the last token must be
+ * prefilled again, so that it selects them: the last token of every prefill selects sets. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
@@ -434,8 +440,8 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 		often = 1.0 / par_of(s)->stride;
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
-	/* A token that selects scans all keys (half of the entries' bytes), and attends to the new set or to
-	 * everything. */
+	/* The variable `often` is the share of tokens that select a new set. Such a token first scans all keys, which
+	 * take half of the bytes of all entries. It then attends to the new set or, with scan=kv, to all entries. */
 	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));
 }

@@ -30,10 +30,11 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	/* [n_layer] u8 key sketches; no data for sliding-window layers; no data at all with bits = 16 */
+	/* [n_layer]: the key sketch of each layer, u8. Layers with a sliding window have none. With bits=16 no layer
+	 * has one. */
 	struct tensor *sketch;
-	/* Scores and selected slots of one token. A step that verifies drafted tokens has one choice for each of them.
-	 * The first choice is always allocated, the others on first use. */
+	/* Scores and selected slots of one token. In a step that verifies drafted tokens, each token has its own
+	 * element of choice[]. The first element is always allocated, the others on first use. */
 	struct choice {
 		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 		struct tensor slots; /* i32 [n_kv_head][most + sample] */
@@ -46,15 +47,19 @@ struct sift {
 	int32_t start;            /* length of the sequence at the end of the last prefill */
 	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over observed tokens and query heads */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] for each token of the step: 1 if its attention is observed, else 0 */
+	float *weight; /* [weight_cap]: for each token of the step, 1 if its attention is observed, else 0 */
 	int32_t weight_cap;
-	double *spread; /* [n_layer] number of entries that together get SPREAD_SHARE (95 %) of the probability */
+	/* [n_layer] number of entries that together get 95 % (SPREAD_SHARE) of the attention probability */
+	double *spread;
 	int has_spread;
-	/* [n_layer] scratch: the layers that select, and the number of entries of each */
+	/* [n_layer]: scratch. split_layer[] lists the layers that select; split_k[] has the number of entries of each
+	 * of them. */
 	int32_t *split_layer, *split_k;
-	double *split_spread; /* [n_layer] scratch: spread of each layer that selects */
-	/* k: [n_layer] number of entries that a token reads if there are k_slots slots; INT32_MAX: all entries. k_slots
-	 * = 0: k is not computed yet. */
+	/* [n_layer]: scratch; for each layer in split_layer[], the number of entries that together get 95 %
+	 * (SPREAD_SHARE) of the attention probability */
+	double *split_spread;
+	/* k[l] is the number of entries that a token reads in layer l when k_slots slots of the cache are in use;
+	 * INT32_MAX = all entries. If k_slots is 0, k[] has not been computed yet. */
 	int32_t *k, k_slots;
 };
 
@@ -68,7 +73,7 @@ static int32_t sift_bits(const struct sift_params *par)
 	return par->bits ? par->bits : 2;
 }
 
-/* Return the largest number of entries that a layer may read if there are cap slots. */
+/* Return the largest number of entries that a layer may read from a cache with room for `cap` slots. */
 static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
 	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
@@ -99,7 +104,8 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	       (par->sample ? 8 : 4) * heads * (most + (uint64_t)par->sample);
 }
 
-/* Allocate the tensors of a choice if this is its first use. The backend's next sync() reports a failure, too. */
+/* Allocate the tensors of a choice if this is its first use. If this fails, return -1; the backend's next sync() then
+ * fails as well. */
 static int choice_ready(struct selector *s, struct choice *c, struct err *err)
 {
 	const struct sift_params *par = s->par;
@@ -179,9 +185,9 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* select_split() limits a layer to 3 * mean entries and to n_slots. Where n_slots is larger than 3 * mean, the
-	 * result depends only on the mean. So if n_slots was that large at the last call and is now, and the mean is
-	 * unchanged, the result is unchanged. */
+	/* select_split() limits a layer to 3 * mean entries and to n_slots entries. If n_slots is larger than 3 * mean,
+	 * only the limit 3 * mean matters, and the result does not depend on n_slots. So f->k stays valid if n_slots
+	 * was larger than 3 * mean at the last call, too, and if `mean` is still the same. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -220,8 +226,8 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return a part that lists the k of n_slots entries with the highest scores. The list is filled during attention: the
- * backend then scores the entries by the query q, and writes the selected slots to c->slots. */
+/* Return an attention part with the k highest-scoring of n_slots entries. Its list of slots is filled in during
+ * attention: the backend then scores the entries with the query q and writes the selected slots to c->slots. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {
