@@ -20,7 +20,8 @@ static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
-/* weights of a new measurement in the running means of times (COST_RATE) and of right guesses (RIGHT_RATE) */
+/* weight of a new measurement in a running mean: COST_RATE in the mean time of a step, RIGHT_RATE in the share of right
+ * guesses */
 static const double COST_RATE = 0.1, RIGHT_RATE = 0.05;
 /* guessing stops once the probability that all guesses are right is below this */
 static const double CHANCE_LEAST = 0.05;
@@ -110,8 +111,9 @@ struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
 };
-/* The votes for the next token. of[n] has one entry for each token with votes: its id, the number of places that vote
- * for it, the longest match of these places in tokens, and the sum of their weights. */
+/* Votes for the next token. The last tokens of the sequence may also occur earlier. Each such place votes for the token
+ * that follows there. of[] has one entry for each token with votes: its id, the number of places that vote for it, the
+ * length in tokens of the longest match at these places, and the sum of their weights. */
 struct votes {
 	struct vote {
 		int32_t id, places, longest;
@@ -183,7 +185,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* if weights are equal, the first guess wins: the newest place voted for it */
+		/* of several tokens with the same weight, take the first: the newest of their places voted for it */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
 		out->class[out->n] = (uint8_t)class_of(best, v.places);
@@ -200,8 +202,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* Return the time of a step of n tokens, in units of a one-token step. If no such step was measured, extrapolate
- * linearly from the measured number of tokens that is nearest to n. */
+/* Return the time of a step of n tokens, in units of a one-token step. If steps of n tokens were not measured,
+ * extrapolate linearly from the measured step whose number of tokens is nearest to n. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];

@@ -18,8 +18,10 @@ enum {
 	DRAFT_MOST = 15,
 	/* number of classes by length of the longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
 	DRAFT_LENGTHS = 6,
-	/* Number of classes by votes. 0: only one place matches. Otherwise, 1: all matching places vote for the guess;
-	 * 2: more than half of them do; 3: at most half of them do. */
+	/* Number of classes by votes. The last tokens of the sequence may also occur earlier. Each such place votes for
+	 * the token that follows there. Class 0: there is only one vote. Class 1: there are several votes, all for the
+	 * guessed token. Class 2: more than half of the votes, but not all, are for the guessed token. Class 3: at most
+	 * half of the votes are for it. */
 	DRAFT_VOTES = 4,
 	DRAFT_CLASSES = DRAFT_LENGTHS * DRAFT_VOTES,
 };
@@ -31,8 +33,9 @@ struct draft_index {
 		/* [cap] for each token, the previous occurrence with the same hash; -1 = none */
 		int32_t *before;
 		int32_t *newest; /* [n_newest] for each hash, its newest occurrence; -1 = none */
-	} of[2];                 /* of[0]: places of single tokens; of[1]: places of pairs of tokens */
-	/* n: number of indexed tokens; cap: size of before[]; n_newest: size of newest[], a power of two */
+	} of[2];                 /* of[0] is for single tokens, of[1] for pairs of tokens */
+	/* The first n tokens of the sequence are indexed. before[] has `cap` elements. newest[] has n_newest elements,
+	 * a power of two. */
 	size_t n, cap, n_newest;
 };
 
@@ -44,7 +47,8 @@ void draft_index_free(struct draft_index *);
 
 struct draft {
 	int32_t n, id[DRAFT_MOST];
-	/* [n] class of each guess: (class by longest match) * DRAFT_VOTES + (class by votes) */
+	/* [n]: class of each guess. It combines two numbers: DRAFT_VOTES * (class by length of the longest match) +
+	 * (class by votes). */
 	uint8_t class[DRAFT_MOST];
 };
 

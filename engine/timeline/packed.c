@@ -23,13 +23,13 @@ enum { GROUP = 16, DIM_MOST = 512, SCALE_MISSING = 0xff };
 #define NOINLINE __attribute__((noinline))
 
 struct block {
-	uint8_t scale; /* bits 7 to 14 of the scale as a positive f16 */
+	uint8_t scale; /* the block's scale: bits 7 to 14 of a positive f16, whose other bits are 0 */
 	/* the low 4 bits of code[i] are for column i, the high 4 bits for column i + GROUP / 2 */
 	uint8_t code[GROUP / 2];
 };
 
-/* Return the value of a scale. Its 8 bits become bits 20 to 27 of an f32, whose value is too small by a factor of
- * 2^112; so multiply. */
+/* Return the value of a scale. The 8 bits of `scale` are placed at bits 20 to 27 of an f32. That gives 2^-112 times the
+ * value, so the f32 is multiplied by 2^112. */
 static inline float scale_value(uint8_t scale)
 {
 	uint32_t bits = (uint32_t)scale << 20;
@@ -63,8 +63,8 @@ static inline float level_of(int32_t code)
 	return u * (1 + CURVE * u * u);
 }
 
-/* Compute the codes of GROUP values. inverse: 1 / scale. A polynomial approximates the inverse of level_of(), with an
- * error of at most 0.03 codes. */
+/* Compute the codes of GROUP values. The parameter `inverse` is 1 / scale. A polynomial approximates the function that
+ * maps a level to its code, with an error of at most 0.03 codes. */
 static NOINLINE void codes_of(const float *x, float inverse, int32_t *code)
 {
 	for (int i = 0; i < GROUP; i++) {
@@ -106,8 +106,8 @@ static NOINLINE uint8_t scale_of(const float *x)
 	return scale_above(MAX(MAX(a[0], a[1]), MAX(a[2], a[3])) / LEVEL_TOP);
 }
 
-/* Code GROUP values with the best of three scales: the scale from scale_of() and the two next smaller scales. Best
- * means the smallest squared error. */
+/* Encode GROUP values with the best of three scales: the scale from scale_of() and the two next smaller scales. The
+ * best scale gives the smallest squared error. */
 static void block_pack(const float *x, struct block *out)
 {
 	int32_t code[GROUP];

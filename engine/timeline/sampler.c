@@ -162,7 +162,8 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap id[0..k) after id[at] has changed. At the top of the heap is the token with the smallest value. */
+/* Restore the heap id[0..k) after id[at] has changed. The root of the heap, id[0], is the id with the smallest
+ * value. */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
@@ -176,8 +177,8 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Move the k ids with the largest values to the front of id[0..n). They form a heap with the smallest of these values
- * at the top. */
+/* Set id[0..k) to those k ids of id[0..n) that have the largest values. They form a heap, whose root id[0] is the id
+ * with the smallest of these k values. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)

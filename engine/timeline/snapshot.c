@@ -320,8 +320,8 @@ static void shape_archive(struct timeline *tl, struct serializer *a)
 	struct str text = { 0 };
 	int32_t none = -1, mixed = tl->mixed_from;
 
-	/* -1: all entries were computed under the present cache policy. Only such a timeline can be restored, so -1 is
-	 * the only valid value. */
+	/* A snapshot can be restored only if all entries were computed under the present cache policy, that is, if
+	 * mixed_from is -1. So -1 is the only value that is accepted. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -330,7 +330,7 @@ static void shape_archive(struct timeline *tl, struct serializer *a)
 	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
-/* Save or load the tokens, how each token was computed (marks), and the logits. *past: number of tokens with KV
+/* Save or load the tokens, how each token was computed (marks), and the logits. *past is the number of tokens with KV
  * entries. When loading, the timeline must be empty. */
 static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *past)
 {

@@ -213,10 +213,10 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 
 enum { MESSAGES_KEPT = 16 }; /* number of newest messages at whose ends the recurrent states are kept */
 
-/* Return the number of tokens of the next prefill step, at most m. n: length of the sequence at the end of the prefill.
- * In a model with recurrent layers a step ends where a recent message ends, if that is within the next m tokens: the
- * recurrent states are kept there, so that a rollback can return to that point. If results depend on the size of steps
- * (steps_matter), the result is m. */
+/* Return the number of tokens of the next prefill step, at most m. n is the length of the sequence at the end of the
+ * prefill. In a model with recurrent layers, the step stops at the first end of a recent message among the next m
+ * tokens. The recurrent states are kept there, so that a rollback can return to this point. If results depend on the
+ * size of steps (steps_matter), return m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;
@@ -235,7 +235,7 @@ static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 
 int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	/* The context that the error suggests has room for an answer of 256 tokens. */
+	/* The error suggests a context size that leaves room for an answer of at least 256 tokens. */
 	if (at + n > (size_t)tl->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more",
 		               at + n, tl->cache.limit, (at + n + 511) / 256 * 256);

@@ -21,9 +21,9 @@ struct timeline {
 	/* index of the first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
 	int32_t mixed_from;
 	struct str mixed; /* names of the earlier policies under which entries were computed */
-	/* the first begun_n tokens have KV entries that other CPU kernels computed (timeline_begun()) */
+	/* the KV entries of the first begun_n tokens were computed by other CPU kernels (timeline_begun()) */
 	int32_t begun_n;
-	struct str begun; /* name of the CPU kernels that computed the entries of the first begun_n tokens */
+	struct str begun; /* name of the CPU kernels that computed the KV entries of the first `begun_n` tokens */
 	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
 	int32_t loaded;
 	/* 1 = the cache policy was changed and the KV entries were kept, but the new policy has not observed the
@@ -32,34 +32,34 @@ struct timeline {
 	/* [chunk] -ln of the probability of each token of the last step; computed only if cache.wants_nll */
 	float *nll;
 	float *logits;             /* [n_vocab] the logits after the first logits_at tokens of the sequence */
-	int32_t logits_at;         /* -1 = the logits are unknown */
+	int32_t logits_at;         /* number of tokens from which `logits` was computed; -1 = the logits are unknown */
 	struct candidate *scratch; /* [n_vocab] memory for sample() */
 	atomic_int cancel;
 	/* The logits at the end of the last prefill are kept, so that a rollback to this point need not compute them
 	 * again. */
 	int32_t read_end;   /* length of the sequence at the end of the last prefill; -1 = unknown */
 	float *kept_logits; /* [n_vocab] the logits after the first kept_at tokens of the sequence */
-	int32_t kept_at;    /* equal to read_end; -1 = kept_logits has no logits */
-	/* Members for the open VERIFY step (speculative decoding, timeline_step.c): */
-	/* the step's tokens: the newest sampled token if it has no KV entry yet, then guessed tokens; n = 0: no step is
-	 * open */
+	int32_t kept_at;    /* number of tokens from which kept_logits was computed; -1 = no logits are kept */
+	/* Members for the open VERIFY step of speculative decoding (timeline_step.c): */
+	/* The tokens of the step. The first is the newest sampled token, if it has no KV entry yet; the others are
+	 * guessed tokens. If n is 0, no step is open. */
 	struct tokens draft;
 	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and the logits after each guessed
 	 * token */
 	float *draft_logits;
-	/* Other members for speculative decoding: */
-	int speculates; /* 1: on (timeline_speculate()) */
+	/* Members for speculative decoding that do not belong to one step: */
+	int speculates; /* 1: speculative decoding is on (timeline_speculate()) */
 	int ahead;      /* 1: timeline_step() opened the VERIFY step, and samples from its logits */
 	int viewed;     /* 1: the cache view measures the next token, so this token must be decoded alone */
-	/* guessed tokens, for the places of the sequence from guess_at on; the open step computes the first few of
-	 * them */
+	/* Guessed tokens. The first one is for index guess_at of the sequence. The open step computes the first few of
+	 * them. */
 	struct draft guess;
 	size_t guess_at;
-	struct draft_index drafts; /* for guessing: at which places the first drafts.n tokens occur */
+	struct draft_index drafts; /* for guessing: index of the places of each token in the sequence */
 	struct draft_pace pace;
-	int measure;                       /* 1: timeline_measure() is on */
-	double in_cache;                   /* seconds that the current step spent in the cache */
-	double in_attention;               /* part of in_cache: attention, and storing entries */
+	int measure;                       /* 1: times are measured (timeline_measure()) */
+	double in_cache;                   /* seconds that the current step spent in the KV cache */
+	double in_attention;               /* seconds of in_cache in which entries were stored or attended to */
 	struct observe_panel *panel;       /* observer for the cache view; NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL unless attention is summed as evidence (timeline_evidence_begin()) */
 	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must observe every
@@ -91,7 +91,7 @@ int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */
 
-/* Which logits a step computes: none, the logits after its last token, or the logits after every token. */
+/* Says which logits a step computes: none, the logits after its last token, or the logits after every token. */
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 /* Lock the engine for this timeline, and let the backend test this timeline's cancel flag. */
 void timeline_backend_take(struct timeline *);
@@ -105,8 +105,8 @@ int timeline_backend_sync(struct timeline *, struct err *);
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
 /* Commit the first n tokens of a step that has been computed. n_past grows by n. The caller has the engine's lock. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
-/* Compute id[0..n) as one step and commit it. last: 1 = a prefill ends with this step. On error no token is committed.
- * After WANT_ALL, forward_logits() can compute the logits after any of these tokens, until the next step. */
+/* Compute id[0..n) as one step and commit it. If `last` is 1, a prefill ends with this step. On error no token is
+ * committed. After WANT_ALL, forward_logits() can compute the logits after any of these tokens, until the next step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
 /* If tl->logits are the logits at the end of the prefill, move them to kept_logits. Called before the first generated

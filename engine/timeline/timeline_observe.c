@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_observe.c - starts and stops observers of attention. One observes a single token, the other
- * the tokens of an answer (evidence). */
+/* engine/timeline/timeline_observe.c - starts and stops the observer of a single token's attention, and the observer of
+ * the attention of an answer's tokens (evidence). */
 #include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"

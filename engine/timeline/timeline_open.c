@@ -12,8 +12,8 @@
 #include "engine/base/memory_budget.h"
 #include "engine/timeline/sampler.h"
 
-/* BATCH_DEFAULT: tokens of a prefill step; CTX_DEFAULT_MAX: the default context is at most this; HEAD_...: see
- * head_rows() */
+/* BATCH_DEFAULT: default number of tokens of a prefill step. CTX_DEFAULT_MAX: maximum number of tokens of the default
+ * context. The comment of head_rows() explains the constants HEAD_TILE, HEAD_ROWS_MOST and HEAD_FLOATS. */
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
 
 /* ---- memory ---- */
@@ -128,8 +128,8 @@ static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* Do the work of timeline_need(). tl: scratch memory. The caller has the engine's lock, because the device is asked for
- * its free memory. */
+/* Do the work of timeline_need(), with `tl` as scratch memory. The caller has the engine's lock, because the device is
+ * asked for its free memory. */
 static int need_locked(struct timeline *tl, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
@@ -326,8 +326,8 @@ void timeline_close(struct timeline *tl)
 
 /* ---- changing the cache policy ---- */
 
-/* Open tl->cache, which already has the settings of the new policy, and buffers whose size depends on the policy. The
- * caller has a copy of the old cache. */
+/* Open tl->cache, which already has the settings of the new policy. Also allocate *forward and *nll, the buffers whose
+ * size depends on the policy. The caller has a copy of the old cache. */
 static int switch_open(struct timeline *tl, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &tl->cache;

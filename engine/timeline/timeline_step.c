@@ -66,8 +66,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i], i < n, to -ln of the probability of token i of tl->draft; NAN = unknown. pending: 1 = token 0 is the
- * pending token (the last sampled one). */
+/* Set nll[i], i < n, to -ln of the probability of token i of tl->draft; NAN = unknown. If `pending` is 1, token 0 is
+ * the pending token (the last sampled one). */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -82,7 +82,7 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 }
 
 /* Commit the first `keep` tokens of the VERIFY step, and drop its other tokens. Set tl->logits to the logits after the
- * last committed token. pending: 1 = the step began with the pending token (the last sampled one). */
+ * last committed token. If `pending` is 1, the step began with the pending token (the last sampled one). */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -189,8 +189,8 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	return 1;
 }
 
-/* If there was a guess of the newest token, record whether the guess was right, even if no step has computed the
- * guess. */
+/* If the newest token had been guessed, record whether the guess was right. A guess counts even if it was not part of a
+ * VERIFY step. */
 static void guess_learn(struct timeline *tl)
 {
 	size_t at = tl->tokens.n - 1 - tl->guess_at;

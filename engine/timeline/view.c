@@ -82,7 +82,7 @@ uint8_t view_heat_byte(double x, double most)
 	if (!(x > 0) || !(most > 0))
 		return 0;
 	b = 255 + 32 * log2(x / most);
-	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* NaN, too, gives the last case, 1 */
+	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* if b is NaN, the result is 1 */
 }
 
 /* ---- the view ---- */

@@ -10,7 +10,7 @@
 #include "engine/cache/rings.h"
 #include "engine/timeline/timeline.h"
 
-enum { VIEW_SINKS = 4 }; /* number of first tokens (attention sinks) that the maximum of attention mass leaves out */
+enum { VIEW_SINKS = 4 }; /* number of tokens at the beginning that count as attention sinks */
 
 struct view_work {
 	struct cache_view *out;
@@ -23,13 +23,16 @@ struct view_work {
 	 * head), or whole layers; layers with a sliding window do not count. Without ring buffers they are all pairs
 	 * (layer, KV head). */
 	int32_t heads;
-	/* pinned: number of first tokens that are never evicted; past: number of tokens with KV entries */
+	/* The first `pinned` tokens are never evicted. The first `past` tokens have KV entries. */
 	int32_t pinned, past;
 	uint64_t factor; /* a token's column is token * factor >> shift */
 	int shift;
-	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* number of pairs (token, head) that each place keeps, by column */
-	double ring[1 + RINGS_MOST];             /* attention mass of the tokens in each place */
-	/* [n_layer][VIEW_COLS] attention mass, or number of entries that were read */
+	/* Number of pairs (token, head) that the cache keeps. kept[0] is for the pinned prefix, kept[1 + i] for ring
+	 * buffer i; the second index is the token's column. */
+	int64_t kept[1 + RINGS_MOST][VIEW_COLS];
+	double ring[1 + RINGS_MOST]; /* ring[1 + i]: attention mass of the tokens in ring buffer i */
+	/* [n_layer][VIEW_COLS] a sum for each layer and column of the view. view_rings.c sums attention mass;
+	 * view_selected.c counts the entries that the layer reads. */
 	double *heat;
 	int32_t *list; /* [cap_list] slots that one KV head has selected */
 	int32_t cap_list;
@@ -43,14 +46,15 @@ static inline int32_t view_column(const struct view_work *w, int32_t token)
 }
 /* Return how many of the sequence's first n tokens are in column col. */
 int32_t view_column_tokens(const struct cache_view *, int32_t col, int32_t n);
-/* An iteration over tokens first .. end - 1, column by column. In each round, tokens at .. at + n - 1 are in column
- * col. */
+/* An iteration over the tokens from `first` to `end` - 1, column by column. In each round, column `col` contains the n
+ * tokens from `at` on. */
 struct view_piece {
 	int32_t col, n, at, end;
 };
 struct view_piece view_pieces(const struct view_work *, int32_t first, int32_t end);
 int view_piece_next(const struct view_work *, struct view_piece *);
-/* Count tokens first .. end - 1 as kept in `place` (defined at the top of this file) by all heads. */
+/* Add the tokens from `first` to `end` - 1 to kept[place], for all heads. The comment at the top of this file defines
+ * `place`. */
 void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
 /* Return heat[layer]. */
 double *view_heat_row(struct view_work *, int32_t layer);
@@ -72,12 +76,12 @@ void view_measured_heat(struct view_work *);
 /* Count the entries that generated tokens read. Call it after view_rings() and view_rings_heat(). */
 void view_selected(struct view_work *);
 /* Set part[] to the entries that generated tokens read in a layer, and return the number of parts. A part is a range of
- * slots, or a list of slots per head. Some policies select once for all tokens until the next prefill: then the parts
- * are that selection from the first `region` slots. Under other policies they are what the last generated token read.
- * In a layer with a sliding window, the part is what the next token will read. */
+ * slots, or a list of slots per head. Some policies select once for all tokens until the next prefill. For these, the
+ * parts are the entries selected among the first `region` slots. For other policies, the parts are the entries that the
+ * last generated token read. In a layer with a sliding window, the part is what the next token will read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Copy the slots that one KV head has selected to w->list. Return their number; 0 if the list is empty or shorter than
- * the part says. */
+/* Read the slots that `part` lists for one KV head, and store them in w->list. Return the number of slots. Return 0 if
+ * the part lists none, or claims more slots than its list has. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 
 #endif

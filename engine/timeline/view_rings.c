@@ -19,8 +19,7 @@ static int32_t layer_of(const struct view_work *w, int32_t head)
 	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
-/* Return the sum of n floats, of which each is `apart` floats after the previous one. Four partial sums let additions
- * overlap. */
+/* Return the sum of the n floats x[0], x[apart], x[2 * apart], and so on. Four partial sums let additions overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };
@@ -34,8 +33,8 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Count the tokens in slots slot .. end - 1 of ring buffer i for one head, and sum their attention mass. times: how
- * many heads keep the same tokens; each count is multiplied by it. */
+/* Count the tokens in slots `slot` to `end` - 1 of ring buffer i for one head, and sum their attention mass. If several
+ * heads keep the same tokens, `times` is the number of these heads, by which each count is multiplied. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
@@ -74,8 +73,8 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* Count tokens first .. end - 1 as kept in ring buffer i. Called while the buffers are not full yet: then slot s has
- * token sinks + s. */
+/* Add the tokens from `first` to `end` - 1 to the counts of ring buffer i. The buffers must not be full yet: then slot
+ * s has token sinks + s. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;
@@ -135,8 +134,8 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest value of w->heat among the columns after the first VIEW_SINKS tokens; if all of these are 0, among
- * all columns. */
+/* Return the largest attention mass in w->heat, leaving out the columns of the first VIEW_SINKS tokens. If it would be
+ * 0, include these columns. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -152,8 +151,8 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Set v->heat from w->heat. with_evicted: 0 = a column whose tokens are all evicted gets 0, because its value may date
- * from before the eviction. */
+/* Set v->heat from w->heat. If with_evicted is 0, a column whose tokens are all evicted gets 0, because its attention
+ * mass may date from before the eviction. */
 static void heat_take(struct view_work *w, int with_evicted)
 {
 	struct cache_view *v = w->out;

@@ -1,4 +1,5 @@
-/* engine/timeline/view_selected.c - counts by column which KV entries generated tokens read (view.h). */
+/* engine/timeline/view_selected.c - finds out which KV entries were read by generated tokens, and counts these entries
+ * by column (view.h). */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -21,8 +22,8 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* For each column, add to to[col] the number of the column's entries that the KV heads of a layer read. Only entries in
- * `part` (a range, or a list of slots per head) and in slots below `limit` count. */
+/* Count the entries that the KV heads of a layer read, and add the count of each column `col` to to[col]. Entries count
+ * if they are in `part` (a range, or a list of slots per head) and in slots below `limit`. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -63,8 +64,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if it is known which entries the last token read. *region: on entry, the number of slots from which a token could
- * select now; on return, the number from which the last token selected. */
+/* 1 if it is known which entries the last token read. Then the number of slots from which it selected them is stored in
+ * *region. Before the call, *region is the number of slots from which a token could select now. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -104,8 +105,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] the entries in the ring buffers, all of which a generated token reads. w->kept[] has only the sum over
- * all layers without a sliding window, so each of these layers gets the mean. */
+/* Add to heat[] the entries in the ring buffers, because a generated token reads all of them. w->kept[] has only their
+ * sum over all layers without a sliding window. Each of these layers gets an equal share of the sum. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
