@@ -11,15 +11,18 @@
 
 enum { SOURCE_BYTES_MAX = 256, REPLACEMENT_BYTES_MAX = 256 };
 
-/* A unit (node) of the trie is a u32:
- *     bits 0..7     label: the byte that leads to this unit
- *     bit 8         1: a source (a text to replace) ends here
- *     bit 9         1: the offset is shifted left by 8
- *     bits 10..30   offset, before that shift
- *     bit 31        1: the unit is not a node, but the value of a source
- * The base of unit i is i ^ offset. The child of unit i for byte b is unit base ^ b, if that unit has the label b. If a
- * source ends at unit i, bits 0..30 of unit `base` are the offset of its replacement in m->text. Several parents may
- * share a subtree. */
+/* The trie is an array of units of 32 bits. Most units are nodes of the trie, with these fields:
+ *     bits 0..7     label: the last byte of the path from the root to this node
+ *     bit 8         1 = a source (a text to replace) ends at this node
+ *     bit 9         1 = the offset is the field of bits 10..30, shifted left by 8
+ *     bits 10..30   offset
+ *     bit 31        0
+ *
+ * The children of the node at index i are found through its base, which is i ^ offset. The child for byte b is the unit
+ * at index base ^ b, if that unit has the label b. Several nodes may have the same base, and so share their children.
+ *
+ * If a source ends at the node, the unit at index `base` is not a node. Its bit 31 is 1, and its other bits are the
+ * offset of the replacement in m->text. */
 static uint32_t label_of(uint32_t unit)
 {
 	return unit & 0x800000ffu;
@@ -35,8 +38,9 @@ static int is_end(uint32_t unit)
 	return unit >> 8 & 1;
 }
 
-/* Check that the base of a unit is in the trie. If a source ends at the unit, also check its replacement. Return NULL
- * if all is well. Otherwise return what is wrong, as text to follow "unit N": "points outside of the trie". */
+/* Check one node of the trie. Its base, the index from which its children are found, must be inside the trie. If a text
+ * to be replaced ends at the node, check the replacement, too. Return NULL if the node is valid. Otherwise return the
+ * end of an error message that begins with "unit N", such as "points outside of the trie". */
 static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t base)
 {
 	uint32_t value;
@@ -53,10 +57,12 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Check the whole trie, depth first; a shared subtree is checked only once. Return NULL if all is well. Otherwise
- * return what is wrong with a unit, and set *at to the unit's index. height[m->n_unit]: scratch memory, zeros at the
- * call. Its element for a base is 0 = not visited; ON_PATH = on the current path, where a second visit means a cycle;
- * otherwise 1 + the number of bytes from the base to the end of the longest source. */
+/* Check the whole trie, depth first. Nodes with the same base share their children, which are checked only once. Return
+ * NULL if all is well. Otherwise return what is wrong with a unit, and set *at to the unit's index.
+ *
+ * height[m->n_unit] is working memory, filled with zeros by the caller. height[base] is 0 if the children at this base
+ * have not been checked yet. It is ON_PATH while they are being checked; meeting ON_PATH again means that there is a
+ * cycle. Otherwise it is 1 + the length of the longest path below a node with this base. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -1,18 +1,20 @@
 /* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words. The models' own software uses
  * regular expressions. Here each expression is written as a scanner, which takes linear time.
  *
- * The comments of the scanners quote the expressions, one alternative a line. The alternatives are tried in order, and
- * the first that matches is the next word. Notation:
+ * The comment of each scanner quotes its regular expression, with one alternative on each line. The alternatives are
+ * tried in order, and the first one that matches gives the next word. The comments use this notation:
  *     L N M S      a letter, a number, a combining mark, a white space character
- *     UPPER        a letter that is not lower case (Lu Lt Lm Lo), or a mark: UPPER_PART
- *     LOWER        a letter that is not upper case (Ll Lm Lo), or a mark: LOWER_PART
+ *     UPPER        a letter that is not lower case, or a mark: Lu, Lt, Lm, Lo, M (UPPER_PART)
+ *     LOWER        a letter that is not upper case, or a mark: Ll, Lm, Lo, M (LOWER_PART)
  *     C            an English contraction: 's 't 're 've 'm 'll 'd
  *     [ ]          a space
  *     [L M]        a character of one of these classes
- *     [^L N]       a character of no such class
- *     x? x* x+     x not at all or once; any number of times; at least once; as many as match
- *     x{1,digits}  x at least once and at most `digits` times (struct pretok)
- *     (?![^S])     here the text ends, or white space follows
+ *     [^L N]       a character of none of these classes
+ *     x?           x, or nothing
+ *     x*           x any number of times, as often as possible; also nothing
+ *     x+           x at least once, as often as possible
+ *     x{1,digits}  x at least once, and at most `digits` times (struct pretok)
+ *     (?![^S])     a place where the text ends or white space follows
  * Lu, Lt, Ll, Lm and Lo are Unicode's upper-case, title-case, lower-case, modifier and other letters. */
 #include "engine/token/pretok.h"
 
@@ -154,8 +156,8 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* If an English contraction ('s 't 're 've 'm 'll 'd) begins at byte i, return its end, otherwise i. fold: 1 = ignore
- * case; the long s, U+017F, then counts as s. */
+/* If an English contraction ('s 't 're 've 'm 'll 'd) begins at byte i, return the end of it, otherwise return i. If
+ * `fold` is 1, ignore case; then the long s (U+017F) counts as s. */
 static size_t contraction_end(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
@@ -176,9 +178,10 @@ static size_t contraction_end(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* At byte i match S+(?![^S]), or else S+, and return the end of the match. So white space before a word is matched
- * without its last character, which belongs to the word. newlines: 1 = first try S*[\r\n]+, white space up to its last
- * newline. stop: classes of characters that count as the end of the text. */
+/* Return the end of the word of white space that begins at byte i. If text follows, and the white space has at least
+ * two characters, the last of them is left to the next word. As a regular expression: S+(?![^S])|S+. If `newlines` is 1
+ * and the white space has newlines, the word ends after the last newline: S*[\r\n]+. Before a character of the classes
+ * `stop`, and at the end of the text, all of the white space is one word. */
 static size_t space_end(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
@@ -195,8 +198,9 @@ static size_t space_end(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* At byte i match an optional space and then symbols. Return the end of the match, or i if there is none. classes: the
- * classes that count as symbols. newlines: 1 = after the symbols also match [\r\n]*, or [\r\n/]* if `slash` is set. */
+/* Match an optional space and then symbols at byte i. Return the end of the match, or i if there is none. Characters of
+ * the classes `classes` count as symbols. If `newlines` is 1, also match the newlines after the symbols and, if `slash`
+ * is 1, slashes among them. */
 static size_t symbols_end(struct text t, size_t i, int classes, int newlines, int slash)
 {
 	size_t from = i + (t.s[i] == ' '), end = run_end(t, from, classes);
@@ -207,9 +211,9 @@ static size_t symbols_end(struct text t, size_t i, int classes, int newlines, in
 	return end;
 }
 
-/* Match UPPER*LOWER+ at byte i and return the end of the match, or i if there is none. UPPER and LOWER have Lm, Lo and
- * M in common. So if no Ll follows UPPER*, LOWER+ is the last Lm, Lo or M among the characters of UPPER*, and the match
- * ends after it. A backtracking matcher would end there, too. */
+/* Match UPPER*LOWER+ at byte i, and return the end of the match, or i if there is none. First read all characters of
+ * UPPER. If a lower-case letter (Ll) follows, LOWER+ begins there. Otherwise the match ends earlier: after the last of
+ * the characters read that is also in LOWER (Lm, Lo or M). A backtracking matcher gives the same result. */
 static size_t cased_word_end(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -225,15 +229,16 @@ static size_t cased_word_end(struct text t, size_t i)
 
 /* ---- the kinds ---- */
 
-/* GPT2:
+/* Return the end of the next word of the kind GPT2, which is defined by this regular expression (notation: top of this
+ * file):
  *     C             in lower case
  *     [ ]?L+        letters
  *     [ ]?N+        numbers
  *     [ ]?[^S L N]+ symbols
  *     S+(?![^S])
  *     S+
- * With digits = 1 every digit is a word of its own. White space before a digit is then matched like white space at the
- * end of the text. */
+ * If `digits` is 1, every digit is a word of its own. Then white space before a digit is matched like white space at
+ * the end of the text. */
 static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = contraction_end(t, i, 0);
@@ -253,16 +258,17 @@ static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 	return space_end(t, i, 0, p->digits ? CH_NUMBER : 0);
 }
 
-/* LLAMA3:
- *     C                      in any case
+/* Return the end of the next word of the kind LLAMA3, which is defined by this regular expression (notation: top of
+ * this file):
+ *     C                      in upper or lower case
  *     [^\r\n L N]?L+         letters, with at most one other character before them
  *     N{1,digits}
  *     [ ]?[^S L N]+[\r\n]*   symbols, and the newlines after them
  *     S*[\r\n]+
  *     S+(?![^S])
  *     S+
- * SEED: the newlines after symbols are not part of the match.
- * QWEN35: marks count as letters, not as symbols: [L M]+ replaces L+, and [^S L M N]+ replaces [^S L N]+. */
+ * Two other kinds differ in one point each. SEED: the newlines after symbols are not part of the match. QWEN35: marks
+ * count as letters, not as symbols, so [L M]+ replaces L+, and [^S L M N]+ replaces [^S L N]+. */
 static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 {
 	int marks = p->kind == PRETOK_QWEN35 ? CH_MARK : 0, letters = ANY_LETTER | marks, c;
@@ -281,7 +287,8 @@ static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 	return end > i ? end : space_end(t, i, 1, 0);
 }
 
-/* TEKKEN (C: in any case, and only if `suffix` is set):
+/* Return the end of the next word of the kind TEKKEN, which is defined by this regular expression (notation: top of
+ * this file). C? is part of it only if `suffix` is set; C may be in upper or lower case.
  *     [^\r\n L N]?UPPER*LOWER+C?  a word that ends in lower case
  *     [^\r\n L N]?UPPER+LOWER*C?  a word in upper case
  *     N{1,digits}
@@ -296,9 +303,10 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 
 	if (c & CH_NUMBER)
 		return run_end_within(t, i, CH_NUMBER, p->digits);
-	/* Let `from` be where the word begins with the optional first character [^\r\n L N]; without it the word begins
-	 * at i. Try in this order: alternative 1 at `from` and at i, alternative 2 at `from` and at i. In alternative 2
-	 * LOWER* is empty, because otherwise alternative 1 would have matched. */
+	/* A word with letters is UPPER*LOWER+ or UPPER+LOWER*. Before the letters, it may have one character that is
+	 * not a letter. The letters begin at `from` if byte i is such a character; otherwise `from` is i. Try
+	 * UPPER*LOWER+ first at `from` and then at i. Then try UPPER+ in the same way. No character of LOWER can follow
+	 * there, because otherwise UPPER*LOWER+ would have matched. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
 	if ((end = cased_word_end(t, from)) == from && (from == i || (end = cased_word_end(t, i)) == i) &&
 	    (end = run_end(t, from, UPPER_PART)) == from)

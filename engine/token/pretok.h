@@ -11,8 +11,8 @@
 enum pretok_kind {
 	/* a word is a contraction ('s), or letters, numbers or symbols with at most one space before them */
 	PRETOK_GPT2,
-	/* a word is letters with at most one other character before them, or digits, or symbols; newlines belong to the
-	 * symbols or blanks before them */
+	/* A word has only letters, only digits, or only symbols. A word of letters may begin with one other character.
+	 * Newlines belong to the word of symbols or blanks before them. */
 	PRETOK_LLAMA3,
 	PRETOK_SEED,   /* like PRETOK_LLAMA3, but newlines do not belong to the symbols before them */
 	PRETOK_QWEN35, /* like PRETOK_LLAMA3, but combining marks count as letters */

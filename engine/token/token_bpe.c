@@ -51,7 +51,7 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = v->byte_id[(unsigned char)s[i]];
-		/* omit the byte already here, so that the bytes around it can merge */
+		/* drop a byte without a token now, before merging, so that the bytes on both sides of it can merge */
 		if (id < 0 && !has_unknown(v)) {
 			if (encode_unknown(e, (unsigned char)s[i]))
 				return -1;

@@ -1,8 +1,8 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied, so the file may be closed afterwards. Two hash tables are built. Table text -> id: of several
- * tokens with equal text, the first one is found. Table (left id, right id) -> merge: of several merges of a pair, the
- * first one is found, because it has the lowest rank. */
+ * Texts are copied, so the file may be closed afterwards. Two hash tables are built. The first maps a text to a token
+ * id; if several tokens have the same text, it has the first of them. The second maps a pair (left id, right id) to a
+ * merge. If a pair has several merges, the table has the first, because that one has the lowest rank. */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -195,9 +195,10 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Return the id of the token that a merge makes; -1 if the vocabulary lacks it; -2 if memory is exhausted. merge: "LEFT
- * RIGHT", where LEFT has n_left bytes. *guess: an id that is tried before the hash table; it becomes the result + 1.
- * (Most vocabularies store these tokens in the order of the merges.) */
+/* Return the id of the token that a merge makes. Return -1 if the vocabulary does not have it, -2 if memory is
+ * exhausted. The text of `merge` is "LEFT RIGHT", where LEFT has n_left bytes. The id *guess is tried before the hash
+ * table is searched. For the next call, *guess is set to the result + 1, because most vocabularies list these tokens in
+ * the order of the merges. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -253,7 +254,8 @@ static int load_merges(struct loader *l)
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* LEFT may begin with a space, so search for the separator from the second byte on. */
+		/* The left part of the merge may begin with a space, so search for the separator from the second byte
+		 * on. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
 		int32_t left, right, to;
 		size_t n_left;
@@ -298,9 +300,9 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* words_apart becomes 0 if a token extends from one word into the next, so that merging can join words.
-		 * Merging cannot make all tokens, so skip these: control and unknown tokens if the file lists the
-		 * merges, otherwise all tokens that are not normal. */
+		/* Set words_apart to 0 if a token extends from one word into the next, so that merging can join words.
+		 * Skip tokens that merging cannot make. If the file lists the merges, these are the control and unknown
+		 * tokens. Otherwise they are all tokens that are not normal. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -367,7 +369,7 @@ static int find_specials(struct loader *l)
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);
-	for (size_t i = 0; i < n; i++) /* of tokens with equal texts keep the first id */
+	for (size_t i = 0; i < n; i++) /* if tokens have equal texts, keep the token with the lowest id */
 		if (!kept || v->special[kept - 1].n != v->special[i].n ||
 		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
 			v->special[kept++] = v->special[i];
@@ -407,8 +409,9 @@ static void add_end(struct vocab *v, int32_t id)
 		v->end[v->n_end++] = id;
 }
 
-/* Fill mark[] with the control tokens before and after the model's reasoning. Return 1 if the vocabulary has the
- * "channels" (sections of an answer) of gpt-oss. Their end token does not end the answer. */
+/* Fill v->mark[] with the control tokens before and after the model's reasoning. Return 1 if the vocabulary has the
+ * control tokens of gpt-oss, which divide an answer into sections ("channels"). The token that ends a channel does not
+ * end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
@@ -460,7 +463,7 @@ static int load_ids(struct loader *l)
 		"<end_of_utterance>", "<EOT>",           NULL,
 	};
 	/* clang-format off */
-	/* Other tokens after which a model stops, of all model families. */
+	/* Tokens of all model families after which a model stops, in addition to those in turn_end[]. */
 	static const char *const text_end[] = {
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
 		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,

@@ -1,5 +1,6 @@
-/* engine/token/token_load_encoder.c - loads the parts of a vocabulary that only encoder models have. For Unigram these
- * are the table of replacements (charsmap) and flags, for WordPiece flags, and for both the prefix tree. */
+/* engine/token/token_load_encoder.c - loads the parts of a vocabulary that only encoder models have. A Unigram or
+ * WordPiece vocabulary has a prefix tree and flags. A Unigram vocabulary also has a table of texts to replace
+ * (charsmap). */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SHORT_WORD: maximum number of symbols for the linear search. The others are about the cache of words: it has
- * SEEN_SLOTS entries, for words of at most SEEN_BYTES bytes, and is used in runs of at least SEEN_TEXT bytes. */
+/* SHORT_WORD: maximum number of symbols of a word for the linear search. SEEN_SLOTS: number of entries of the cache of
+ * encoded words. SEEN_BYTES: maximum length of a word in this cache, in bytes. SEEN_TEXT: minimum length of a text for
+ * which this cache is used, in bytes. */
 enum { SHORT_WORD = 24, SEEN_SLOTS = 4096, SEEN_BYTES = 32, SEEN_TEXT = 2048 };
 
 int merge_reserve(struct encoder *e, size_t n)
@@ -88,7 +89,7 @@ static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pa
 	a->id = a->to;
 	a->len += b->len;
 	a->next = b->next;
-	b->rank = NO_RANK; /* so that entries for b in the heap are skipped */
+	b->rank = NO_RANK; /* with this rank, entries for b in the heap are skipped */
 	if (a->next >= 0)
 		e->sym[a->next].prev = i;
 	rank_pair(e, word, i, pair);

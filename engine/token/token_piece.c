@@ -109,9 +109,9 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* Return the end of the token that begins at offset `at` of the run (plain text between two special tokens). For
- * SentencePiece, a space and a space mark (U+2581, 3 bytes) in the text give the same token, so the text decides how
- * many bytes it has. */
+/* Return the end of the token that begins at offset `at` of the run (plain text between two special tokens). With
+ * SentencePiece, a space (1 byte) and a space mark (U+2581, 3 bytes) are both encoded as a space mark. So the length of
+ * the token is found by looking at the text. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

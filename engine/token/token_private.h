@@ -34,13 +34,13 @@ enum {
 
 #define NO_RANK UINT32_MAX
 
-/* Entry of the hash table text -> id, which uses open addressing. hash: the low 32 bits of hash_bytes(); id1: id + 1,
- * or 0 for an empty entry. */
+/* Entry of the hash table text -> id, which uses open addressing. `hash` is the low 32 bits of hash_bytes(). id1 is the
+ * token's id + 1, or 0 for an empty entry. */
 struct text_slot {
 	uint32_t hash, id1;
 };
-/* Entry of the hash table (left id, right id) -> merge, which uses open addressing. rank: the merge with the lowest
- * rank is done first; to1: id of the merged token + 1, or 0 for an empty entry. */
+/* Entry of the hash table (left id, right id) -> merge, which uses open addressing. The merge with the lowest `rank` is
+ * done first. to1 is the id of the merged token + 1, or 0 for an empty entry. */
 struct pair_slot {
 	int32_t left, right;
 	uint32_t rank;
@@ -60,14 +60,14 @@ struct special {
  * (node 0) to the node. */
 struct trie {
 	uint32_t *kid;  /* [n + 1]: node i's children are nodes kid[i]..kid[i + 1] - 1, sorted by label */
-	int32_t *id;    /* [n] for each node, the first token whose text is the node's bytes; -1 = none */
-	uint8_t *label; /* [n] for each node, the last of its bytes */
+	int32_t *id;    /* [n]: for each node, the first token whose text is the node's bytes; -1 = there is none */
+	uint8_t *label; /* [n]: for each node, the last of its bytes */
 };
 
-/* SentencePiece's table of sources (texts to replace) and their replacements (charsmap.c). */
+/* SentencePiece's table of texts to replace (sources) and their replacements (charsmap.c). */
 struct charsmap {
-	uint32_t *unit; /* [n_unit]: the trie of sources; n_unit = 0: no table */
-	char *text;     /* [n_text]: the replacements, each with a zero byte after it */
+	uint32_t *unit; /* [n_unit]: the trie of all texts to replace; n_unit = 0: there is no table */
+	char *text;     /* [n_text]: the replacements of all texts, each followed by a zero byte */
 	uint32_t n_unit, n_text;
 };
 
@@ -87,19 +87,19 @@ struct vocab {
 	int merges;
 	char *text;                /* stored texts of all tokens, concatenated */
 	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
-	uint8_t *type;             /* [n]: enum token_type */
+	uint8_t *type;             /* [n]: the type of each token, an enum token_type */
 	uint32_t longest;          /* bytes of the stored text of the longest normal token */
 	uint64_t seed[2];          /* seed of hash_bytes(), random so that a hostile file cannot contain collisions */
 	struct text_slot *by_text; /* hash table text -> id */
 	uint32_t by_text_mask;     /* number of entries of by_text[] - 1 */
 	int32_t byte_id[256];      /* for each byte, the id of the token that stands for it alone; -1 = none */
-	/* 1 = vocab_cuts() may return 1: no user-defined token has a blank after another character. Always 0 for
-	 * encoders */
+	/* 1 = vocab_cuts() may return 1. This requires that no user-defined token has a blank after another character.
+	 * For encoders the value is always 0. */
 	int cuts;
 
 	/* SentencePiece only. */
-	/* [n] for each token, the rank of the merge that makes it: the highest score gives the lowest rank. Only if
-	 * merges = 0 */
+	/* [n] for each token, the rank of the merge that makes it. The highest score gives the lowest rank. Used only
+	 * if the member `merges` is 0. */
 	uint32_t *rank;
 	int add_space; /* 1 = add a space before the text */
 	/* 1 = words can be encoded one by one, because no token has a space mark (U+2581) after another character */
@@ -112,14 +112,14 @@ struct vocab {
 	struct trie trie;
 	float *score;             /* Unigram: [n] score of each token, finite */
 	double unknown_score;     /* Unigram: score of a character that has no token */
-	struct charsmap charsmap; /* Unigram: replacements for normalising */
+	struct charsmap charsmap; /* Unigram: the texts that normalising replaces */
 	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
 	/* WordPiece: trie node of U+2581, below which are the tokens that begin a word; 0 = there are none */
 	uint32_t word_node;
 	int lowercase;     /* WordPiece: 1 = lower-case the text */
 	int strip_accents; /* WordPiece: 1 = remove accents */
 
-	/* Only if merges = 1. */
+	/* pair[] and pair_mask are used only if the member `merges` is 1. */
 	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
 	uint32_t pair_mask;     /* number of entries of pair[] - 1 */
 
@@ -159,7 +159,7 @@ struct symbol {
 struct word_seen {
 	uint32_t at, len; /* offset of the word in the run, and its length in bytes */
 	size_t out_at;    /* index of the word's first id in the output */
-	uint32_t out_n;   /* number of the word's ids */
+	uint32_t out_n;   /* how many ids the word has */
 };
 
 /* Working memory of one vocab_encode() call. A run is the plain text between two special tokens. */
@@ -172,18 +172,20 @@ struct encoder {
 	uint64_t *heap;
 	size_t cap_heap;
 	struct word_seen *seen; /* hash table: the cache of encoded words; NULL = not allocated */
-	int use_seen;           /* 1 = the run is long enough for the cache of words */
-	/* the run after normalising, or with space marks (U+2581) for spaces. In byte-level BPE: one word of the run,
-	 * spelled as the vocabulary stores it */
+	/* 1 = the run (the plain text between two special tokens) is long enough for the cache of encoded words */
+	int use_seen;
+	/* The run (the plain text between two special tokens) in the form that is encoded. SPM: with a space mark
+	 * (U+2581) for each space. Unigram and WordPiece: normalised. Byte-level BPE: one word of the run, spelled as
+	 * the vocabulary stores it. */
 	char *run;
 	size_t cap_run;
 	/* [cap_run] For each byte of run[], the end of the character of `text` from which the byte was made, as an
 	 * offset in `text`. Filled in only for Unigram and WordPiece, and only if `ends` is not NULL. */
 	uint32_t *run_end;
-	struct cut *cut; /* Unigram: best cuts of the beginnings of a word (token_unigram.c) */
+	struct cut *cut; /* Unigram: for each prefix of a word, the best way to cut it into tokens (token_unigram.c) */
 	size_t cap_cut;
 	struct token_ends *ends; /* list to which the ends of tokens are appended; NULL = do not record them */
-	const char *text;        /* the run as it is in the whole text */
+	const char *text;        /* the original text of the run, not yet normalised; points into the whole text */
 	size_t at;               /* offset of the run in the whole text */
 };
 
@@ -196,20 +198,20 @@ int token_byte(const char *p, size_t n);
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* Record where tokens end: for each token of the output from index out_at on, append the offset in the text to e->ends.
- * If e->ends is NULL, do nothing. The tokens encode bytes from .. to - 1 of the run. from = -1: the first token begins
- * with a space that is not in the text. */
+/* For each token of the output from index out_at on, append its end (an offset in the text) to e->ends. The tokens
+ * encode bytes `from` to `to` - 1 of the run. `from` is -1 if the first token begins with a space that is not in the
+ * text. If e->ends is NULL, do nothing. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* Record where tokens end: the tokens of the output from index out_at on, which are made from the bytes of e->run
- * before byte run_at. Each of them gets the same offset in e->ends: the end of the original text of byte run_at - 1. If
- * e->ends is NULL, do nothing. */
+/* For each token of the output from index out_at on, append its end (an offset in the text) to e->ends. The tokens were
+ * made from the bytes of e->run before byte run_at. All of them get the same end: the end of the original character
+ * from which byte run_at - 1 was made. If e->ends is NULL, do nothing. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
 
-/* Append the ids of s[0..n), a run of plain text. space: 1 = put a space mark (U+2581) before it. begins: 0 = plain
- * text or a user-defined token is directly before the run. */
+/* Append the ids of s[0..n), a run of plain text. If `space` is 1, put a space mark (U+2581) before the run. If
+ * `begins` is 1, the run is at the beginning of the text, or directly after a control token or an unknown token. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 int unigram_encode(struct encoder *, const char *s, size_t n, int begins);
@@ -243,9 +245,9 @@ int load_encoder(struct vocab *, const struct gguf *, struct err *);
 
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);
-/* Merge neighbouring symbols until no two of them can be merged. The lowest rank is merged first, and of equal ranks
- * the leftmost. pair() looks up the merge of two neighbours and sets the fields `rank` and `to` of the left one. If
- * they cannot be merged, it changes nothing. */
+/* Merge neighbouring symbols until no two of them can be merged. The merge with the lowest rank is done first; if ranks
+ * are equal, the leftmost merge. pair() looks up the merge of two neighbouring symbols, and sets the members `rank` and
+ * `to` of the left symbol. If the two cannot be merged, it changes nothing. */
 typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
 /* Make room for n bytes in e->run; the old content is lost. */

@@ -77,9 +77,10 @@ size_t spm_next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* Return the offset in the text s that corresponds to offset `to` in the run. The run is s with a space mark (U+2581)
- * for each space; s itself may contain space marks, too. Begin at offset `from` of the run, which is known to
- * correspond to offset `at` of s. space: 1 = the run begins with an added space mark, which is not in s. */
+/* Return the offset in the text `s` that corresponds to offset `to` in `run`. The array `run` is a copy of `s` with a
+ * space mark (U+2581) in place of each space; `s` itself may contain space marks, too. Begin at offset `from` of `run`,
+ * which is known to correspond to offset `at` of `s`. If `space` is 1, `run` begins with an added space mark, which is
+ * not in `s`. */
 static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)

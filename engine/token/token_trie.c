@@ -14,7 +14,7 @@ static unsigned key_at(const struct vocab *v, int32_t id, uint32_t d)
 	return d < v->off[id + 1] - v->off[id] ? (unsigned char)v->text[v->off[id] + d] + 1u : 0;
 }
 
-/* Sort the ids list[0..n) by key_at(d); equal keys keep their order. spare: [n], overwritten. */
+/* Sort the ids list[0..n) by key_at() of byte d. Ids with equal keys keep their order. spare[n] is working memory. */
 static void sort_by_byte(const struct vocab *v, int32_t *list, int32_t *spare, uint32_t n, uint32_t d)
 {
 	uint32_t at[258] = { 0 };
@@ -44,7 +44,7 @@ int trie_build(struct vocab *v, struct err *err)
 	struct trie *t = &v->trie;
 	uint32_t n_list = 0, most = 2, depth = 0, level_end = 1, n = 1;
 	int32_t *list, *spare;
-	/* [node] the tokens whose texts begin with the node's bytes are list[from..to) */
+	/* Indexed by node: list[from] to list[to - 1] are the tokens whose texts begin with the bytes of the node. */
 	struct {
 		uint32_t from, to;
 	} * below;

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cut[i] is the best way to cut the first i bytes of a word into tokens. sum: sum of the tokens' scores; from: offset
- * at which the last token begins; id: the last token. */
+/* cut[i] is the best way to cut the first i bytes of a word into tokens. `sum` is the sum of the tokens' scores. The
+ * last token has the id `id` and begins at byte `from` of the word. */
 struct cut {
 	double sum;
 	uint32_t from; /* NO_CUT = no token ends at byte i */
-	int32_t id;    /* -1 = the last token is a character without a token */
+	int32_t id; /* -1 = the last character is not the text of any token, so it is encoded as an unknown character */
 };
 
 #define NO_CUT UINT32_MAX
@@ -35,8 +35,9 @@ static int add_bytes(struct encoder *e, size_t *len, const char *s, size_t n, si
 	return 0;
 }
 
-/* Append s[0..n) with a space mark for each space. If *drop is 1, drop the spaces at the beginning. Set *drop for the
- * next call. source_end: offset in the text at which the source of these bytes ends, for run_end[]. */
+/* Append s[0..n) to e->run, with a space mark in place of each space. These bytes replace a range of the text. The end
+ * of that range, source_end, is stored in run_end[] for each byte. If *drop is 1, drop the spaces at the beginning of
+ * `s`. Set *drop for the next call. */
 static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, size_t source_end, int *drop)
 {
 	while (*drop && n && *s == ' ') {
@@ -52,7 +53,8 @@ static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, s
 	return 0;
 }
 
-/* Write the normalised text to e->run and its length to *len. begins: 0 = the text directly follows other text. */
+/* Write the normalised text to e->run and its length to *len. If `begins` is 0, other text is directly before this
+ * text. */
 static int normalise(struct encoder *e, const char *s, size_t n, int begins, size_t *len)
 {
 	const struct vocab *v = e->v;
@@ -94,7 +96,8 @@ static void relax(struct cut *c, double sum, size_t from, int32_t id)
 		*c = (struct cut){ sum, (uint32_t)from, id };
 }
 
-/* Compute cut[0..n] for the word s[0..n). */
+/* Find the best ways to cut the first i bytes of the word s[0..n) into tokens, for i = 1 to n. Store them in
+ * cut[0..n]. */
 static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut *cut)
 {
 	cut[0].sum = 0;
@@ -125,7 +128,7 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 }
 
 /* Append the tokens of a character that has no token of its own: its byte tokens, or else the unknown token.
- * Consecutive characters share one unknown token. *again: 1 = the last token appended is the unknown token of the
+ * Consecutive characters share one unknown token. If *again is 1, the last token appended is the unknown token of the
  * previous character. *again is updated for the next call. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
@@ -160,8 +163,9 @@ static int unigram_word(struct encoder *e, size_t at, size_t n)
 	}
 	cut = e->cut;
 	find_cuts(e->v, s, n, cut);
-	/* Reverse the chain of cuts. So far cut[i].from is where the token that ends at i begins. Afterwards it is
-	 * where the token that begins at i ends; 0 = no token begins there. */
+	/* Follow the best cut from the end of the word to its beginning, and reverse the links. So far, if a token ends
+	 * at i, cut[i].from is where it begins. Afterwards, if a token begins at i, cut[i].from is where it ends; the
+	 * last one is 0. */
 	for (uint32_t i = (uint32_t)n, from; i; i = from) {
 		from = cut[i].from;
 		cut[i].from = next;

@@ -6,7 +6,7 @@
 
 enum bert_class {
 	BERT_KEEP,
-	BERT_DROP,      /* control, format and private characters, U+FFFD */
+	BERT_DROP,      /* control, format and private-use characters, and U+FFFD */
 	BERT_SPACE,     /* ends a word */
 	BERT_IDEOGRAPH, /* Chinese character (also in Japanese text): a word by itself */
 	BERT_PUNCT,     /* punctuation mark: a word by itself */
@@ -17,16 +17,17 @@ enum bert_class {
 extern const uint32_t bert_class_run[];
 extern const uint32_t n_bert_class_run;
 
-/* A group of `count` code points: first, first + step, and so on. Each becomes itself + delta, or if delta = 0, is
- * removed. */
+/* A group of `count` code points: first, first + step, and so on. Each code point c is replaced by c + delta. If delta
+ * is 0, each is removed. */
 struct bert_run {
 	int32_t first, count, step, delta;
 };
-/* Replacement of one code point, `from`, by two or three, to[]. If there are two, to[2] = 0. */
+/* The code point `from` is replaced by the two or three code points in to[]. If there are two, to[2] is 0. */
 struct bert_long {
 	int32_t from, to[3];
 };
-/* A mapping of code points: run[n_run] and longer[n_longer], both ascending. Other code points stay as they are. */
+/* A mapping of code points. run[] has the code points that are removed or replaced by one code point; longer[] has
+ * those replaced by two or three. Both arrays are in ascending order. All other code points stay as they are. */
 struct bert_map {
 	const struct bert_run *run;
 	const struct bert_long *longer;
