@@ -13,7 +13,7 @@
 
 /* ---- families ---- */
 
-enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers publish no value */
+enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers of the model recommend no value */
 
 /* Each entry has conditions that a model must meet, and sampler values advised for it. The first entry whose conditions
  * all match is used. */
@@ -70,7 +70,7 @@ static const struct family_advice families[] = {
 	{ "LFM2.5", "lfm2moe", "lfm25", ANY, 0.2f, 80, SILENT, SILENT },
 	{ "LFM2", "lfm2", "lfm2", ANY, 0.3f, SILENT, SILENT, 0.15f },
 	{ "LFM2", "lfm2moe", "lfm2", ANY, 0.3f, SILENT, SILENT, 0.15f },
-	/* Model card of Phi-4-reasoning and -plus: "inference must use". */
+	/* Model cards of Phi-4-reasoning and Phi-4-reasoning-plus, which say which values "inference must use". */
 	{ "Phi-4-reasoning", "phi3", "phi4reasoning", ANY, 0.8f, 50, 0.95f, SILENT },
 	/* Model card of GLM-Z1-32B-0414, sampling parameters. */
 	{ "GLM-Z1", "glm4", "glmz1", ANY, 0.6f, 40, 0.95f, SILENT },
@@ -208,7 +208,7 @@ void sampling_read(struct engine *e)
 			const double says[] = { (double)f->temperature, f->top_k, (double)f->top_p, (double)f->min_p };
 
 			c->family = f->family;
-			/* the index of says[] is an enum sampling_setting */
+			/* the settings in says[] are in the order of enum sampling_setting */
 			for (int i = 0; i < 4; i++)
 				if (says[i] >= 0)
 					choice_put(c, (enum sampling_setting)i, says[i], SAMPLING_FAMILY);

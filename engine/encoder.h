@@ -40,14 +40,15 @@ int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, 
                   struct err *);
 
 /* Each text is a search query or a passage to be found. Many models expect a different prefix for each kind.
- * ENCODER_QUERY_ADAPTED: a query. If encoder_reader_open() has loaded an adapter for queries, it is applied. */
+ * ENCODER_QUERY_ADAPTED is a query for which the adapter for queries is used, if encoder_reader_open() has loaded
+ * one. */
 enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE, ENCODER_QUERY_ADAPTED, ENCODER_SIDES };
 struct encoder_string {
 	const char *p;
 	size_t n;
 };
-/* Compute vectors as encoder_embed() does, but from plain text: add the model's prefix and tokenize. Tokens after
- * the first encoder_longest() are ignored. */
+/* Compute vectors as encoder_embed() does, but from plain text: add the model's prefix to each text, and tokenize it.
+ * A text with more than encoder_longest() tokens is truncated. */
 int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_string *text, int32_t n, float *out,
                   const atomic_int *cancel, struct err *);
 /* Return a hash of the model file and its prefixes. Store it with vectors: vectors of different models cannot be
@@ -67,8 +68,8 @@ enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
 enum encoder_reading encoder_reads(const struct encoder *);
 struct encoder_answer {
 	double score; /* log odds that the passage answers the question */
-	/* bytes from .. to - 1 of the passage: the words that answer the question best. They are set even if `score`
-	 * says that the passage does not answer it. */
+	/* The words of the passage that answer the question best: they begin at byte `from` and end before byte `to`.
+	 * They are set even if `score` says that the passage does not answer the question. */
 	size_t from, to;
 };
 /* Read each of the n passages together with the question, and fill out[0 .. n). The reader sees at most 48 tokens of

@@ -35,7 +35,8 @@ struct gpu_checks {
 
 struct engine_options {
 	const char *model_path;
-	/* "cpu", "cuda" or "auto". "auto" (also NULL): CUDA if a device has room for the weights, else the CPU */
+	/* "cpu", "cuda" or "auto". "auto" or NULL means CUDA if a device has room for the weights, otherwise the
+	 * CPU. */
 	const char *device;
 	/* A GPU is used only if it passes a check that its results agree with the CPU's. If the check fails, the CPU
 	 * computes, even if device is "cuda", and info.device_note says so. NULL = use the GPU without a check. */
@@ -59,8 +60,8 @@ struct engine_options {
 
 /* Facts about a loaded model. The engine owns the strings. A note or error text is "" if there is none. */
 struct engine_info {
-	const char *path, *name;  /* name: general.name, else the file name */
-	char arch[32], quant[16]; /* quant: the type whose tensors have the most bytes */
+	const char *path, *name;  /* name: value of general.name, or the file name if the file has no such value */
+	char arch[32], quant[16]; /* quant: the tensor type that has the most bytes of the file */
 	char device[64];          /* for example "cpu avx512, 2 threads" or "cuda NVIDIA H100 80GB HBM3, ..." */
 	char device_note[240];    /* why a GPU that was found is not used */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */
@@ -71,7 +72,7 @@ struct engine_info {
 	 * usable template */
 	char template_name[32];
 	char template_error[400]; /* why the template is unusable */
-	int has_template;         /* 1: there is a template, usable or not, in the file or chosen by chat_template */
+	int has_template;         /* 1: the file has a template, or chat_template has chosen one; it may be unusable */
 	/* properties of the chat template, 0 or 1: */
 	int thinks_first; /* the template opens <think>: an answer begins with reasoning */
 	/* 1: the template renders system messages; 0: put the system prompt in front of the first question */
@@ -148,8 +149,8 @@ struct engine_gpu {
 	uint64_t available, total; /* free and total bytes of the GPU's memory */
 	char check[160];           /* why the GPU's check failed; "" = it passed, or was not made */
 };
-/* Describe the GPU that the device "cuda" would use. Return -1 if there is none; text then says why. checks not NULL:
- * check the GPU now, even if a result of an earlier check is stored, and store the new result. */
+/* Describe the GPU that the device "cuda" would use. Return -1 if there is none; text then says why. If `checks` is not
+ * NULL, check the GPU now, even if a result of an earlier check is stored, and store the new result. */
 int engine_gpu(struct engine_gpu *, const struct gpu_checks *checks);
 
 /* ---- reasoning (token/reasoning_marks.c) ----
@@ -185,9 +186,9 @@ struct chat_msg {
 	size_t n_id;
 	const char *role_name; /* a role that only templates know ("tool"), used instead of `role`; NULL = use `role` */
 };
-/* Where a message's text is in the rendered conversation. Bytes from .. from + n - 1 of the message's text begin at
- * byte `at` of the conversation. If the template strips blanks or reasoning, these are not all bytes of the text. at =
- * SIZE_MAX: the template omits or changes the text. */
+/* Where a message's text is in the rendered conversation: n bytes of the text, beginning with byte `from`, are at
+ * offset `at` of the conversation. These are not all bytes of the text if the template strips blanks or reasoning. If
+ * the template omits or changes the text, `at` is SIZE_MAX. */
 struct text_place {
 	size_t at, from, n;
 };
@@ -203,9 +204,9 @@ struct rendered {
 	struct rendered_text *text; /* private to the engine */
 };
 enum render_flags {
-	REPLY_HEAD = 1,       /* end with what the template puts in front of an answer */
+	REPLY_HEAD = 1,       /* append the template's beginning of an answer (the generation prompt) */
 	REPLY_NO_THOUGHT = 2, /* ask for an answer without reasoning, if the template supports that */
-	RENDER_OPEN = 4,      /* the last message is unfinished: omit what the template puts behind it */
+	RENDER_OPEN = 4,      /* the last message is unfinished: omit the template's text after it */
 	REPLY_THOUGHT = 8     /* ask for an answer with reasoning, if the template supports that */
 };
 /* Render the messages with the chat template, and tokenize the result. Without a template the texts are joined. Only
@@ -225,8 +226,8 @@ size_t rendered_token(const struct rendered *, size_t i, size_t byte);
  * changes from byte `byte` on. They can be prefilled before these bytes are known. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
-/* Tokenize bytes from .. to - 1 of message i's text, without the text around them, and set *n to the number of tokens.
- * Return -1 if these bytes are not rendered. */
+/* Tokenize a part of message i's text, without the text around it, and set *n to the number of tokens. The part
+ * begins at byte `from` and ends before byte `to`. Return -1 if it is not rendered. */
 int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n,
                         struct err *);
 /* Append text[0 .. n) to the last message. id[0 .. n_id) are the tokens of this text. The conversation must have been
@@ -237,8 +238,9 @@ void engine_render_add(const struct engine *, struct rendered *, const char *tex
 /* ---- tokens ---- */
 
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
-/* Append the tokens of a text. TOKENIZE_SPECIAL: names of special tokens in the text become these tokens. TOKENIZE_BOS:
- * put BOS in front; for an encoder's vocabulary, put BOS in front and EOS behind if the model file asks for them. */
+/* Append the tokens of a text. With the flag TOKENIZE_SPECIAL, names of special tokens in the text become these
+ * tokens. With the flag TOKENIZE_BOS, BOS is put in front. For an encoder's vocabulary, BOS is put in front and EOS
+ * behind if the model file asks for them. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
 /* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. The text may be a
@@ -248,7 +250,7 @@ size_t engine_piece(const struct engine *, int32_t id, int with_special, char *b
 size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);
 /* 1 if the token ends an answer. */
 int engine_is_end(const struct engine *, int32_t id);
-/* Return ln p(id) of the softmax of these logits. */
+/* Return the natural logarithm of the probability of token id in the softmax of these logits. */
 double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
 
 /* ---- cache policies ---- */
@@ -264,9 +266,9 @@ void kv_policy_help(struct str *out);
 /* Append the policy's text with all settings, even settings with default values. Sessions store this text, because
  * defaults may change. */
 void kv_policy_whole(const char *text, struct str *out);
-/* Append the policy's text without settings that older versions had and this one has not. List the dropped settings in
- * *removed, for example "every=2, pool=9". A setting with the value that this version always uses is dropped, but not
- * listed. */
+/* Append the policy's text without obsolete settings, which only older versions of weir have. The value of an obsolete
+ * setting is fixed now. List in *removed the obsolete settings that have another value, for example "every=2,
+ * pool=9". */
 void kv_policy_current(const char *text, struct str *out, struct str *removed);
 /* Append the policy's text with one setting changed; settings that have their default are omitted. ERR_USAGE: no such
  * setting or value. */
@@ -276,10 +278,10 @@ int kv_policy_endless(const char *text);
 /* Whether KV entries can be kept when timeline_switch_kv() changes the policy. */
 enum kv_sharing {
 	KV_SHARES_NOTHING, /* entries are never kept, because the policy evicts */
-	/* entries are kept when a timeline switches from this policy to another one, but not in the other direction:
-	 * this policy must observe a whole prefill */
+	/* entries are kept when a timeline switches from this policy to another one. They are not kept when it
+	 * switches to this policy, which must observe a whole prefill. */
 	KV_SHARES_AFTER,
-	KV_SHARES_BOTH /* entries are kept in both directions */
+	KV_SHARES_BOTH /* entries are kept when a timeline switches to this policy or from it */
 };
 enum kv_sharing kv_policy_sharing(const char *text);
 
@@ -307,7 +309,7 @@ struct timeline_options {
 	float read_share;
 };
 
-/* Memory that opening a timeline takes, and what the machine has. In bytes unless said otherwise. */
+/* Memory that opening a timeline takes, and memory that the machine has. Members without a unit are in bytes. */
 struct timeline_need {
 	int32_t ctx; /* context in tokens, after defaults were applied */
 	/* maximum number of tokens whose KV entries the cache holds at a time; a sequence may be longer */
@@ -354,21 +356,22 @@ const float *timeline_logits(const struct timeline *);
 
 /* Receives the logits [n_vocab] after the token at index pos. They are valid during the call. */
 typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
-/* Append id[0 .. n), and pass the logits after each token to fn (may be NULL). stepwise = 1: decode the tokens one by
- * one, like generated tokens; 0: prefill them. Used for evaluation: it is slower than timeline_sync(), which computes
- * only the last logits. */
+/* Append the tokens id[0 .. n), and pass the logits after each token to fn (may be NULL). stepwise = 1: decode the
+ * tokens one by one, like generated tokens; 0: prefill them. This is for evaluation; it is slower than
+ * timeline_sync(), which computes only the last logits. */
 int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *, void *ud,
                     struct err *);
 
 /* ---- sampling ---- */
 
 struct sampling {
-	float temperature;  /* 0 = greedy: take the token with the largest logit */
+	float temperature;  /* sampling temperature; 0 = greedy: take the token with the largest logit */
 	int32_t top_k;      /* number of tokens with the largest logits that can be sampled; 0 = all tokens */
-	float top_p, min_p; /* off: top_p = 1, min_p = 0 */
-	float repeat_penalty, presence_penalty, frequency_penalty; /* off: repeat_penalty = 1, the other two = 0 */
-	/* penalties apply to tokens that occur among the last repeat_last tokens of the answer; -1 = of the whole
-	 * answer */
+	float top_p, min_p; /* top_p = 1 turns off top-p sampling; min_p = 0 turns off min-p sampling */
+	/* repeat_penalty = 1 turns off this penalty; 0 turns off the other two */
+	float repeat_penalty, presence_penalty, frequency_penalty;
+	/* penalties apply to tokens that occur among the last repeat_last tokens of the answer; -1 = among all its
+	 * tokens */
 	int32_t repeat_last;
 	/* index of the answer's first token in the sequence; 0 = penalties apply to tokens of the prompt, too */
 	int32_t answer;
@@ -380,8 +383,9 @@ struct sampling {
 extern const struct sampling sampling_default;
 void sampling_seed(struct sampling *, uint64_t seed);
 
-/* Where a sampler setting comes from. A later source overrides an earlier one: default, advice of the makers of the
- * model's family, model file (advice.c). USER and SERVER are set by callers of the engine. */
+/* Where the value of a sampler setting comes from. A later source overrides an earlier one. SAMPLING_FAMILY is the
+ * advice of the makers of the model's family, SAMPLING_FILE the model file (advice.c). Callers of the engine set
+ * SAMPLING_USER and SAMPLING_SERVER. */
 enum sampling_source { SAMPLING_DEFAULT, SAMPLING_FAMILY, SAMPLING_FILE, SAMPLING_USER, SAMPLING_SERVER };
 enum sampling_setting {
 	SAMPLING_TEMP,
@@ -433,7 +437,8 @@ enum { RINGS_MOST = 8 };
  * the first ring. Older tokens are thinned out in the next rings (man/weir-cache.7). */
 struct ring_stats {
 	int32_t pinned; /* number of first tokens, which are never evicted */
-	/* n_ring: number of rings, 0 if the policy never evicts; ring_slots: slots of each ring */
+	/* `n_ring` is the number of rings, or 0 if the policy never evicts. `ring_slots` is the number of slots of each
+	 * ring. */
 	int32_t n_ring, ring_slots;
 	int32_t factor;           /* of the tokens that a ring accepts, the next ring accepts one in `factor` */
 	int32_t fill[RINGS_MOST]; /* number of tokens in each ring */
@@ -457,11 +462,12 @@ struct timeline_stats {
 	/* For a cache with entries on disk or in host memory: means over the tokens generated since the last prefill;
 	 * -1 = unknown. On a GPU the newest 32 tokens may be missing from the means. */
 	double kv_fetched; /* bytes read per token: from disk (or its page cache), or on a GPU from host memory */
-	/* share of the selected entries that the previous token had also selected; on a GPU: share that was in GPU
-	 * memory already */
+	/* Share of the selected entries that the previous token had also selected. On a GPU, it is the share that was
+	 * already in GPU memory. */
 	double kv_overlap;
 	char kv[128], kv_type[16];
-	/* counts and times of the last timeline_sync() and the steps since: */
+	/* The following counts and times are those of the last timeline_sync() and of all timeline_step() calls after
+	 * it. */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
 	/* drafted: number of tokens guessed by speculative decoding; accepted: number of guesses that were right */
 	int32_t drafted, accepted;

@@ -23,9 +23,9 @@ struct engine {
 	pthread_mutex_t lock;
 };
 
-/* Check that a backend's results agree with the CPU's. Return 0 if they agree, or if checks is NULL; else -1 with the
- * reason in why. After -1 the backend may be unusable. again = 0: use the stored result of an earlier check, if there
- * is one; 1: check now. (gpu.c) */
+/* Check that a backend's results agree with the CPU's. Return 0 if they agree, or if `checks` is NULL. Otherwise return
+ * -1 and write the reason to `why`; the backend may then be unusable. If `again` is 0, use the stored result of an
+ * earlier check, if there is one. If `again` is 1, check now. (gpu.c) */
 int gpu_check(struct backend *, const struct gpu_checks *checks, int again, char why[160]);
 /* Fill sampling[] and info.sampling_note from the file and info.arch (advice.c). */
 void sampling_read(struct engine *);

@@ -23,8 +23,8 @@ void engine_identity(const struct engine *, struct str *out);
 /* Append lines of text with the timeline's settings that decide the bits of KV entries: cache policy, entry type,
  * step size, and the context if the policy depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* Append the lines of timeline_identity() that decide the bits of the entries of prefilled tokens (MARK_READ). The
- * cache policy is not among them, because prefilled tokens attend to all entries under every policy. */
+/* Append those lines of timeline_identity() on which the KV entries of prefilled tokens (MARK_READ) depend. The cache
+ * policy is left out: prefilled tokens attend to all entries under every policy. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
 /* Declare that other CPU kernels have computed the entries of the first n tokens. by[0 .. n_by): name of the other
  * kernels. While the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because
@@ -33,20 +33,20 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
 
-/* Return the bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads. windows =
- * 0: leave out layers with a sliding window. */
+/* Return the size in bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads. If
+ * `windows` is 0, layers with a sliding window are left out. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Return how many tokens at the beginning of the sequence have fixed entries, which timeline_entries_save() can
  * save. */
 int32_t timeline_entries_ready(struct timeline *);
-/* How a token was computed. Equal tokens with different marks have different KV entries. If entries depend on the
- * tokens alone, all marks are 0: the policy must read everything, and the backend must round alike in prefill and
- * decode. */
+/* How a token was computed. Equal tokens with different marks have different KV entries. All marks are 0 if entries
+ * depend only on the tokens. For that, the policy must read everything, and the backend must round alike in prefill
+ * and decode. */
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
-	/* the last token of a prefill; or the last token of each prefill step, if results depend on the size of
-	 * steps */
+	/* the last token of a prefill; if results depend on the size of prefill steps, also the last token of each
+	 * step */
 	MARK_READ_END = 2,
 	/* flag in the mark of the first token after a pinned prefix: generated tokens select entries of this prefix */
 	MARK_STREAM = 4,
@@ -57,24 +57,27 @@ const uint8_t *timeline_marks(struct timeline *, size_t *n);
 /* 1 if layers with a sliding window still hold an entry of any of tokens first .. first + n - 1. Also 1 if no layer has
  * a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
-/* Write the fixed entries of tokens first .. first + n - 1 to out: [n_layer][K, V][n_kv_head][n],
- * timeline_token_bytes() for each token. windows = 0: leave out layers with a sliding window, which is necessary if
- * these layers have evicted the entries, or would evict them after loading. */
+/* Write the fixed entries (KV entries that have not moved) of tokens first .. first + n - 1 to `out`. The layout is
+ * [n_layer][K, V][n_kv_head][n], with timeline_token_bytes() bytes for each token. If `windows` is 0, leave out layers
+ * with a sliding window. This is necessary if these layers have evicted the entries, or would evict them after
+ * loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the snapshot's head (all state except the fixed entries) to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
 /* ---- loading: first all fixed entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
-/* Load the fixed entries of tokens first .. first + n - 1. If first = 0, empty the timeline first. The timeline has no
- * tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
+/* Load the fixed entries of tokens first .. first + n - 1. If the argument first is 0, empty the timeline before
+ * loading. The timeline has no tokens until timeline_head_load() or timeline_adopt(). On error return -1 and empty
+ * the timeline. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
 /* Load the head (the part of a snapshot without the fixed entries). ERR_FAIL: it is damaged, or does not fit this
  * timeline and the loaded entries. After -1 the timeline is empty. */
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
 /* Continue without the head of a snapshot: declare that the loaded KV entries belong to tokens id[0 .. n). marks: [n]
- * how each token was computed (enum token_mark). Return the number of these tokens after which the policy can continue;
- * the next timeline_sync() prefills the others. After -1 the timeline is empty. */
+ * how each token was computed (enum token_mark). Return the number of tokens that the sequence then has: the policy
+ * may accept fewer than n, and the next timeline_sync() prefills the others. On error return -1 and empty the
+ * timeline. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 /* ---- packed entries (packed.c): fixed entries in 4 bits a value, near the exact ones but not bit-equal ---- */
@@ -82,8 +85,8 @@ int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *mark
 /* Return the head dimension if the fixed entries of this timeline can be packed, else 0. They can be packed if they are
  * f16 and all layers have the same head dimension: a multiple of 32, at most 512. */
 int32_t timeline_entries_dim(const struct timeline *);
-/* How the fixed entries of n tokens are packed. dim: head dimension. exact: number of first tokens whose entries are
- * stored unpacked. */
+/* How to pack the fixed entries of n tokens, that is, KV entries that are still in the slot in which they were
+ * computed. dim: head dimension. exact: number of first tokens whose entries are stored unpacked. */
 struct entries_packing {
 	int32_t dim, n, exact;
 };

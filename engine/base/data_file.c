@@ -56,8 +56,11 @@ static int embedded_find(struct str *path, const char *name)
 
 int data_file(struct str *path, const char *name, struct err *e)
 {
-	/* Paths to share/weir from the program's folder. They are for a program in, in this order: a build folder;
-	 * PREFIX/bin; PREFIX/lib/weir or the folder `tests` of a build; the top of the source tree. */
+	/* Paths to share/weir from the folder of the program, for a program in these folders:
+	 * - a build folder;
+	 * - PREFIX/bin;
+	 * - PREFIX/lib/weir, or a folder below `tests` in a build folder;
+	 * - the top of the source tree. */
 	static const char *const data[] = { "/share/weir/", "/../share/weir/", "/../../share/weir/",
 		                            "/build/share/weir/" };
 	char dir[PATH_MAX], *slash;

@@ -165,9 +165,10 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	       cp == 0xff1a || cp == 0xff1b;
 }
 
-/* 1 if the line at `at` begins a list item, a quotation or a table row. A number such as "4." begins an item only if
- * punctuation is before it, or if it is at most *number + 1. So the wrapped text "a status of / 127. Otherwise" does
- * not begin one. *number: number of the last item; set to this item's number if it has one. */
+/* 1 if the line at `at` begins a list item, a quotation or a table row. A line that begins with a number such as "4."
+ * begins an item only if punctuation precedes the line, or if the number is at most *number + 1. So in "a status
+ * of\n127. Otherwise", the second line does not begin an item. *number is the number of the last item; it is set to the
+ * number of this item, if it has one. */
 static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
 {
 	const char *p = c->p;

@@ -15,7 +15,8 @@ enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* valu
 struct encoder_family {
 	const char *name; /* value of general.architecture, and prefix of the file's other keys */
 	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how the position of a token is encoded */
-	/* 1: the feed-forward is down(act(gate) * up), and gate and up have no biases; 0: it is down(gelu(up)) */
+	/* 1: the feed-forward is down(act(gate) * up), and its matrices gate and up have no biases; 0: it is
+	 * down(gelu(up)) */
 	int gated;
 	enum activation act; /* activation of the gate */
 	int biases;          /* 1: q, k, v, out and down have biases */
@@ -52,10 +53,12 @@ struct encoder_ranker {
 
 /* A loaded reader (encoder_reader.c), without its adapters, which are in struct encoder_linear. */
 struct encoder_reader {
-	/* a reranker that reads pairs in place of this encoder; the other members are then empty. NULL: no reranker */
+	/* a reranker that reads pairs (question and passage) in place of this encoder, or NULL. With a reranker, all
+	 * other members of this struct are empty. */
 	struct encoder *ranker;
-	struct gguf *gguf;  /* the reader's adapter file; NULL: none is loaded */
-	struct tensor rank; /* f32 [batch][largest rank of an adapter]: buffer for the products x low^T */
+	struct gguf *gguf; /* the reader's adapter file; NULL: none is loaded */
+	/* f32 [batch][largest rank of an adapter]: buffer for inputs multiplied by the adapter matrix `low` */
+	struct tensor rank;
 	/* [3][n_embd] weights, each row to be multiplied with a hidden state. Row 0 gives the log odds that the passage
 	 * answers the question. Rows 1 and 2 give the logits that a token is the first, or the last, of the answer */
 	float *head;
@@ -70,8 +73,8 @@ struct encoder {
 	uint64_t hash;       /* hash of the file */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
-	/* trained: context length in training, in tokens; longest: maximum number of tokens of a text, the smaller of
-	 * `trained` and ENCODER_BATCH */
+	/* `trained` is the context length in training, in tokens. `longest` is the maximum number of tokens of a text:
+	 * min(trained, ENCODER_BATCH). */
 	int32_t trained, longest;
 	float eps;
 	/* how a text's hidden states become one vector; POOL_RANK: they become a score, because the file is a reranker
@@ -82,12 +85,12 @@ struct encoder {
 	/* f32 [longest][n_embd]: sum of the embeddings of the position (if the family has learned positions) and of the
 	 * token type */
 	struct tensor position;
-	/* cos and sin of RoPE. rope: f32 [longest][head_dim], by position; rope_at: f32 [batch][head_dim], by token of
-	 * the batch */
+	/* cos and sin of RoPE. `rope` is f32 [longest][head_dim], a row for each position. `rope_at` is f32
+	 * [batch][head_dim], a row for each token of the batch. */
 	struct tensor rope, rope_at;
-	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch], each row 0, 1, 2, ... distance: f32 [n_head][2 *
-	 * longest]. Column i of a head's row is added to the score of a key whose token is i + 1 - longest tokens after
-	 * the query's. */
+	/* Arguments of attention with ALiBi (attend_alibi()). `slots` is i32 [n_head][batch]; each of its rows is 0, 1,
+	 * 2, and so on. `distance` is f32 [n_head][2 * longest]: what each head adds to the score of a key. Column d +
+	 * longest - 1 is for a key that is d tokens after the query (before it if d < 0). */
 	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
@@ -113,8 +116,8 @@ int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t
                           const atomic_int *cancel, struct err *);
 /* Return the encoder family of a file, or NULL with the error set. */
 const struct encoder_family *encoder_family_of(const struct gguf *, struct err *);
-/* Open a file as encoder_open() does. ranks: 1 = the file must be a reranker; 0 = it must not be one; -1 = both are
- * allowed. */
+/* Open a file as encoder_open() does. ranks: 1 = the encoder must be a reranker; 0 = a reranker is refused; -1 = any
+ * encoder is accepted. */
 int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks, struct err *);
 /* Pool the hidden states x [n][n_embd] of one text into out[n_embd], and scale `out` to length 1. If `out` is zero, it
  * stays zero. */

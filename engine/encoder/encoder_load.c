@@ -12,8 +12,8 @@
 
 enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096 };
 
-/* Families: nomic-bert is that of nomic-embed-text, jina-bert-v2 that of jina-embeddings-v2. The GELU of jina-bert-v2
- * is the tanh approximation. */
+/* The supported families of encoders. The models nomic-embed-text have the family nomic-bert, the models
+ * jina-embeddings-v2 the family jina-bert-v2. The GELU of jina-bert-v2 is the tanh approximation. */
 static const struct encoder_family families[] = {
 	{ .name = "bert", .place = PLACE_LEARNED, .biases = 1 },
 	{ .name = "nomic-bert", .place = PLACE_ROPE, .gated = 1, .act = ACT_SILU },
@@ -46,8 +46,8 @@ static int load_int(const struct encoder *e, const char *name, int64_t min, int6
 	return got < 0 ? -1 : 0;
 }
 
-/* Load a number and check that it is min to max. standard: the value if the file lacks the key; NAN = the file must
- * have the key. */
+/* Load a number, which must be in the range from min to max. If the file lacks the key, the number is `standard`; but
+ * if `standard` is NAN, a missing key is an error. */
 static int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
                       struct err *err)
 {
@@ -162,8 +162,8 @@ static void load_failed(struct loader *l)
 	                    l->e->be->err);
 }
 
-/* Load rows row0 .. row0 + rows - 1 of a tensor to the backend, as a matrix. as_table: 1 for an embedding table, from
- * which single rows are read. */
+/* Load rows row0 .. row0 + rows - 1 of a tensor to the backend, as a matrix. If `as_table` is 1, the matrix is an
+ * embedding table, from which single rows are read. */
 static void load_rows(struct loader *l, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                       int as_table)
 {
@@ -184,8 +184,8 @@ static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int3
 		load_failed(l);
 }
 
-/* Load values from .. from + n - 1 of a vector as f32. all: number of values that the whole vector must have in the
- * file. */
+/* Load n values of a vector as f32, beginning with the value at index `from`. The parameter `all` is the number of
+ * values that the vector must have in the file. */
 static void load_vector_part(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t from,
                              int32_t n, int32_t all)
 {
@@ -218,8 +218,8 @@ static void load_norm(struct loader *l, struct encoder_norm *n, const char *pref
 	load_vector(l, &n->b, prefix, full, l->e->n_embd);
 }
 
-/* Load a matrix [rows][cols] and its bias. In some files `parts` such matrices are one tensor, one below the other.
- * Then load matrix number `part`, counted from 0. */
+/* Load a matrix [rows][cols] and its bias. The tensor in the file may be `parts` such matrices, one below the other;
+ * load the matrix with index `part`. If `parts` is 1, the tensor is the matrix itself. */
 static void load_part(struct loader *l, struct encoder_linear *m, const char *prefix, const char *name, int32_t rows,
                       int32_t cols, int bias, int32_t part, int32_t parts)
 {
@@ -301,10 +301,10 @@ static void load_rope(struct loader *l)
 	free(v);
 }
 
-/* Return the ALiBi slope of head h of n heads: what the head subtracts from a key's score per token of distance (Press
- * et al. 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), and so on. Otherwise let m be the largest
- * power of two below n. The first m heads have the m slopes for m heads. The other heads have every second one of the 2
- * m slopes for 2 m heads. */
+/* Return the ALiBi slope of head h of n heads: what the head subtracts from a key's score per token of distance
+ * (Press et al. 2022). If n is a power of two, slope h is 2^(-8 (h + 1) / n). Otherwise let m be the largest power of
+ * two below n. The first m heads have the slopes of a model with m heads. The other heads have the first, third,
+ * fifth, ... slope of a model with 2 m heads. */
 static double alibi_slope(int32_t h, int32_t n)
 {
 	int32_t two = 1;
@@ -339,7 +339,8 @@ static void load_alibi(struct loader *l)
 	free(v);
 }
 
-/* Load up, gate and down. If gate and up share the tensor `ffn_up`, the gate comes first. */
+/* Load the matrices of the feed-forward. A file may have `gate` and `up` as one tensor "ffn_up", in which the rows of
+ * `gate` come first. */
 static void load_feed_forward(struct loader *l, struct encoder_layer *y, const char *p)
 {
 	const struct encoder_family *f = l->e->family;

@@ -56,7 +56,8 @@ static int reader_keys(struct reader_file *f, float *bias)
 	return 0;
 }
 
-/* Load a matrix [rows][cols] of the adapter. rows or cols = 0: allow any number up to RANK_MOST. */
+/* Load a matrix [rows][cols] of the adapter. If rows or cols is 0, the matrix may have any number of them up to
+ * RANK_MOST. */
 static int matrix_load(struct reader_file *f, struct tensor *out, const struct gguf_tensor *t, int32_t rows,
                        int32_t cols)
 {
@@ -217,7 +218,8 @@ struct pairs {
 	struct tokens id;
 	struct token_ends end; /* for each token of a passage, the offset in the passage at which the token ends */
 	struct encoder_text *text;
-	/* [pairs] first: index, within the pair, of the passage's first token; ends: index of this token in `end` */
+	/* [pairs] The passage of pair i begins at token first[i] of the pair. The passage's elements of `end` begin at
+	 * index ends[i]. */
 	size_t *first, *ends;
 };
 
@@ -299,8 +301,8 @@ static double rank(const struct encoder *e, const float *x)
 	return score;
 }
 
-/* Read pairs first .. last - 1, and write the results to out[] with the same indices. The pairs have `tokens` tokens in
- * all and fit one batch. */
+/* Read the pairs from index `first` up to, but not including, index `last`. Write the results to out[] with the same
+ * indices. These pairs have `tokens` tokens in all and fit one batch. */
 static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, int32_t last, int32_t tokens,
                       struct encoder_answer *out, const atomic_int *cancel, struct err *err)
 {

@@ -10,7 +10,8 @@
  * multilingual-e5-large-instruct, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0,
  * nomic-ai/nomic-embed-text-v1.5, mixedbread-ai/mxbai-embed-large-v1, MongoDB/mdbr-leaf-ir. */
 static const struct {
-	const char *part, *prefix[2]; /* prefix[0]: for a query; prefix[1]: for a passage */
+	/* `part` is a part of general.name, prefix[0] the prefix of a query, prefix[1] the prefix of a passage */
+	const char *part, *prefix[2];
 } prefixes[] = {
 	{ "e5-large-instruct",
 	  { "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", "" } },
@@ -63,8 +64,8 @@ static int32_t text_tokens(const struct encoder *e, const char *prefix, struct e
 	struct str text = { 0 };
 	int rc;
 
-	/* Do not tokenize bytes from 32 * longest on. Tokens are rarely longer than 32 bytes, so tokens of those bytes
-	 * would be truncated anyway. */
+	/* Tokenize only the first 32 * e->longest bytes of the text. Tokens are rarely longer than 32 bytes, so the
+	 * tokens of later bytes would be cut off anyway. */
 	str_adds(&text, prefix);
 	str_add(&text, t.p, MIN(t.n, (size_t)e->longest * 32));
 	if (v->add_bos)

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the largest values of any layer's feed-forward, for the sizes of buffers. `width` also covers the shared
- * expert and a dense feed-forward beside experts. Fields that no buffer size needs stay 0. */
+/* Return the sizes on which the buffers for feed-forwards depend. Each of these members is the largest value that any
+ * layer has; all other members are 0. `width` is the largest width of a feed-forward, a shared expert, or a dense
+ * feed-forward beside experts. */
 static struct ffn_spec largest_ffn(const struct hparams *hp)
 {
 	struct ffn_spec most = { .width = 0 };
@@ -33,7 +34,9 @@ struct mix_columns {
 	int32_t conv;  /* columns of conv */
 	int32_t delta; /* columns of delta and delta_gate */
 	int32_t heads; /* columns of alpha and beta */
-	int32_t both;  /* half the columns of beta_alpha */
+	/* largest number of value heads of a layer that uses the buffer beta_alpha; the buffer has twice as many
+	 * columns */
+	int32_t both;
 	int32_t gated; /* columns of gate; half the columns of q_gate */
 	/* number of groups of columns that deinterleave() copies from each row to each of its two outputs */
 	int32_t halves;
@@ -238,7 +241,8 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* Split each of n rows into two rows. Groups of `cols` columns go alternately to `one` and to `other`. */
+/* Deinterleave n rows of `both`, which consist of groups of `cols` columns: copy the groups 0, 2, 4, ... of each row
+ * to `one`, and the groups 1, 3, 5, ... to `other`. */
 static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
                          int32_t n)
 {

@@ -14,35 +14,37 @@ struct forward {
 	const struct model *m;
 	struct backend *be;
 	struct cache *cache; /* borrowed */
-	/* batch: maximum number of tokens of a step; head_rows: maximum number of tokens whose logits are computed at
-	 * once */
+	/* `batch` is the maximum number of tokens of a step. `head_rows` is the maximum number of tokens whose logits
+	 * are computed at once. */
 	int32_t batch, head_rows;
 	struct tensor x; /* f32 [batch][n_embd]: residual stream */
 	/* f32 [batch][n_embd]: norm(x); later the output of attention or feed-forward, before the norm after it */
 	struct tensor norm;
-	/* f32 [batch][heads * head_dim]. The widest layer determines the allocated memory, the current layer the field
-	 * `cols`. */
+	/* f32 [batch][heads * head_dim]. Their memory is large enough for the widest layer. Their member `cols` is the
+	 * width of the current layer. */
 	struct tensor q, k, v;
-	/* f32 [batch][n_head * head_dim]: output of attention; the memory and the field `cols` are as for q */
+	/* f32 [batch][n_head * head_dim]: output of attention; memory and `cols` as for q */
 	struct tensor attn;
 	/* For layers with a recurrent state: f32 [batch][columns]. The widest layer determines the allocated memory. */
 	struct tensor conv_in, conv; /* input and output of the convolution */
-	/* f32 [batch][value heads * value_dim]. delta: result of the delta rule or the state space; delta_gate: gate
-	 * that multiplies delta */
+	/* f32 [batch][value heads * value_dim]. `delta` is the result of the delta rule or of the state space.
+	 * `delta_gate` is a gate by which `delta` is multiplied. */
 	struct tensor delta, delta_gate;
 	/* f32 [batch][value heads]. The delta rule uses both tensors, the state space only alpha. */
 	struct tensor alpha, beta;
-	/* For gated attention (q_gate, gate), and for layers whose beta and alpha come from one matrix
-	 * (beta_alpha): */
-	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; f32 [batch][n_head * head_dim] */
-	struct tensor beta_alpha;   /* f32 [batch][2 * value heads] */
-	/* half: i32 [2 * halves] row numbers for deinterleave(): 0, 2, 4, ... and then 1, 3, 5, ... */
+	/* q_gate and gate are for gated attention. beta_alpha is for layers whose beta and alpha come from one
+	 * matrix. */
+	/* `q_gate` is f32 [batch][2 * n_head * head_dim], and `gate` is f32 [batch][n_head * head_dim]. */
+	struct tensor q_gate, gate;
+	struct tensor beta_alpha; /* f32 [batch][2 * value heads] */
+	/* row numbers for deinterleave(). `half` has the even numbers 0, 2, 4, ... and after them the odd numbers 1, 3,
+	 * 5, ... `halves` is the number of even numbers, and also of odd ones. */
 	int32_t *half, halves;
-	/* For per-layer inputs. inputs, input_embd: f32 [batch][n_layer * n_input], for all layers; input, input_gate:
-	 * f32 [batch][n_input], for the current layer. */
+	/* For per-layer inputs. `inputs` and `input_embd` are f32 [batch][n_layer * n_input], for all layers. `input`
+	 * and `input_gate` are f32 [batch][n_input], for the current layer. */
 	struct tensor inputs, input_embd, input, input_gate;
-	/* [batch] for each token, the row of `inputs`, seen as [batch * n_layer][n_input], that belongs to the current
-	 * layer */
+	/* [batch] If each row of `inputs` is cut into n_layer rows, one per layer, input_row[i] is the index of the row
+	 * that belongs to token i and the current layer. */
 	int32_t *input_row;
 	struct tensor ffn; /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Buffers for layers with experts: */
@@ -65,8 +67,8 @@ struct forward {
 	struct tensor lora_gate;
 	struct tensor head_in; /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;  /* f32 [head_rows][n_vocab] */
-	/* index within the step of the token in row 0 of x. It is not 0 if the end of the last layer was computed only
-	 * for the step's last token */
+	/* Index of a token in the step: row 0 of `x` belongs to this token. It is usually 0, but the end of the last
+	 * layer may be computed for the step's last token only. */
 	int32_t first;
 	/* if not NULL, the seconds that the forward pass spends in the cache are added to *clock */
 	double *clock;
@@ -79,8 +81,9 @@ int forward_init(struct forward *, const struct model *, struct cache *, int32_t
                  struct err *);
 void forward_release(struct forward *);
 
-/* Set f->expert_sum to the sum of the experts' outputs, the shared expert's included, for n rows of `in`. The router
- * reads `choice`: its row i decides which experts compute row i of `in`. (In forward_experts.c, for forward.c.) */
+/* Compute the experts of a layer for n rows of `in`, and set f->expert_sum to the sum of their outputs. The sum
+ * includes the shared expert. The router computes from row i of `choice` which experts process row i of `in`. (In
+ * forward_experts.c, for forward.c.) */
 void forward_experts(struct forward *, const struct layer_spec *, const struct layer *, const struct tensor *in,
                      const struct tensor *choice, int32_t n);
 /* Set f->expert_sum to the sum of a dense feed-forward and of the experts, both computed from f->x. Each of the two has

@@ -68,8 +68,8 @@ static struct route route_read(struct forward *f, const struct layer_spec *s, co
                                const struct tensor *in, const struct tensor *choice, int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
-	/* at: row of f->route where the scores of the shared expert begin; rounded up so that they are at a multiple of
-	 * 16 bytes */
+	/* The shared expert's scores begin at row `at` of f->route, after n rows of router scores and two rows of
+	 * constants. The row number is a multiple of 4, so that the scores begin at a multiple of 16 bytes. */
 	int32_t width = s->ffn.n_expert, at = (n + 2 + 3) / 4 * 4;
 	struct tensor route = f->route, shared;
 	struct route r = { .score = f->score };
@@ -95,7 +95,7 @@ static struct route route_read(struct forward *f, const struct layer_spec *s, co
 		r.shared = f->score + (size_t)at * (size_t)width;
 		values = (size_t)at * (size_t)width + (size_t)n;
 	}
-	/* fill with zeros first: after a failure of the backend, read() writes nothing */
+	/* after a failure of the backend, read() writes nothing, so fill the array with zeros first */
 	memset(f->score, 0, values * sizeof *f->score);
 	op->read(f->be, &route, 0, f->score, values * sizeof *f->score);
 	return r;

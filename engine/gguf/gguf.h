@@ -53,7 +53,7 @@ struct gguf_tensor {
 	enum dtype type;
 	int32_t n_dims;
 	int64_t ne[4];    /* sizes of the dimensions; ne[0] is the length of a row; unused dimensions have size 1 */
-	const void *data; /* the values, in the mapping */
+	const void *data; /* the tensor's values, in the mapped file or in the caller's bytes */
 	uint64_t bytes;   /* size of data */
 	uint64_t off;     /* file offset of the directory record, for messages */
 	uint64_t at;      /* file offset of data */
@@ -110,8 +110,8 @@ int gguf_parse_all(struct gguf *, struct err *);
 /* p[0..n) are bytes of a file that is not GGUF. Return what kind of file they look like, for an error message ("a zip
  * archive ..."), or NULL if unknown (gguf_foreign.c). */
 const char *gguf_looks_like(const uint8_t *p, uint64_t n);
-/* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the same
- * name, return the index in tensor_sorted of the second of them; it is at least 1. */
+/* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the
+ * same name, return the index of the second one in tensor_sorted, which is at least 1. */
 uint64_t gguf_sort_tensors(struct gguf *);
 
 /* Return -1 with an error if a file of the model was truncated or became unreadable while it was open. */
@@ -120,8 +120,8 @@ int gguf_check_there(const struct gguf *, struct err *);
  * missing, for example during a download (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes
  * are not valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
-/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data, and
- * some more bytes, which error messages may quote. At a damaged record the head counts as complete. */
+/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data,
+ * and some more bytes, which error messages may quote. If a record is damaged, the head is taken to end there. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
 /* Free the physical memory of p[0..n); the next access reads the file again. If p[0..n) is not in the mapping of `gguf`
  * (a struct gguf), do nothing. */

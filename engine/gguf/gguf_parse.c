@@ -19,8 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Limits on a file: numbers of keys and tensors; bytes of a key, of a tensor's name, of a string; elements of an array;
- * bytes of the alignment. MIN_...: the fewest bytes that the record of a key or of a tensor can have. */
+/* Limits on a file. MAX_KV and MAX_TENSORS limit the numbers of keys and tensors. MAX_KEY, MAX_NAME and MAX_STRING
+ * limit the bytes of a key, of a tensor's name and of a string. MAX_ARRAY limits the elements of an array, and
+ * MAX_ALIGNMENT the bytes of the alignment. */
 #define MAX_KV            65536u
 #define MAX_TENSORS       65536u
 #define MAX_KEY           65535u
@@ -28,8 +29,10 @@
 #define MAX_STRING        (16u << 20)
 #define MAX_ARRAY         (64u << 20)
 #define MAX_ALIGNMENT     65536u
-#define MIN_KV_RECORD     (8 + 1 + 4 + 1)         /* key length, a one-byte key, type, a one-byte value */
-#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8) /* name length, a one-byte name, n_dims, ne[0], type, offset */
+/* bytes of the smallest record of a key: key length, a one-byte key, type, a one-byte value */
+#define MIN_KV_RECORD     (8 + 1 + 4 + 1)
+/* bytes of the smallest record of a tensor: name length, a one-byte name, n_dims, ne[0], type, offset */
+#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8)
 
 struct parse {
 	struct gguf *g;
@@ -71,7 +74,8 @@ static uint64_t file_left(const struct parse *p, uint64_t at)
 	return p->g->size - at;
 }
 
-/* Report a failed read: either the file is cut off, or another program changed it while it was copied. */
+/* Report that a field goes beyond the end of the bytes to parse. Either the file is cut off, or another program
+ * changed the file while weir copied its head. */
 static int bad_end(struct parse *p)
 {
 	if (p->c.failed_need <= file_left(p, p->c.failed_at))
@@ -298,8 +302,8 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sort: duplicates become adjacent, and keys are found by binary search. In a hash table, hostile keys could
-	 * collide and make it slow. */
+	/* Sort the keys, so that duplicates are adjacent and a binary search finds a key. A hash table could become
+	 * slow, because hostile keys could collide. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))

@@ -60,8 +60,8 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* The parts in t->met (ranges or lists of slots) have queries of n tokens. Replace these by copies of the last token's
- * query. Parts with the same queries share one copy. */
+/* Each part (range or list of slots) in t->met refers to the queries of a step's n tokens. Let it refer to a copy of
+ * the last token's query instead. Parts that had the same queries share one copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;

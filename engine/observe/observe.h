@@ -23,20 +23,20 @@ void observer_remove(struct observer **list, struct observer *);
 
 struct token_attention {
 	struct kv_store *kv; /* store of the cache, borrowed; NULL: the struct is closed */
-	struct tensor mass;  /* f32 [n_kv_head][most], where most = kv_read_most(): memory for `seen` */
-	/* f32 [n_kv_head][>= n_col]: shares of attention from the last token_attention_take() or
+	struct tensor mass;  /* f32 [n_kv_head][most]: the memory of the tensor `seen`; `most` is kv_read_most() */
+	/* f32 [n_kv_head][n_col or more]: shares of attention from the last token_attention_take() or
 	 * token_attention_recall() */
 	struct tensor seen;
-	/* f32 [1][n_head * head_dim] each. q: copies of the last token's query, one for each RoPE rotation in which the
-	 * parts in `met` use it; out: scratch */
+	/* f32 [1][n_head * head_dim] each. `q` has copies of the last token's query, one for each RoPE rotation with
+	 * which the query is used in met->part[]. `out` is scratch. */
 	struct tensor q[1 + RINGS_MOST], out;
-	/* layer: layer of the last token_attention_take(). n_col: number of slots that its token read, each of which is
-	 * a column of `mass`. */
+	/* layer: layer of the last token_attention_take(). n_col: number of slots that the token read there. Each of
+	 * these slots is a column of `seen`. */
 	int32_t layer, n_col;
 	/* the first n_region columns are selected entries or, in a bounded cache, entries of the pinned prefix */
 	int32_t n_region;
-	float *share;        /* [most] by column: share of one head's attention */
-	int32_t *token;      /* [most] by column: token in the slot; -1: none */
+	float *share;        /* [most] shares of one head's attention, by column */
+	int32_t *token;      /* [most] for each column, the token whose entry is in the slot; -1: none */
 	struct reading *met; /* the parts (ranges or lists of slots) that the token read */
 };
 /* Open for a cache. Returns 0; or -1 (ERR_FIT) if memory is short: t is then closed. */
@@ -66,16 +66,17 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Measure the share of attention on the selected entries in the next steps, in a few layers; each call takes the next
- * layers. slots > 0: also measure the shares on the pinned prefix and on each ring, and the attention mass of tokens;
- * slots is then the number of slots that a token reads. */
+/* Let the next steps measure the share of attention on the selected entries in a few layers. Each call continues with
+ * the layers after those of the last call. If slots > 0, also measure the shares on the pinned prefix and on each
+ * ring, and the attention mass of tokens. `slots` is the number of slots that a token reads; the larger it is, the
+ * fewer layers are measured. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Return the number of slots from which the last decoded token selected; 0: no token has selected anything since the
  * last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
-/* Set *part to the parts (ranges or lists of slots) that the last decoded token selected in a layer. Returns their
- * number. */
 struct attn_part;
+/* Set *part to the parts (ranges or lists of slots) that the last decoded token selected in a layer. Return the number
+ * of these parts. */
 int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
 /* Scan all keys for the scan's query. Return the probability that falls on the slots of these parts (ranges or lists of
  * slots), as a mean over the query heads; -1: the backend failed. */
@@ -105,9 +106,9 @@ void observe_evidence_close(struct observe_evidence *);
 /* Set out[i], i < n, to the evidence of token first + i, summed since the observer was opened. */
 void observe_evidence_sums(const struct observe_evidence *, int32_t first, int32_t n, float *out);
 
-/* Record the attention of each step's last token in one layer and KV head (head = -1: mean of all heads), until
- * observe_token_close(). p[i], i < n, is set to the share of attention on token i, or to -1 if the step's token does
- * not read token i. The caller owns p; each step overwrites it. */
+/* Record the attention of each step's last token in one layer and KV head, until observe_token_close(). If `head` is
+ * -1, record the mean of all heads. p[i], i < n, is set to the share of attention on token i, or to -1 if the step's
+ * token does not read token i. The caller owns p; each step overwrites it. */
 struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);

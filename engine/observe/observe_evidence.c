@@ -3,14 +3,14 @@
  *
  * The evidence of a token is the sum of squares of its attention shares, over some layers, all their KV heads and all
  * answer tokens. Layers and squares were chosen by measurement: the default model answered 34 questions correctly, each
- * from a text of about ten passages. One passage has the answer. It got more evidence than any other passage in this
- * share of the questions:
- * - 35 % with the mean over all heads and layers;
- * - 59 % with the strongest head of each token;
- * - 79 % with the mean over the third quarter of the layers;
- * - 94 % with squares in the third quarter of the layers;
- * - 91 % with squares in every second layer of that quarter, the other layers at the next token. This costs half as
- *   much as all layers, and is used here. */
+ * from a text of about ten passages. One passage has the answer. These are the shares of questions in which it got more
+ * evidence than any other passage, for several definitions of evidence:
+ * - 35 %: the mean over all heads and layers;
+ * - 59 %: the strongest head of each token;
+ * - 79 %: the mean over the third quarter of the layers;
+ * - 94 %: squares in the third quarter of the layers;
+ * - 91 %: squares in every second layer of the third quarter, the even layers for one token, the odd layers for the
+ *   next. This costs half as much as measuring the whole quarter, and is used here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +28,12 @@ struct observe_evidence {
 	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
-	/* Full layers from .. to - 1 are observed. turns = 1: all of them for each token. turns = 2: every second layer
-	 * for one token, the other layers for the next token. */
+	/* The observed layers are the full layers from index `from` up to, but not including, index `to`. If `turns` is
+	 * 1, each token is measured in all observed layers. If `turns` is 2, one token is measured in every second
+	 * observed layer, the next token in the other ones. */
 	int32_t from, to, turns;
 	struct sums sum;
-	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each of its drafted tokens */
+	struct sums step[VERIFY_MOST]; /* evidence of the running step, separate for each of its drafted tokens */
 	/* Used only with a GPU, else NULL. [to - from] copies of the attention of a single decoded token in the
 	 * observed layers. They are added to step[0] after the whole step, so that the host need not wait after each
 	 * layer. */
@@ -50,8 +51,8 @@ static void sums_grow(struct sums *s, size_t n)
 	s->n = n;
 }
 
-/* Return the index of a layer among the full layers; -1 for a sliding-window layer. If all layers have a window, return
- * `layer` itself. */
+/* Return the index of a layer among the full layers, or -1 for a sliding-window layer. In a model without full layers,
+ * return the argument `layer`. */
 static int32_t place_of(const struct observe_evidence *e, int32_t layer)
 {
 	const struct hparams *hp = e->c->hp;

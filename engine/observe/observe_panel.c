@@ -1,10 +1,10 @@
-/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries the
- * last decoded token selected; their share of attention; in a bounded cache, the shares of attention on the pinned
- * prefix and the rings.
+/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries
+ * the last decoded token selected; their share of attention; in a bounded cache, the shares of attention on the
+ * pinned prefix and the rings.
  *
- * To measure a layer, its attention is computed again, or all keys are scanned. So each refresh of the view measures
- * only a few layers, and the next refresh the next few. The view shows the mean over each layer's latest
- * measurement. */
+ * To measure a layer, its attention is computed again, or all keys are scanned. Therefore each refresh of the view
+ * measures only a few layers, and continues where the last refresh ended. The view shows the mean over the layers,
+ * with each layer's latest measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,34 +13,37 @@
 #include "engine/cache/rings.h"
 #include "engine/observe/observe.h"
 
-/* maximum number of slots scanned per refresh of the cache view, except that at least one layer is scanned */
+/* maximum number of slots scanned per refresh of the cache view; but at least one layer is always scanned */
 enum { SCAN_SLOTS = 1 << 16 };
-/* maximum number of slots whose attention is computed again per refresh, except that at least one layer is measured */
+/* maximum number of slots whose attention is computed again per refresh; but at least one layer is always measured */
 enum { ATTEND_SLOTS = 1 << 13 };
 
 struct layer_selection {
-	struct attn_part part[SELECT_PARTS]; /* what the last decoded token selected */
+	struct attn_part part[SELECT_PARTS]; /* parts (ranges or lists of slots) that the last decoded token selected */
 	/* i32 [n_kv_head][..]: copies of the lists of slots in part[], allocated on first use */
 	struct tensor list[SELECT_PARTS];
-	/* n_part: elements of part[]; wanted = 1: measure `now` in the next step */
+	/* n_part: number of elements of part[]; wanted = 1: the next step measures the share of attention and sets
+	 * `now` */
 	int n_part, wanted;
-	/* share of attention on the selected entries; -1: unknown. now: in the running step; share: in the last
-	 * committed step that measured it */
+	/* Share of attention on the selected entries; -1: unknown. `now` is the share measured in the running step,
+	 * `share` the share measured in the last committed step that measured one. */
 	double now, share;
 };
-/* Shares of a layer's attention: [0] on the pinned prefix, [i] on ring i. now: in the running step; share: in the last
- * committed step that measured them. wanted = 1: measure them in the next step. */
+/* Shares of a layer's attention: element 0 is the share on the pinned prefix, element i the share on ring i. The
+ * array `now` has the shares measured in the running step. The array `share` has the shares of the last committed
+ * step that measured them. wanted = 1: the next step measures them. */
 struct layer_regions {
-	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* now[0] or share[0] < 0: the array is unknown */
+	/* if element 0 of an array is negative, the array is unknown */
+	double now[1 + RINGS_MOST], share[1 + RINGS_MOST];
 	int wanted;
 };
 /* The attention mass of a layer. A cell has the mass of 1 << mass_shift tokens. */
 enum { MASS_CELLS = 4096 };
-/* when a new measurement enters a running average: the weight of the old average */
+/* weight of the old value of a running average when a new measurement is added */
 static const float MASS_KEEP = 0.7f;
 struct layer_mass {
-	/* [MASS_CELLS] NULL before the first measurement. now: mass in the running step; mean: running average of
-	 * `now` */
+	/* [MASS_CELLS] `now` has the attention mass in the running step, `mean` the running average of `now`. Both
+	 * are NULL before the first measurement. */
 	float *now, *mean;
 	int now_known, mean_known;
 };
@@ -52,11 +55,14 @@ struct observe_panel {
 	struct layer_regions *region; /* [n_layer] */
 	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
-	/* next_scan, next_attend: first layers that the next refresh of the view will scan and measure */
+	/* The next refresh of the view scans the keys of a few layers from layer next_scan on, and computes the
+	 * attention of a few layers from layer next_attend on. */
 	int32_t next_scan, next_attend;
-	/* number of slots from which the token recorded in sel[] selected; 0: no decoded token has selected */
+	/* number of slots from which the last decoded token selected the entries in sel[]; 0: no token has selected
+	 * any */
 	int32_t at;
-	int32_t n_slots; /* number of slots from which the token of the running step selects; 0: it does not select */
+	/* number of slots from which the token of the running step selects; 0: the token does not select */
+	int32_t n_slots;
 	int32_t fresh;
 	double cosine;
 	float *score;  /* [cap] logarithm of each slot's probability in one head; on the host */
@@ -178,8 +184,8 @@ static double sum_of(const float *x, int32_t n)
 	return sum;
 }
 
-/* Count the slots that the token read (columns of p->one) by place: cols[0] in the pinned prefix, cols[i] in ring i.
- * Ring 1 is the newest. */
+/* Count the slots that the token read (the columns of p->one): cols[0] of them are in the pinned prefix, cols[i] in
+ * ring i. Ring 1 has the newest tokens. */
 static void region_columns(const struct observe_panel *p, const struct attention *a, const struct retained_view *v,
                            int32_t cols[1 + RINGS_MOST])
 {
@@ -197,7 +203,7 @@ static void region_columns(const struct observe_panel *p, const struct attention
 	}
 }
 
-/* Make cells twice as large in all layers: add pairs of cells, so that half as many are in use. */
+/* Merge cells in pairs in all layers: replace each pair by its sum, so that a cell stands for twice as many tokens. */
 static void mass_fold(struct observe_panel *p)
 {
 	p->mass_shift++;

@@ -156,11 +156,11 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	/* A run is a range of one message that has been copied unchanged to the end of the text, so that the next piece
-	 * may continue it. */
-	int32_t last;     /* index of the run's message; -1 = there is no run */
+	/* A run is a range of one message that has been copied unchanged to the end of the text. The next piece of the
+	 * message may extend it. */
+	int32_t last;     /* index of the message from which the run was copied; -1 = there is no run */
 	size_t from, at;  /* where the run starts. from: offset in the message; at: offset in the text */
-	const char *next; /* the first byte of the run's message that is not in the run */
+	const char *next; /* points into the message, to the byte after the run */
 };
 
 /* Record that the next n bytes of the text come from the template and not from a message. */
@@ -176,8 +176,9 @@ static void add_special(struct chat_text *o, size_t n)
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
-/* Add a piece of a message to the run, or begin a new run if the piece does not continue it. A message's place in the
- * text is its longest run. */
+/* Copying a message to the text may take several pieces. A run is a sequence of pieces that are adjacent both in the
+ * message and in the text. Extend the current run by the piece `x`, or begin a new run if `x` does not continue it. The
+ * message's place in the text is its longest run. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
 	struct text_place *place = &w->place[x->from];

@@ -16,17 +16,18 @@
 /* An answer that keeps the ids with which it was sampled. */
 struct verbatim {
 	size_t off, len; /* range of the text */
-	/* index of the answer's first token in the sequence; before render_tokens(): index of its message */
+	/* index of the answer's first token in the sequence; before render_tokens(), index of the message with the
+	 * answer */
 	size_t first;
-	size_t n_id; /* number of its sampled ids */
+	size_t n_id; /* number of sampled ids of the answer */
 };
 
 struct rendered_text {
 	struct chat_text t;
 	struct verbatim *verb; /* the answers with sampled ids, in the order of the text */
 	size_t n_verb;
-	/* number of tokens that come before the tokens of the text: 1 = a BOS that the template does not write; 0 =
-	 * none */
+	/* number of tokens before the tokens of the text: 1 = there is a BOS, added because the template does not write
+	 * one; 0 = none */
 	size_t lead;
 };
 
@@ -99,8 +100,8 @@ static size_t span_end(const struct span *s)
 	return s->off + s->len;
 }
 
-/* Return the length of the common beginning of a and b. Common means: equal bytes, equal ranges of the template's own
- * text, and equal sampled ids. id_a: the tokens of a; m: the messages of b. */
+/* Return the length in bytes of the common beginning of texts `a` and `b`. In it, the bytes, the ranges of the
+ * template's own text and the sampled ids are equal. id_a[] has the tokens of `a`, and m[] the messages of `b`. */
 static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                            const struct chat_msg *m)
 {
@@ -131,8 +132,9 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 	return n;
 }
 
-/* Return the length of the common end of a and b, at most `most`. For the meaning of "common", and for the parameters,
- * see common_front(). */
+/* Return the length in bytes of the common end of texts `a` and `b`, but at most `most`. In it, the bytes, the ranges
+ * of the template's own text and the sampled ids are equal. id_a[] has the tokens of `a`, and m[] the messages of
+ * `b`. */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
 {
@@ -213,12 +215,12 @@ static int verbatim_ends(const struct rendered_text *x, size_t at)
 struct place {
 	size_t token;  /* number of tokens before the cut */
 	size_t at;     /* offset of the cut in the text */
-	int continues; /* 1 = there is plain text on both sides of the cut */
+	int continues; /* 1 = the text before the cut and the text after the cut are plain text */
 };
 
-/* Return the last cut of r at or before byte `most`. (A cut is a place where text can be split without changing its
- * tokens.) next: the new text, which may differ from r's text after byte `most`; the result must be a cut of this text,
- * too. next = NULL: the new text is unknown, so the cut must be safe whatever follows. */
+/* The first `most` bytes of r's text and of the new text `next` are the same. Return the last cut in these bytes. (A
+ * cut is a place where text can be split without changing its tokens.) It must be a cut of both texts. If `next` is
+ * NULL, the new text is unknown, and the result must be a cut whatever text follows. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
@@ -245,9 +247,9 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Return the first cut among the last `most` bytes of r. (A cut is a place where text can be split without changing its
- * tokens.) The text before these bytes may change without effect on the cut. next: the new text, which has the same
- * last `most` bytes. */
+/* The last `most` bytes of r's text and of the new text `next` are the same. Return the first cut in these bytes. (A
+ * cut is a place where text can be split without changing its tokens.) It must be a cut whatever text comes before
+ * these bytes. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -277,13 +279,14 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 
 /* ---- tokens ---- */
 
-/* The tokens of the new text: their ids, and the offset in the text at which each token ends. */
+/* The tokens of the new text: the ids, and the offset in the text at which each token ends. */
 struct builder {
 	struct tokens id;
 	struct token_ends end;
 };
 
-/* Append the tokens of bytes from..to of t. continues: 1 = the byte before `from` belongs to plain text, too. */
+/* Append the tokens of bytes `from` to `to` - 1 of text t. If `continues` is 1, the byte before them belongs to plain
+ * text, too. */
 static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to,
                        int continues, struct err *e)
 {
@@ -309,7 +312,7 @@ static int encode_part(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* Append the sampled ids of the answer x. m: the message with the answer. */
+/* Append the sampled ids of the answer `x`, which are in the message `m`. */
 static void add_verbatim(struct builder *b, const struct vocab *v, struct verbatim *x, const struct chat_msg *m)
 {
 	size_t at = x->off;
@@ -322,7 +325,8 @@ static void add_verbatim(struct builder *b, const struct vocab *v, struct verbat
 	}
 }
 
-/* Copy tokens first .. last - 1 of r, and add `moved` to the offsets in the text at which they end. */
+/* Append tokens `first` to `last` - 1 of r. Their text has moved by `moved` bytes, which are added to the offset of
+ * each token's end. */
 static void add_kept(struct builder *b, const struct rendered *r, size_t first, size_t last, size_t moved)
 {
 	if (first >= last)
@@ -332,8 +336,8 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 		token_ends_add(&b->end, r->end[i] + moved);
 }
 
-/* Append the tokens of x from the cut `from` to byte `to`. Between the two are the sampled answers
- * x->verb[verb..last). */
+/* Append the tokens of bytes from.at to `to` - 1 of text x. The sampled answers in this range, x->verb[verb] to
+ * x->verb[last - 1], keep their ids. The rest of the range is tokenized. */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
                    size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {
@@ -358,8 +362,8 @@ static size_t verbatim_before(const struct rendered_text *x, size_t token)
 	return n;
 }
 
-/* Append the tokens of x. r: the last rendering. Where x begins or ends like r's text, copy r's tokens instead of
- * tokenizing. */
+/* Append the tokens of the text `x`. Where `x` begins or ends like the text of the last rendering `r`, copy the tokens
+ * of `r` instead of tokenizing. */
 static int render_tokens(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x,
                          const struct chat_msg *m, struct err *e)
 {
@@ -431,7 +435,8 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
 
 /* ---- the places of a message's text ---- */
 
-/* Return the offset in the text of byte `byte` of message i; SIZE_MAX if the template omits or changes that byte. */
+/* Return the offset in the rendered text of byte `byte` of message i. Return SIZE_MAX if the template omits or changes
+ * this byte. */
 static size_t byte_of(const struct rendered *r, size_t i, size_t byte)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -446,7 +451,7 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 	return at == SIZE_MAX ? SIZE_MAX : tokens_until(r, at);
 }
 
-/* Append the tokens of this text: bytes from.at..to of t, followed by `next`. */
+/* Tokenize bytes `from.at` to `to` - 1 of text t, followed by the string `next`. Append the tokens to b. */
 static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
                        size_t to, const char *next, struct err *e)
 {
@@ -508,9 +513,10 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Count the tokens that r already has between the first and the last cut inside the range. (A cut is a place
-	 * where text can be split without changing its tokens.) Encode only the text before the first cut and after the
-	 * last one. */
+	/* Count the tokens of bytes `first` to `end` - 1 of the text. Between the first and the last cut inside this
+	 * range, count tokens in r->id, which has the tokens of the whole text. (A cut is a place where text can be
+	 * split without changing its tokens.) Only the text before the first cut and after the last cut is tokenized
+	 * again. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);
