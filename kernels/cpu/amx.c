@@ -34,8 +34,8 @@ enum {
 	LEAST = 8,
 	WIDE = 16,  /* number of columns in a wide register A */
 	NARROW = 4, /* number of columns in a narrow register A, which takes fewer cycles */
-	/* Memory has room for the sums of RING steps. Register C is stored to this memory. AHEAD steps later, its sums
-	 * are loaded into vector registers. */
+	/* A step stores its sums from register C to memory. They are loaded into vector registers AHEAD steps later.
+	 * The memory has room for the sums of RING steps. */
 	AHEAD = 2,
 	RING = 4,
 };
@@ -44,16 +44,17 @@ enum {
 /* Unpacked blocks of a panel (12 KB), and the sums of the last steps (4 KB). */
 struct slab {
 	int8_t q[SLAB][8][64]; /* [block][row of register B][byte] */
-	/* [b][h]: for half h of block b; only [b][0] is used if a block has one scale */
+	/* [block][half]: a block with one scale uses only half 0 */
 	float scale[SLAB][2][PANEL], min[SLAB][2][PANEL];
 	int32_t sum[RING][WIDE][PANEL];
 } __attribute__((aligned(64)));
 
 /* ---- tile registers ---- */
 
-/* Set the shapes of this thread's tile registers, for blocks with `halves` scales. tmm0, tmm1: wide C. tmm2, tmm3: wide
- * A. tmm4, tmm5: B. tmm6: narrow A. tmm7: narrow C. Of two registers of a kind, even steps use the first and odd steps
- * the second. */
+/* Set the shapes of this thread's tile registers, for weights with `halves` scales per block. A wide product has up to
+ * WIDE columns. Its registers C, A and B are tmm0, tmm2 and tmm4 in even steps, and tmm1, tmm3 and tmm5 in odd steps. A
+ * narrow product has up to NARROW columns. Its register A is tmm6, its register C is tmm7, and register B is the same
+ * as in a wide product. */
 static void shapes_begin(int halves)
 {
 	const uint8_t k = (uint8_t)(32 / halves);
@@ -79,9 +80,10 @@ static void shapes_begin(int halves)
 	                 : "r"(x), "r"(w), "r"(sum), "r"((size_t)32), "r"((size_t)64)                                  \
 	                 : "memory")
 
-/* Set sum[c][r] to the sum of products of row r of the weight with column c, for WIDE or NARROW columns. x: the
- * columns, 32 bytes apart. If there are fewer columns, the bytes after the last one are read, too, and give sums that
- * are not used. w: rows of register B. odd: 1 if the number of the step is odd. */
+/* Set sum[c][r] to the dot product of column c and row r of the weight. `x` points to the columns, 32 bytes apart. `w`
+ * points to the contents of register B, which are rows of the weight. There are WIDE columns, or NARROW columns if
+ * `wide` is 0. If the caller has fewer columns, the bytes after its last column are read, too, and give sums that are
+ * not used. `odd` is 1 in every second step, which uses other registers. */
 INLINE void sums_start(int wide, int odd, const int8_t *x, const int8_t *w, int32_t (*sum)[PANEL])
 {
 	if (wide && odd)
@@ -149,7 +151,7 @@ static void slab_unpack(enum dtype type, const uint8_t *panel, int32_t first, in
 	case DT_IQ4_NL: unpack_type(DT_IQ4_NL, panel, first, n, s); break;
 	case DT_IQ4_XS: unpack_type(DT_IQ4_XS, panel, first, n, s); break;
 	case DT_MXFP4: unpack_type(DT_MXFP4, panel, first, n, s); break;
-	default: break; /* plain rows: simd_float.h */
+	default: break; /* rows of float weights are not packed; simd_float.h multiplies them */
 	}
 }
 
@@ -165,7 +167,8 @@ static struct pack_format amx_format(enum dtype type)
 	return f;
 }
 
-/* Start step i, which computes the sums of half h of block b of a slab: i = halves * b + h. */
+/* Start step i, which computes the sums of block b of the slab. If a block has two scales, even steps are for the first
+ * half of a block and odd steps for the second half. */
 INLINE void step_start(struct pack_format f, int width, int odd, struct slab *s, int32_t i, int32_t b,
                        const uint8_t *cols)
 {
@@ -193,9 +196,9 @@ INLINE void step_add(struct pack_format f, int width, const struct slab *s, int3
 	}
 }
 
-/* For each column c of a tile (cols.h), add the product of n blocks with this column to out[PANEL * c ..]. If first is
- * 1, the blocks are the first of the panel, and the product is stored instead. cols: the tile's columns in these
- * blocks. */
+/* For each column c of a tile (cols.h), multiply the column with n blocks of a panel and add the product to out[PANEL *
+ * c ..]. If `first` is 1, the blocks are the first of the panel, and the product is stored instead. `cols` has the
+ * tile's columns in these blocks. */
 INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t n, const uint8_t *cols, int first,
                        float *out)
 {
@@ -218,8 +221,8 @@ INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t 
 	UNROLL for (int c = 0; c < width; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* For each column c of unit u, add the scaled sums of step i to lo[PANEL * u->col[c] ..]. A unit has residuals of some
- * columns in one block (cols.h). */
+/* Add the scaled sums of step i to results at `lo`. A unit has the residuals of some columns in one block (cols.h). For
+ * the residuals with index c in unit u, the results are the PANEL floats from lo[PANEL * u->col[c]] on. */
 INLINE void unit_add(struct pack_format f, int width, const struct slab *s, int32_t i, int32_t b,
                      const struct cols_unit *u, float *lo)
 {
@@ -266,8 +269,8 @@ INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, con
 	}
 }
 
-/* Add the product of a slab to the results. The slab has n blocks, from block `first` of the panel on. *unit: number of
- * units multiplied so far; the call increases it. */
+/* Multiply a slab with the columns and add the products to the results. The slab has n blocks, beginning with block
+ * `first` of the panel. *unit is the number of units multiplied so far; the call increases it. */
 INLINE void slab_times(struct pack_format f, struct slab *s, int32_t first, int32_t n, const struct cols *k,
                        int32_t *unit, float *result)
 {
@@ -366,7 +369,8 @@ static int sums_right(int halves, int wide, int odd, const int8_t *x, const int8
 	return 1;
 }
 
-/* Multiply pseudo-random bytes, with every register that products use. Return 1 if all sums are right. */
+/* Multiply pseudo-random bytes by all variants of sums_start(), which together use every tile register. Return 1 if all
+ * sums are right. */
 static int amx_right(void)
 {
 	int8_t x[WIDE * 32], w[8 * 64];

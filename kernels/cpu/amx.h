@@ -11,8 +11,9 @@
  * "because". The first call asks the system for permission to use AMX. */
 const struct cpu_fns *cpu_fns_amx(const char **why);
 
-/* Attention of prompts by AMX (amx_attn.c). scratch, attn: the leaf functions attn_prompt_scratch and attn_prompt.
- * right: multiplies pseudo-random integers; returns 1 if the sums equal sums computed in plain C. */
+/* Attention of prompts by AMX (amx_attn.c). `scratch` and `attn` are the leaf functions attn_prompt_scratch and
+ * attn_prompt of struct cpu_fns. The function `right` multiplies pseudo-random integers. It returns 1 if the sums equal
+ * sums computed in plain C. */
 struct amx_attn {
 	size_t (*scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn)(const struct attn_tile *);

@@ -1,12 +1,13 @@
 /* kernels/cpu/amx_planes.h (private to simd_attn_prompt.h) - products of 16-bit integers by AMX, which multiplies
  * bytes.
  *
- * The pairs of 16-bit integers of simd_attn_prompt.h are split into two planes: the low bytes, which are unsigned, and
- * the high bytes, which are signed. Lane i of the low plane has the four low bytes of pairs i and i + LANES. Lane i of
- * the high plane has their four high bytes. The planes are stored in place of these pairs. Four instructions multiply
- * both planes of N_RUN rows (queries, or their weights) with both planes of 16 columns (keys, or dimensions of values):
- *     sum = low low + 2^8 (low high + high low) + 2^16 high high
- * The sum is exact modulo 2^32, like the sum of pairs_fma(). */
+ * The 16-bit integers of simd_attn_prompt.h are stored in pairs. Here they are split into two planes: the low bytes,
+ * which are unsigned, and the high bytes, which are signed. Lane i of the low plane has the four low bytes of pairs i
+ * and i + LANES. Lane i of the high plane has their four high bytes. The planes are stored in place of these pairs. A
+ * product of two integers a and b is computed from their bytes:
+ *     a * b = a_low * b_low + 2^8 * (a_low * b_high + a_high * b_low) + 2^16 * a_high * b_high
+ * So four instructions multiply N_RUN rows (queries, or their weights) with 16 columns (keys, or dimensions of values).
+ * The sums of products are exact modulo 2^32, like the sums of pairs_fma(). */
 #ifndef WEIR_CPU_AMX_PLANES_H
 #define WEIR_CPU_AMX_PLANES_H
 
@@ -15,8 +16,9 @@
 
 enum { PLANE_PAIRS = 2 * LANES }; /* number of pairs of a row that planes_split() splits at a time */
 
-/* Set the shapes of this thread's tile registers. tmm0: sums low low; tmm1: low high + high low; tmm2: high high. tmm3,
- * tmm4: low and high plane of rows. tmm5, tmm6: low and high plane of columns. */
+/* Set the shapes of this thread's tile registers. tmm0 has the sums of a_low * b_low, tmm1 the sums of a_low * b_high +
+ * a_high * b_low, and tmm2 the sums of a_high * b_high. tmm3 and tmm4 have the low and the high plane of the rows, tmm5
+ * and tmm6 those of the columns. */
 static void planes_begin(void)
 {
 	static const struct tile_config t = {
@@ -37,14 +39,15 @@ INLINE void planes_split(float *a, float *b)
 	vec_store(b, (vec)(_mm512_srli_epi16(x, 8) | _mm512_andnot_si512(low, y)));
 }
 
-/* Split a row of n pairs. n is a multiple of PLANE_PAIRS. */
+/* Split a row of n pairs of 16-bit integers into planes of bytes, in place. n is a multiple of PLANE_PAIRS. */
 INLINE void planes_of_row(float *row, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += PLANE_PAIRS)
 		planes_split(row + i, row + i + LANES);
 }
 
-/* Split the columns of a matrix of pairs [n][ld]. n is a multiple of PLANE_PAIRS. */
+/* Split the columns of a matrix [n][ld] of pairs of 16-bit integers into planes of bytes, in place. n is a multiple of
+ * PLANE_PAIRS. */
 static void planes_of_columns(float *rows, int32_t n, int32_t ld)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -54,8 +57,9 @@ static void planes_of_columns(float *rows, int32_t n, int32_t ld)
 				             rows + (size_t)(i + LANES) * (size_t)ld + j);
 }
 
-/* Multiply N_RUN rows a with LANES columns b. Set sum[0], sum[1] and sum[2] to the sums of tmm0, tmm1 and tmm2, each
- * [row][column]. n: number of pairs of a row, a multiple of PLANE_PAIRS. */
+/* Multiply the N_RUN rows at `a` with the LANES columns at `b`. Both are split into planes. A row has n pairs of
+ * integers, a multiple of PLANE_PAIRS. sum[0], sum[1] and sum[2] receive the contents of the registers tmm0, tmm1 and
+ * tmm2 (see planes_begin()). The indices of sum[i] are row and column. */
 INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                          int32_t sum[3][N_RUN][LANES])
 {
@@ -80,9 +84,10 @@ INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *
 	                 : "memory");
 }
 
-/* For nr rows r and nc vectors c, set sum[r][c] to a sum of products over j < n: of pair a[r][j] and vector c of row j
- * of b [n][ld]. A vector has LANES pairs. a and b are split into planes. Rows nr .. N_RUN - 1 of a are read, too; their
- * sums are not used. */
+/* Multiply the matrix a[N_RUN][n] with the matrix b[n][ld]. Both consist of pairs of 16-bit integers, split into
+ * planes. A vector has LANES pairs. For each r < nr and c < nc, sum[r][c] receives the products of row r of `a` with
+ * the LANES columns of `b` that begin at column LANES * c. Rows nr .. N_RUN - 1 of `a` are read, too; their sums are
+ * not used. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

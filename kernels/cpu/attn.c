@@ -11,9 +11,9 @@ enum {
 	STATE_BYTES = 64 << 20, /* maximum bytes of partial states */
 };
 
-/* Working memory of one thread, in the thread's part of the scratch buffer. The arrays have one element for each of the
- * tile's n_q queries, as in struct attn_tile. run: the queries' states over all spans so far; add: their states over
- * one span. leaf: scratch of the leaf function. */
+/* Working memory of one thread, in the thread's part of the scratch buffer. Each array has one element for each of the
+ * tile's n_q queries, as in struct attn_tile. run[] has the softmax states of the queries over all spans so far, add[]
+ * their states over the current span. The leaf function uses the floats at `leaf` as scratch. */
 struct attn_mem {
 	const float **q;
 	float **score;
@@ -101,9 +101,9 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 				m->q[n_q] = transformed_row(m->transformed + (size_t)n_q * dim, m->q[n_q], dim);
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* The window counts back from the slot of the query's token. It first covers the `behind` slots
-			 * of later parts, except the slots of later tokens. Only the rest of the window is in this
-			 * part. */
+			/* The window ends with the slot of the query's own token. The parts after this part have
+			 * `behind` slots. The window first covers those of these slots that the query sees. What then
+			 * remains of the window's length covers the last slots of this part. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -132,9 +132,9 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Set t->blocks[r] to the blocks of the span that query r of t reads, one bit each. The queries of t are the last
- * t->n_q of the tile's n_q queries. If a probe needs the scores, set the scores of keys that a query does not read to
- * -inf. */
+/* For each query r of `t`, set t->blocks[r] to a bit mask: bit b is 1 if the query reads block b of the span. The
+ * queries of `t` are the last t->n_q of the tile's n_q queries. If a probe needs the scores, set the scores of keys
+ * that a query does not read to -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
 {
@@ -285,8 +285,8 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* Find the part that a span of the call belongs to, and return the index of the part. *span: number of the span in the
- * call; on return, its number in the part. */
+/* Find the part to which a span of the call belongs, and return the index of the part. Before the call, *span is the
+ * number of the span among the spans of all parts; afterwards it is the number in its part. */
 static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 {
 	int32_t part = 0;
@@ -560,8 +560,8 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		probe_run(&j);
 }
 
-/* 1 if the one-token call `a` can be computed together with the call `first`. *selection = the selection of slots in
- * `a`, or NULL. */
+/* 1 if the one-token call `a` can be computed together with the call `first`. Also set *selection to the selection of
+ * slots that `a` contains, or to NULL. */
 static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
 {
 	int32_t selections = 0;

@@ -35,13 +35,13 @@ struct attn_job {
 	size_t part_bytes; /* bytes of scratch of one thread */
 	/* The next three arrays are for calls in which each span is a task. */
 	struct attn_state *st; /* [tile][head][span][n_q]: the state of each query over each span */
-	float *acc;            /* [tile][head][span][n_q][head_dim]: the arrays `acc` of these states */
+	float *acc;            /* [tile][head][span][n_q][head_dim]: memory for the array `acc` of each state in st[] */
 	_Atomic int32_t *left; /* [tile][head]: number of spans not yet finished */
 	/* NULL unless the call has a probe, which measures attention. score [t1 - t0][n_head][stride]: the scores of
-	 * column (slot) `first` and all later columns. m, l [t1 - t0][n_head]: maximum and sum of the softmax. */
+	 * slot `first` and of all later slots. m, l [t1 - t0][n_head]: maximum and sum of the softmax. */
 	float *score, *m, *l;
 	size_t stride;
-	int32_t first; /* first column whose scores are kept; it is the first slot of a part */
+	int32_t first; /* first slot whose scores are kept in score[]; a part begins with this slot */
 	/* Selection of slots that runs before attention, or NULL. Only a job of one token has a selection. */
 	const struct attn_selection *selection;
 };

@@ -419,8 +419,8 @@ static void c_probe_above(const float *p, int32_t n, float least, float *sum, in
 	*sum = (float)s;
 }
 
-/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. It multiplies and adds as
- * the matrix products of plain C do, on values in the L1 cache. */
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. It calls dot16(), as matrix
+ * products in plain C do, on values in the L1 cache. */
 static uint64_t c_multiply(int32_t rounds)
 {
 	int16_t a[16] = { 1, 2, 3 };

@@ -5,8 +5,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One column of quantised activations (struct act): either its values or its residuals. part: the factor by which the
- * scales d are multiplied, 1 for values and 1 / 256 for residuals. */
+/* One column of quantised activations (struct act): either its values or its residuals. The scales d[] are multiplied
+ * with `part`, which is 1 for values and 1 / 256 for residuals. */
 struct source {
 	const int8_t *q;
 	const float *d;
@@ -29,9 +29,12 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 /* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Return the 32 bits that a tile (cols.h) stores after the scales of block b: the float d * sum if the weight type has
- * a minimum, the integer -offset * sum if the weight type has an offset. Here sum is the sum of the column's values in
- * half block h or, if the format has one scale per block, in the whole block. */
+/* Return the 32 bits that a tile (cols.h) stores after the scales of block b:
+ * - If the weight type has a minimum, they are the float d * sum.
+ * - If the weight type has an offset, they are the integer -offset * sum.
+ *
+ * Here `sum` is the sum of the column's values in the block. If weights have two scales per block, it is the sum of the
+ * values in half h of the block. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -112,8 +115,8 @@ static void words_prepare(struct cols *k, const uint8_t *widths, const struct ac
 	}
 }
 
-/* Call column_blocks(). The function is inlined here four times, each time with constants for most of f, so that its
- * loop has no conditions. */
+/* Call column_blocks(). It is inlined here four times, each time with constants for the members `halves` and `has_min`
+ * of f, so that its loop has no conditions. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	if (f.halves == 1 && f.has_min)

@@ -1,22 +1,21 @@
-/* kernels/cpu/cols.h (private to kernels/) - quantised input of matrix products, arranged for SIMD code. A column is
- * an input row of the product: the activations of one token. A set of columns is arranged once and then multiplied
- * with all rows of the weight.
+/* kernels/cpu/cols.h (private to kernels/) - quantised input of matrix products, arranged for SIMD code. A column is an
+ * input row of the product: the activations of one token. A set of columns is arranged once and then multiplied with
+ * all rows of the weight.
  *
- * The columns are cut into tiles. A tile of `width` columns has, for every block of 32 values:
- * - int8 q[width][32]: the values;
- * - f32 d[width]: their scales;
- * - f32 ds[halves][width]: scale * sum of q, for weight types with a minimum. Or int32 start[halves][width]:
- *   (-offset) * sum of q, for weight types with an offset.
- *
+ * The columns are cut into tiles. For every block of 32 values, a tile of `width` columns has these arrays:
+ * - int8 q[width][32]: the values
+ * - f32 d[width]: the scales of the values
+ * - for weight types with a minimum, f32 ds[halves][width]: scale * sum of q
+ * - for weight types with an offset, int32 start[halves][width]: (-offset) * sum of q
  * The last tile is padded with columns of zeros.
  *
- * A block coded in 16 bits also has residuals (lo of struct act). If most blocks have residuals, the residuals are
- * additional columns of the tiles. Otherwise the residuals are arranged as units: a unit has the residuals of a few
- * columns in one block, in the layout of a tile. The results are the same in both cases.
+ * A block coded in 16 bits also has residuals, the second bytes of its values (lo of struct act). If most blocks have
+ * residuals, the residuals become additional columns of the tiles. Otherwise they are arranged as units: a unit has the
+ * residuals of a few columns in one block, in the layout of a tile. The results are the same in both cases.
  *
- * For weight types that are multiplied as 16-bit words (pack_format.words), a tile has int16 q[width][32] instead: 256
- * q + lo, with the second and the third of every four values swapped. Then d is scale / 256, and there are no
- * residuals. */
+ * Some weight types are multiplied as 16-bit words (pack_format.words). For these, a tile has int16 q[width][32], and
+ * there are no residuals: a word is 256 q + lo, and the second and the third of every four words are swapped. d[] has
+ * the scales divided by 256. */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
 
@@ -26,7 +25,7 @@
 #include "kernels/cpu/pack.h"
 
 enum {
-	COLS_SET = 48,    /* maximum number of columns that are prepared at a time, without residual columns */
+	COLS_SET = 48,    /* maximum number of columns that are prepared at a time; residual columns are not counted */
 	COLS_WIDEST = 16, /* maximum number of columns of a tile, at any level */
 	/* maximum number of result columns of a set: its columns, their residual columns, and padding */
 	COLS_RESULTS = 2 * COLS_SET + 16,
@@ -40,18 +39,20 @@ struct cols_unit {
 };
 
 struct cols {
-	struct pack_format format; /* format of the weights that the columns are prepared for */
+	struct pack_format format; /* describes the weight type for which the columns are arranged */
 	int32_t n;                 /* number of columns of the product */
 	int32_t blocks;            /* number of blocks of 32 values in a column */
-	/* Index of the first result of a residual column. A product with the set gives n results for the columns. From
-	 * lo_at on, it gives n results for the residual columns, and one result for the padding of units. */
+	/* Index of the first result for residuals. The results of a product are stored in this order: n results, one
+	 * for each column; from index lo_at on, n results for the residuals of each column; one result for the padding
+	 * of units. */
 	int32_t lo_at;
-	int32_t lo_tiled; /* 1 = the tiles contain the residual columns; 0 = residuals are in units */
+	/* 1 = the residuals are columns of the tiles; 0 = they are arranged as units (struct cols_unit) */
+	int32_t lo_tiled;
 	int32_t n_tiles, n_units;
 	struct {
 		const uint8_t *p;
 		int32_t width, at;
-	} tile[COLS_RESULTS];         /* at: index of the tile's first result */
+	} tile[COLS_RESULTS];         /* a tile's first result has index `at` */
 	const struct cols_unit *unit; /* [n_units]: the units, in ascending order of blocks */
 };
 
@@ -59,7 +60,10 @@ struct cols {
 struct cols_block {
 	const int8_t *q; /* [width][32]: values of the columns; int16 if pack_format.words is set */
 	const float *d;  /* [width]: scales of the columns */
-	const void *by;  /* [halves][width]: ds or start, as described above; unused if pack_format.words is set */
+	/* [halves][width]: the sum of the values q of each column, already multiplied. For weights with a minimum, it
+	 * is the float scale * sum. For weights with an offset, it is the integer -offset * sum. Unused if
+	 * pack_format.words is set. */
+	const void *by;
 };
 
 static inline __attribute__((always_inline)) struct cols_block cols_block_at(struct pack_format f, const uint8_t *p,

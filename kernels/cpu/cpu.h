@@ -49,9 +49,9 @@ struct cpu {
 	struct buffer scratch; /* working memory; each thread has a part of it */
 	struct buffer state;   /* partial states of attention; moments of blocks (read_blocks.c) */
 	struct buffer scan;    /* scores of keys (scan.c) */
-	/* For fused_select_attn.c. scans[t]: scan buffer of token t, when several tokens are computed together;
-	 * tasks: the list of tasks; selected: a flag for each token and KV head, set when its slots have been
-	 * selected. */
+	/* Buffers of fused_select_attn.c. When several tokens are computed together, scans[t] is the scan buffer of
+	 * token t. `tasks` has the list of tasks. `selected` has a flag for each token and KV head, which is set when
+	 * the token's slots for this KV head have been selected. */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
 	struct buffer probe; /* scores of the tokens that a probe measures (probe.c) */
 };
@@ -95,7 +95,7 @@ float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_
  * functions of the best instruction set. */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
-/* 1 if the predicate holds, or has no flag. */
+/* 1 if the predicate is true. A predicate whose `flag` is NULL is always true. */
 static inline int predicate_holds(const struct predicate *w)
 {
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;

@@ -10,12 +10,13 @@
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;
-	/* map: the KV head's row of fetch_args.map. These arrays are parts of it:
-	 * - at[slot]: row + 1 of the slot's copy; 0 = there is no copy.
-	 * - slot[row]: slot + 1 of the row's entry; 0 = the row is empty.
-	 * - used[row]: number of the call that last used the row.
-	 * - pair: for each wanted slot without a copy, the slot and its index in `want`. row_give() replaces the index
-	 *   by the row that the slot gets. */
+	/* `map` points to this KV head's part of fetch_args.map. The other four pointers point into this part. In the
+	 * list below, a row is a row of fetch_args.k and v:
+	 * - at[s] is 1 + the row that has a copy of slot s, or 0 if there is no copy in the cache.
+	 * - slot[r] is 1 + the slot whose entry is in row r, or 0 if row r is empty.
+	 * - used[r] is the number of the call that last used row r.
+	 * - pair[] lists the wanted slots that have no copy: two numbers for each, the slot and its index in want[].
+	 *   row_give() replaces the index by the row that the slot gets. */
 	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;
@@ -39,8 +40,9 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* Set f->pair to the wanted slots without a copy (missing slots), each with its index in `want`. Return the number of
- * missing slots. For each other wanted slot, write its row to f->list, and mark the row as used by this call. */
+/* Find the wanted slots that have no copy in the cache (missing slots). List each of them in f->pair, with its index in
+ * f->want, and return their number. For a wanted slot that has a copy, write its row to f->list, and mark the row as
+ * used by this call. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;
@@ -61,7 +63,7 @@ static int32_t find_missing(struct fetch_head *f)
 	return n;
 }
 
-/* 1 if the row has an entry whose slot is mapped to this row. */
+/* 1 if row `row` has an entry that is still valid: at[] says that the entry's slot is in this row. */
 static int row_has(const struct fetch_head *f, int32_t row)
 {
 	return f->slot[row] && f->at[f->slot[row] - 1] == row + 1;
@@ -79,8 +81,8 @@ static void row_give(struct fetch_head *f, int32_t row, int32_t *pair)
 	pair[1] = row;
 }
 
-/* Give rows to n missing slots. Return the number of slots that got a row. The first pass takes empty rows, and rows
- * that neither this call nor the call before used. The second pass takes any row that this call does not use; a
+/* Give rows to n missing slots. Return the number of slots that got a row. The first pass takes rows that are empty, or
+ * whose entry this call and the previous call did not use. The second pass takes any row that this call does not use; a
  * prefetch has no second pass. */
 static int32_t give_rows(struct fetch_head *f, int32_t n)
 {

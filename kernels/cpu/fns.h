@@ -17,32 +17,34 @@
 #include "kernels/backend.h"
 #include "kernels/common/operands.h"
 
-/* n quantised input rows, in blocks of 32 values. A normal block: x ~ d * q, 8 bits. A wide block: x ~ d * (q + lo /
- * 256), 16 bits. A block is wide if its largest value is far above its other values. The scale of a block is chosen for
- * its largest value, so 8 bits would leave few levels for the other values. Wide blocks are few, but in 8 bits they
- * would cause most of a model's rounding error. In normal blocks lo is zero, so including lo does not change a
- * result. */
+/* n quantised input rows, in blocks of 32 values. In a normal block, a value is coded in 8 bits: x is about d * q. In a
+ * wide block, it is coded in 16 bits: x is about d * (q + lo / 256). A block is wide if its largest value is far above
+ * its other values. The scale of a block is chosen for its largest value, so 8 bits would leave few levels for the
+ * other values. Wide blocks are few, but in 8 bits they would cause most of a model's rounding error. In normal blocks
+ * lo is zero, so including lo does not change a result. */
 struct act {
 	int8_t *q, *lo; /* [n][cols]: values and their residuals, both in -127 .. 127 */
-	uint8_t *wide;  /* [n][cols / 32]: 1 = 16 bits, lo is used */
+	uint8_t *wide;  /* [n][cols / 32]: 1 = the block is wide, and its values are coded in q and lo */
 	float *d;       /* [n][cols / 32]: scales */
-	/* [n][cols / 16]: sums of q and lo over half a block, for weight types with an offset or a minimum */
+	/* [n][cols / 16]: sums of q and of lo for each half of a block (16 values); used for weight types with an
+	 * offset or a minimum */
 	int32_t *sum, *lo_sum;
 	const float *x; /* [n][cols]: the f32 rows, for products with float weights */
 	int32_t n, cols;
 	int all_wide; /* 1 = 16-bit activations in every block, for Q8_0 weights */
 };
 
-/* The scale of a block maps its largest |x| to the code q = 127. A block is wide if its largest |x| is more than 4.75
- * times its root mean square. In codes: if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
+/* A block is wide if its largest |x| is more than 4.75 times its root mean square. The scale maps the largest |x| to
+ * the code q = 127. So for a wide block, the sum of q^2 over the 32 codes is below this number, which is 32 * 127^2 /
+ * 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
 struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
 /* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m) * v.
- * Some tables of leaf functions store every score as score * log2(e) (see score_unit). So only functions of the table
- * that wrote m and attn_tile.score may read them. */
+ * Some tables of leaf functions store every score as score * log2(e) (see score_unit). So m and attn_tile.score must be
+ * written and read by functions of the same table. */
 struct attn_state {
 	float m, l;
 	float *acc; /* [head_dim] */
@@ -67,7 +69,7 @@ struct attn_tile {
 	const float *bias;         /* bias[k] is added to the score of key k; NULL = none */
 	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
 	/* [n_q]: bit i is 1 if the query reads the i-th block of ATTN_BLOCK keys from k0 on. NULL = all queries read
-	 * all blocks. Not together with `from`. */
+	 * all blocks. At most one of the arrays `blocks` and `from` is given. */
 	const uint8_t *blocks;
 	/* [n_q] arrays for the scores, or NULL: score[r][k - k0] is set to the scaled score of each key k that query r
 	 * sees and reads */
@@ -90,11 +92,12 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* Add one token's attention mass to n columns (slots): out[c] += weight * r, where r is the probability of slot c,
- * reduced over the heads to one number. There are at most PROBE_HEADS heads. */
+/* Adds one token's attention mass to n columns, one for each slot: out[c] += weight * r. Here r is the softmax
+ * probability of slot c, reduced over `heads` query heads to one number, as `reduce` says. There are at most
+ * PROBE_HEADS heads. */
 struct probe_tile {
 	const float *score; /* [heads][stride], written by attn */
-	const float *m, *l; /* [heads]: m and l of the finished states (struct attn_state) */
+	const float *m, *l; /* [heads]: members m and l of the finished softmax states (struct attn_state) */
 	float *out;
 	size_t stride;
 	int32_t n, heads;
@@ -108,16 +111,18 @@ struct delta_tile {
 	float *state; /* [key_dim][stride]: the first `cols` of each row are updated */
 	size_t stride;
 	int32_t key_dim, cols;
-	const float *q, *k, *v; /* q, k: [key_dim], q already scaled; v: [cols] */
-	float decay, beta;      /* decay: factor of the state; beta: factor of the value that is added */
-	int corrects;           /* 1 (delta rule): add v minus the state's value at k; 0: add v */
-	float *out;             /* [cols] */
+	const float *q, *k, *v; /* q and k are [key_dim], with q already scaled; v is [cols] */
+	/* the state is multiplied with `decay`; the values that are added are multiplied with `beta` */
+	float decay, beta;
+	/* 1: delta rule, which adds v minus the values that the state gives for key k. 0: add v. */
+	int corrects;
+	float *out; /* [cols] */
 };
 
 /* Products with packed weights. */
 struct packed_fns {
-	/* For cols_prepare(). format: how a weight type is packed. widths: the numbers of columns that a product can
-	 * take at a time, in ascending order, then 0. */
+	/* For cols_prepare(). format() says how a weight type is packed. widths[] has the numbers of columns that a
+	 * product can take at a time, in ascending order, then 0. */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
 	/* For all columns c and all rows r of n packed panels, set out[c * ldo + r] to the dot product of row r of the
@@ -127,15 +132,16 @@ struct packed_fns {
 
 struct select_fns;
 struct cpu_fns {
-	/* an entry of cpu_level_name. At level amx it is "avx512, amx", because the results are those of avx512. */
+	/* Name of the level, one of cpu_level_name[]. At level amx the name is "avx512, amx", because the results are
+	 * those of avx512. */
 	const char *name;
 	int32_t panel; /* number of rows in a panel of packed weights */
 
 	/* Return the bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain
 	 * rows. */
 	size_t (*pack_bytes)(enum dtype, int32_t cols);
-	/* Pack n_rows plain rows, at most `panel`, into one panel (rows side by side). row_bytes: bytes from one plain
-	 * row to the next. */
+	/* Pack at most `panel` plain rows into one panel, in which rows are side by side. n_rows is the number of rows;
+	 * a plain row begins row_bytes after the row before it. */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
 	/* 1: products with this weight type read quantised activations (act.q). 0: they read floats (act.x). */
@@ -144,8 +150,8 @@ struct cpu_fns {
 	void (*quantize)(const struct act *a, int32_t row);
 
 	struct packed_fns packed;
-	/* Functions for products of at least many_columns columns, with the same results as `packed`; NULL = `packed`
-	 * is for all products. */
+	/* Functions for products with many columns: `many_columns` or more. They give the same results as `packed`.
+	 * NULL = `packed` is for all products. */
 	const struct packed_fns *many;
 	int32_t many_columns;
 	/* Compute out[c * ldo + r] for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of
@@ -175,12 +181,12 @@ struct cpu_fns {
 	void (*probe_mass)(const struct probe_tile *);
 	/* out[i] = softmax probability of score[i], from maximum m and sum l. out may be score. */
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
-	/* Over all p[i] >= least, set *sum to their sum and *count to their number. */
+	/* Set *sum to the sum of all p[i] that are at least `least`, and *count to their number. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);
-	/* Compute a tile of C (struct gemm), gemm_rows x gemm_cols elements. a: k columns of A, [k][gemm_rows]. b: k
-	 * rows of B, [k][gemm_cols]. */
+	/* Compute one tile of C (struct gemm), which has gemm_rows x gemm_cols elements. `a` has k columns of A,
+	 * [k][gemm_rows]. `b` has k rows of B, [k][gemm_cols]. */
 	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha,
 	                  int accumulate);
 	int32_t gemm_rows, gemm_cols;

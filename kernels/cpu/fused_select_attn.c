@@ -10,8 +10,8 @@
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
-/* SMALL_SELECTION: up to this many multiply-adds, one thread is faster than two. WHOLE_KEYS: up to this many keys, each
- * KV head is scanned by one thread. A thread that finds no head to scan computes attention meanwhile. */
+/* Up to SMALL_SELECTION multiply-adds, one thread is faster than two. Up to WHOLE_KEYS keys, each KV head is scanned by
+ * one thread; threads that have no KV head to scan start to compute attention. */
 enum { SMALL_SELECTION = 128 << 10, WHOLE_KEYS = 8 << 10 };
 
 /* A task. SCAN: scores of a chunk of keys. SPAN: attention of one token over one span of slots. SPANS: attention of
@@ -20,7 +20,8 @@ enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
 	enum fused_kind kind;
 	int32_t token, tokens, head; /* FUSED_SPANS: the task computes tokens `token` .. `token` + `tokens` - 1 */
-	int32_t at;                  /* index of the scan's chunk, or of the span */
+	/* FUSED_SCAN: index of the chunk of keys. FUSED_SPAN, FUSED_SPANS: index of the span of slots */
+	int32_t at;
 };
 
 struct fused_job {
@@ -29,7 +30,7 @@ struct fused_job {
 	struct scan_job scan[ATTN_EACH_MOST];
 	struct topk_job topk[ATTN_EACH_MOST];
 	struct fused_task *task;
-	_Atomic int32_t *selected; /* [n][heads]: 1 = the slots are selected */
+	_Atomic int32_t *selected; /* [n][heads]: 1 = the slots of this token and KV head have been selected */
 };
 
 static void fused_task(void *arg, int at, int worker)
@@ -55,8 +56,9 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if n > 1 and parts that are ranges can be computed for all jobs together. The jobs may then differ only in the
- * slots of their lists and, if the last part is a range, in its length: it may be longer in later jobs. */
+/* 1 if there are several jobs, and if one task can compute a span of slots for all of them. (Only parts that are a
+ * range of slots are computed in this way.) The arguments of the jobs must be the same, with two exceptions: lists of
+ * slots may differ, and if the last part is a range, it may be longer in later jobs. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -97,8 +99,8 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 }
 
 /* Add the tasks for the spans (ATTN_SPAN slots) of a part and KV head. A task computes one span for several tokens,
- * which have up to TILE_QUERIES queries together. The part may be longer for later tokens, so the last spans may be
- * spans of the last tokens only. */
+ * which have up to TILE_QUERIES queries together. If the part is longer for later tokens, its last spans are computed
+ * for these tokens only. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;

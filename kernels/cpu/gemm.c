@@ -9,9 +9,9 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* GEMM_DEPTH: maximum number of columns of A and rows of B that are copied at a time. GEMM_BLOCK_ROWS,
- * GEMM_BLOCK_COLS: size of a block of C. GEMM_TILE_MOST: maximum number of elements that gemm_tile() computes, in any
- * instruction set. The copies take up to 0.5 MB, about a second-level cache. */
+/* GEMM_DEPTH: maximum number of columns of A and rows of B that are copied at a time. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS:
+ * size of a block of C. GEMM_TILE_MOST: maximum number of elements that gemm_tile() computes, in any instruction set.
+ * Together, the copies take up to 0.5 MB, which is about the size of a second-level cache. */
 enum { GEMM_DEPTH = 256, GEMM_BLOCK_ROWS = 192, GEMM_BLOCK_COLS = 256, GEMM_TILE_MOST = 16 * 64 };
 
 struct gemm_run {
@@ -32,9 +32,10 @@ static int blocks_of(const struct gemm *g)
 	return ceil_div(g->m, GEMM_BLOCK_ROWS) * ceil_div(g->n, GEMM_BLOCK_COLS);
 }
 
-/* Copy `lines` lines (rows of A or columns of B) of `depth` values to `out`, in groups of `wide` lines side by side.
- * The last group is filled up with zeros. line: number of floats from one line of x to the next; step: number of floats
- * from one value of a line to the next. */
+/* Copy `lines` lines (rows of A or columns of B) of `depth` values from `x` to `out`, in groups of `wide` lines. In a
+ * group, the first values of all lines come first, then the second values, and so on. The last group is filled up with
+ * zeros. In `x`, a line begins `line` floats after the line before it, and a value of a line is `step` floats after the
+ * value before it. */
 static void lines_pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {
 	for (int32_t l = 0; l < lines; l += wide, out += (size_t)wide * (size_t)depth) {

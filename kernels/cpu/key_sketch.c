@@ -22,7 +22,7 @@ static float sum_of(const float x[4])
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-/* Code key x, which is overwritten, into a lane of a panel. Return its scale. */
+/* Encode key x as the codes of one lane of a panel (key_sketch.h), and return its scale. x is overwritten. */
 static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean, int32_t dim, int32_t bits)
 {
 	/* 1.5 * 2^23: adding this number and subtracting it again rounds to the nearest integer */

@@ -15,7 +15,7 @@
 typedef float float4 __attribute__((vector_size(16)));
 typedef int32_t int4 __attribute__((vector_size(16)));
 
-/* 32 values, and their codes (-8 .. 7) for a scale */
+/* a block of 32 values x[], stored as a scale and codes (-8 .. 7): a value is about scale * code */
 struct block4 {
 	float4 x[8], code[8];
 	float scale;
@@ -37,7 +37,7 @@ static float sum_of(float4 x)
 }
 
 /* Compute the codes for the scale 1 / inv. Then compute the scale with the least squared error for these codes. Return
- * how much lower this error is than the error of zeros. */
+ * the squared error of a block of zeros minus the squared error of this scale and these codes. */
 static float codes_fit(struct block4 *b, float inv)
 {
 	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
@@ -65,11 +65,12 @@ static void codes_store(struct block_q4_0 *out, const struct block4 *b)
 		             (uint8_t)(((int)b->code[4 + i / 4][i % 4] + 8) << 4);
 }
 
-/* Write the 32 finite values x with the scale, out of a few, that has the least squared error. */
+/* Write 32 finite values x as a block of q4_0. A few scales are tried, and the one with the least squared error is
+ * used. */
 static void block_q4_0(struct block_q4_0 *out, const float *x)
 {
-	/* Trial scales: with the scale top / largest[i], the value of largest magnitude gets the code largest[i],
-	 * before codes are limited to -8 .. 7. */
+	/* The scales that are tried. With the scale top / largest[i], the value of largest magnitude (`top`) gets the
+	 * code largest[i]. Codes are then limited to -8 .. 7. */
 	static const float largest[] = { -7.2f, -7.8f, -8.4f, -9.0f };
 	struct block4 b, best;
 	float top = 0, most = 0;

@@ -146,7 +146,8 @@ INLINE vec vec_exp2(vec x)
 
 /* Unit of the scores in attn_state and attn_tile: a probability is score_exp(score - m) / l. */
 #ifdef __AVX512F__
-#define SCORE_UNIT 1.44269504088896341f /* scores are exponents of 2 */
+/* scores are multiplied by log2(e), so that a probability is 2^(score - m) / l */
+#define SCORE_UNIT 1.44269504088896341f
 
 INLINE vec score_exp(vec x)
 {
@@ -158,7 +159,7 @@ INLINE double score_log(double x)
 	return log2(x);
 }
 #else
-#define SCORE_UNIT 1.0f /* scores are exponents of e */
+#define SCORE_UNIT 1.0f /* scores are not multiplied: a probability is e^(score - m) / l */
 
 INLINE vec score_exp(vec x)
 {

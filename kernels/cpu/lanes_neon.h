@@ -271,7 +271,7 @@ INLINE vec_int vec_int_load(const void *p)
 	return x;
 }
 
-/* Narrow 32 integers to bytes. The values fit signed bytes, or unsigned bytes if is_signed is 0. */
+/* Narrow 32 integers to bytes: to signed bytes if is_signed is 1, else to unsigned bytes. The values must fit. */
 INLINE bytes32 bytes32_of(const vec_int v[8], int is_signed)
 {
 	bytes32 out;
@@ -306,9 +306,9 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
  * each lane; dots_sum() returns the sums. The instructions multiply signed bytes, so an eight-bit code is split into
- * two four-bit codes. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be added before dots_sum()
- * must be called. It is 2 * bits, the units of a group of SKETCH_GROUP values, because the 32-bit lanes can hold the
- * sums of a whole group. */
+ * two four-bit codes. dots_sum() must be called after at most DOTS_MOST units of a key sketch (64 bytes each,
+ * key_sketch.h) have been added. These units have SKETCH_GROUP values of each key, and the sums of so many products fit
+ * the 32-bit lanes. */
 struct dots {
 	vec_int low, high;
 };

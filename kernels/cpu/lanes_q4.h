@@ -12,9 +12,12 @@
 #if defined(LANES) && defined(__AVX2__)
 #define Q4_DOTS 1
 
-/* Layout of a coded query. For every two blocks (64 values): 32 bytes with values 0 .. 15 of both blocks; 32 bytes with
- * values 16 .. 31 of both blocks; eight 32-bit integers with which the sums of q4_dot() begin. At the end: the factor
- * of the bytes, a float. */
+/* Layout of a query that is coded as signed bytes. For every two blocks (64 values), it has:
+ * - 32 bytes: values 0 .. 15 of both blocks
+ * - 32 bytes: values 16 .. 31 of both blocks
+ * - eight 32-bit integers: initial values of the sums of q4_dot()
+ *
+ * At the end is a float, the factor that turns the bytes into values. */
 enum { Q4_PAIR = 96 };
 INLINE size_t q4_query_bytes(int32_t dim)
 {
@@ -71,7 +74,8 @@ INLINE __m256i q4_dot(__m256i sum, const bytes32 code[2], const void *q)
 #endif
 }
 
-/* Code a query of dim values. If a value is NaN or infinite, the factor is NaN, and so are all scores. */
+/* Encode a query of dim values as signed bytes (layout: top of this file). If a value is NaN or infinite, the factor of
+ * the bytes becomes NaN, and so do all scores. */
 static void q4_query(uint8_t *out, const float *x, int32_t dim)
 {
 	const bytes32 eight[2] = { _mm256_set1_epi8(8), _mm256_set1_epi8(8) };
@@ -100,14 +104,15 @@ static void q4_query(uint8_t *out, const float *x, int32_t dim)
 		_mm_storeu_si128((void *)to, _mm256_castsi256_si128(q));
 		_mm_storeu_si128((void *)(to + 32), _mm256_extracti128_si256(q, 1));
 	}
-	/* A key's value is its code - 8, so the sums begin with -8 times the sums of the query's bytes. */
+	/* The value of a q4_0 key is its code - 8, but q4_dot() multiplies the codes. So its sums begin with -8 times
+	 * the sums of the query's bytes. */
 	for (uint8_t *pair = out; pair + Q4_PAIR <= out + q4_query_bytes(dim) - sizeof unit; pair += Q4_PAIR)
 		_mm256_storeu_si256((void *)(pair + 64), _mm256_sub_epi32(_mm256_setzero_si256(),
 		                                                          q4_dot(_mm256_setzero_si256(), eight, pair)));
 }
 
-/* Compute eight partial sums of the dot product of one key with each of nr coded queries. stride: bytes from one query
- * to the next. */
+/* Compute eight partial sums of the dot product of one key with each of nr queries, which are coded as bytes. A query
+ * begins `stride` bytes after the query before it. */
 INLINE void q4_chains(int nr, int32_t dim, const uint8_t *row, const uint8_t *query, size_t stride, vec8 *s)
 {
 	int32_t j = 0;
@@ -133,7 +138,8 @@ INLINE void q4_chains(int nr, int32_t dim, const uint8_t *row, const uint8_t *qu
 		;
 }
 
-/* Do what q4_chains() does for four keys, and add the partial sums across lanes in the order of four_scores64(). */
+/* Compute the scores of four keys for each of nr queries. The eight partial sums of q4_chains() are added across lanes
+ * as in four_scores64(): s[r] then has two partial sums for each key. */
 INLINE void q4_four(int nr, int32_t dim, const uint8_t *const rows[4], const uint8_t *query, size_t stride, vec8 *s)
 {
 	vec8 a[4], b[4];

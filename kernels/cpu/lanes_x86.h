@@ -34,8 +34,8 @@ typedef __m256i bytes32;
 #define vec_splat           X86(set1_ps)
 #define vec_load            X86(loadu_ps)
 #define vec_store           X86(storeu_ps)
-#define vec_fma             X86(fmadd_ps) /* a b + c */
-#define vec_fms             X86(fmsub_ps) /* a b - c */
+#define vec_fma             X86(fmadd_ps) /* a * b + c */
+#define vec_fms             X86(fmsub_ps) /* a * b - c */
 #define vec_min             X86(min_ps)
 #define vec_max             X86(max_ps)
 #define vec_of_int(i)       X86(cvtepi32_ps)((x86_int)(i))
@@ -194,7 +194,7 @@ INLINE void transpose4(vec out[4], const vec x[4])
 /* ---- AVX-512 ---- */
 
 #define vec_round(x)           _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-#define vec_times_power        _mm512_scalef_ps /* x 2^n for integers n; underflow is gradual */
+#define vec_times_power        _mm512_scalef_ps /* x * 2^n for integers n; underflow is gradual */
 #define vec_select(m, yes, no) _mm512_mask_blend_ps(m, no, yes)
 #define vec_add_in(m, a, b)    _mm512_mask_add_ps(a, m, a, b) /* a + b in the lanes of m, a in all other lanes */
 #define vec_at_least(x, t)     _mm512_cmp_ps_mask(x, t, _CMP_GE_OQ)
@@ -328,7 +328,7 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 	}
 }
 
-/* Narrow 32 integers to bytes. The values fit signed bytes, or unsigned bytes if is_signed is 0. */
+/* Narrow 32 integers to bytes: to signed bytes if is_signed is 1, else to unsigned bytes. The values must fit. */
 INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 {
 	(void)is_signed;
@@ -336,9 +336,9 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 }
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
- * each lane; dots_sum() returns the sums. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be
- * added before dots_sum() must be called. Here DOTS_MOST is the number of units of a group (SKETCH_GROUP values),
- * because sums of 32 bits do not overflow. */
+ * each lane; dots_sum() returns the sums. dots_sum() must be called after at most DOTS_MOST units of a key sketch (64
+ * bytes each, key_sketch.h) have been added. These units have SKETCH_GROUP values of each key, and the sums of so many
+ * products fit the 32-bit lanes. */
 struct dots {
 	vec_int sum;
 };
@@ -356,8 +356,9 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* Append the lanes of `at` that m selects to row[], and the same lanes of `v` to value[]. Return how many lanes are
- * selected. The lanes are compressed in a register first, because a compressing store is slow on some processors. */
+/* For each lane whose bit in the mask `m` is 1, write the lane of the vector `at` to row[] and the lane of the vector
+ * `v` to value[], without gaps. Return the number of these lanes. The lanes are compressed in a register first, because
+ * a compressing store is slow on some processors. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
@@ -513,9 +514,10 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #undef LANE
 };
 
-/* Append the lanes of `at` that m selects to row[], and the same lanes of `v` to value[]. Return how many lanes are
- * selected. There are no branches, because the processor could not predict them. */
 #define PICKS           1
+/* For each lane whose bit in the mask `m` is 1, write the lane of the vector `at` to row[] and the lane of the vector
+ * `v` to value[], without gaps. Return the number of these lanes. There are no branches, because the processor could
+ * not predict them. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	unsigned bits = mask_bits(m), low = bits & 15, high = bits >> 4;
@@ -531,9 +533,9 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n + __builtin_popcount(high);
 }
 
-/* Transpose the same unit of two panels of the key sketch: row[j] has byte j of each of 32 keys. The lower 16 bytes are
- * of the keys of panel `one`, the upper 16 bytes of the keys of panel `two`. */
 #define LOOKS_UP        1
+/* Transpose two units of a key sketch: one unit of panel `one`, and the unit of panel `two` with the same index. row[j]
+ * receives byte j of each of 32 keys: first the 16 keys of panel `one`, then the 16 keys of panel `two`. */
 INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 {
 	const __m256i turn = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5,
@@ -570,8 +572,8 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
 }
 
-/* Sums of bytes for 32 keys, in 16-bit lanes. A lane is for two neighbouring keys: `all` has the first key's sum + 256
- * * the second key's sum, `odd` has the second key's sum. */
+/* Sums of bytes for 32 keys. A 16-bit lane is shared by two neighbouring keys. A lane of `odd` is the sum for the
+ * second key. A lane of `all` is the sum for the first key + 256 * the sum for the second key, modulo 2^16. */
 struct lookups {
 	__m256i all, odd;
 };
@@ -582,7 +584,7 @@ INLINE void lookups_add(struct lookups *s, vec_int bytes)
 	s->odd = _mm256_add_epi16(s->odd, _mm256_srli_epi16((__m256i)bytes, 8));
 }
 
-/* Set sum[i] to the sums of keys 4 i .. 4 i + 3 of both panels. */
+/* Set sum[i] to the sums of bytes for keys 4 i .. 4 i + 3 of both panels. */
 INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 {
 	__m256i even = _mm256_sub_epi16(s->all, _mm256_slli_epi16(s->odd, 8)), none = _mm256_setzero_si256();
@@ -607,9 +609,10 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* Dot products of codes and signed bytes as with AVX-512. A lane has two sums of 16 bits, each over half of the
- * products. With four-bit codes, both sums together hold the products of 32 values (15 * 127 * 16 < 2^15), so DOTS_MOST
- * is lower than with AVX-512. An eight-bit code is split into two four-bit codes. */
+/* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. Each 32-bit lane has two 16-bit
+ * sums, each of half of the products. An eight-bit code is split into two four-bit codes. dots_sum() must be called
+ * after at most DOTS_MOST units of the key sketch. With four-bit codes, these units have at most 32 values of each key,
+ * which give 16 products for each sum. Such a sum fits 16 bits (15 * 127 * 16 < 2^15). */
 struct dots {
 	__m256i low, high;
 };

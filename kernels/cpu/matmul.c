@@ -13,12 +13,12 @@ enum {
 	TILE_FLOATS = 16 << 10,
 	/* columns of a task: two tiles (cols.h) of 12 columns, the widest tile of the level avx512 */
 	COL_TILE = 2 * 12,
-	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns, few enough to stay in the L2 cache */
+	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns; so many weights stay in the L2 cache */
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
 	RUN_PANELS = 16,
-	/* minimum work of a task, in bytes of weights * columns: with less work, another thread costs more than it
-	 * saves */
+	/* minimum work of a task: the bytes of its weights times its number of columns. With less work, another thread
+	 * costs more than it saves. */
 	TASK_BYTES = 24 << 10,
 	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */
 };
@@ -63,7 +63,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct part { /* one product of matmul(), or the products with gate and up of matmul_glu() */
+struct part { /* one product of matmul(), or the two products of matmul_glu(): with the weights `gate` and `up` */
 	struct weight w, up;
 	float *out;
 	const float *bias, *up_bias;
@@ -79,8 +79,8 @@ struct product_job {
 	int32_t panels;      /* number of panels in all parts */
 	int32_t panel_tasks; /* number of ranges into which the panels are cut */
 	int32_t col_tile, col_tiles;
-	/* cols_bytes: bytes of a thread's prepared columns. scratch_bytes: bytes of a thread's whole scratch, which has
-	 * the prepared columns and one tile of results, or two tiles for matmul_glu */
+	/* A thread's scratch has scratch_bytes bytes: cols_bytes bytes of prepared columns, then one tile of results,
+	 * or two tiles for matmul_glu. */
 	size_t cols_bytes;
 	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
@@ -186,8 +186,8 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		m = MIN(n, most);
 		ld = m * f->panel;
 		nr = MIN(ld, part->rows - r0);
-		/* A whole panel is written directly to the output, unless a bias or the old output must be added to it.
-		 * matmul_glu adds its biases in place. */
+		/* Write the product directly to the output if it has only whole panels, and if no bias or old output
+		 * must be added to it. matmul_glu can have biases, because it adds them in place. */
 		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 
 		if (direct) {
@@ -277,8 +277,8 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* A task is a range of weight panels times some columns. The weights of a range fit the caches.
-		 * Ranges are smaller if there would be too few tasks to balance the threads. */
+		/* A task multiplies a range of weight panels with some columns. A range is small enough for its weights
+		 * to stay in the caches. It is made smaller if there would be too few tasks to balance the threads. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
 			tasks = MIN(enough, j->panels / 4);
@@ -297,7 +297,8 @@ static void product_run(struct product_job *j)
 }
 
 /* 1 if all blocks of the activations must be coded in 16 bits. This is so for Q8_0 weights, because 8-bit activations
- * would be coarser than the weights. narrow 1: only blocks with outliers are coded in 16 bits (struct matmul). */
+ * would be coarser than the weights. But if `narrow` is 1, only blocks with outliers are coded in 16 bits (struct
+ * matmul). */
 static int wants_wide(const struct tensor *w, int narrow)
 {
 	return w->type == DT_Q8_0 && !narrow;

@@ -113,7 +113,7 @@ INLINE vec_int dot4_lane(vec_int s, byte_vec w, int8x16_t x, int lane)
 INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int h, byte_vec table, const int8_t *q,
                       panel_int *sum)
 {
-	const int per = 8 / f.halves; /* number of groups of four values that share a scale */
+	const int per = 8 / f.halves; /* number of groups per scale; a group is four values */
 	int8x16_t x[TILE];
 
 	UNROLL for (int g = h * per; g < (h + 1) * per; g++)

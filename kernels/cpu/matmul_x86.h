@@ -5,9 +5,10 @@
  * products. For Q4_1 on Zen 4, the multipliers of the processor limit the speed; the code reaches 94 to 96 % of this
  * limit.
  *
- * AVX2: vpmaddubsw adds two products to a 16-bit sum, and vpmaddwd adds two such sums to 32 bits. To save vpmaddwd,
- * the 16-bit sums of several groups of four values are added first, but never so many that a sum could saturate
- * (safe_groups()). Table values are signed: their magnitude is multiplied with the activation, which gets their sign.
+ * AVX2: vpmaddubsw adds two products to a 16-bit sum, and vpmaddwd adds two such sums to 32 bits. To save vpmaddwd, the
+ * 16-bit sums of several groups of four values are added first, but never so many that a sum could saturate
+ * (safe_groups()). Table values are signed, but vpmaddubsw needs an unsigned factor. So the magnitude of a table value
+ * is multiplied, and its sign is applied to the activation.
  *
  * For Q8_0, AVX2 multiplies 16-bit words (cols.h) by vpmaddwd: Q8_0 needs 16-bit activations, and products with
  * activations of two bytes per value would take twice as long. */
@@ -91,7 +92,8 @@ INLINE byte_vec byte_shift(byte_vec x, int n)
 	return n > 0 ? X86(srli_epi16)(x, n) : n < 0 ? X86(slli_epi16)(x, -n) : x;
 }
 
-/* Return the stored bytes of values 4 g .. 4 g + 3 of all rows of a panel. q: the block's quantised values. */
+/* Return the stored bytes of four values, number 4 g and the three after it, of each row of a panel. `q` points to the
+ * block's quantised values. */
 INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
 {
 	byte_vec x = byte_splat(0);
@@ -152,7 +154,7 @@ INLINE int one_column_ahead(struct pack_format f)
 INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int h, byte_vec table, const int8_t *q,
                       panel_int *sum)
 {
-	const int per = 8 / f.halves; /* number of groups of four values that share a scale */
+	const int per = 8 / f.halves; /* number of groups per scale; a group is four values */
 
 	UNROLL for (int g = h * per; g < (h + 1) * per; g++)
 	{

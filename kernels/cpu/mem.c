@@ -227,7 +227,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	return 0;
 }
 
-/* Return the bytes of a tensor, or 0 if its shape is invalid. */
+/* Return the size of a tensor in bytes, or 0 if its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -310,7 +310,7 @@ struct pack_job {
 	const struct backend *be;
 	size_t panel_bytes;
 	int32_t panels, per_task;
-	int drops; /* 1: a task drops the plain bytes that it has packed */
+	int drops; /* 1: a task tells the engine which bytes of the model file it has packed (backend.host_read) */
 };
 
 static void pack_task(void *arg, int task, int worker)

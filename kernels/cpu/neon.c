@@ -6,5 +6,5 @@
 
 const struct cpu_fns cpu_fns_neon = { SIMD_FNS, .name = "neon" };
 #else
-typedef int weir_no_neon; /* ISO C does not allow an empty file */
+typedef int weir_no_neon; /* ISO C does not allow an empty file, so a build without NEON declares this unused type */
 #endif

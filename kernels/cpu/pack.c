@@ -27,9 +27,9 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* Write the stored values of 32 weights to w: q + offset, or indices of a table. The weights are values 32 b .. 32 b +
- * 31 of `row`. `block` is the file's block that contains these weights; in `block` they are values 32 i .. 32 i +
- * 31. */
+/* Write the stored values of 32 weights to w[]: q + offset, or indices into a table of values. These are
+ * weights 32 * b .. 32 * b + 31 of `row`. In `block`, the block of the model file that contains them, they begin at
+ * weight 32 * i. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
@@ -85,8 +85,8 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 	}
 }
 
-/* Write the values w of a block of one row to the planes of the panel (pack.h). out: address of the row's 4 bytes in
- * the first unit of the block. */
+/* Write the values w of a block of one row to the planes of the panel (pack.h). `out` is the address of the row's 4
+ * bytes in the first unit of the block. */
 static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const uint8_t w[32])
 {
 	uint32_t v[8];
@@ -165,12 +165,14 @@ static void put_bytes(uint8_t *sub, int32_t panel, const uint8_t scale[16])
 		sub[i * panel] = scale[i];
 }
 
-/* Write the scales of row r's block to the head, and its small scales to sub (pack.h). sub has P bytes (P = rows in a
- * panel) for each of these:
- * - Q4_K, Q5_K: the scale of each block; its minimum.
- * - Q2_K: scale | minimum << 4 of each half block.
- * - Q3_K, Q6_K: the signed scale of each half block.
- * - IQ4_XS: the signed scale of each block. */
+/* Write the scales of row r to the head of a group, and its small scales to `sub` (pack.h). `block` is the row's block
+ * in the model file. `sub` consists of arrays with one byte for each row of the panel. Their number and contents depend
+ * on the type:
+ * - Q4_K and Q5_K have two arrays for each block: its scale and its minimum.
+ * - Q2_K has one array for each half block. The low four bits of a byte are the scale, and the high four bits the
+ *   minimum.
+ * - Q3_K and Q6_K have one array for each half block: its signed scale.
+ * - IQ4_XS has one array for each block: its signed scale. */
 static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t panel, int32_t r, int32_t in_group,
                        const void *block)
 {

@@ -1,13 +1,17 @@
 /* kernels/cpu/pack.h (private to kernels/) - layout of quantised weights that are rearranged for vector units.
  *
  * A panel is P rows side by side, each row in one 32-bit vector lane: P = 16 for AVX-512, 8 for AVX2 and NEON. So one
- * vector instruction multiplies four values of each of P rows with the same four values of the input. The last panel
- * is padded with rows of zeros.
+ * vector instruction multiplies four values of each of P rows with the same four values of the input. The last panel is
+ * padded with rows of zeros.
  *
- * A panel is a sequence of groups, each for 1, 2 or 8 blocks of 32 columns. A group begins with its `head`, a unit (4 *
- * P bytes) with two half floats for each row: the scales of two blocks; or the scale and minimum of one block; or, for
- * K types, d and dmin of the group. In K types the head is followed by `sub`, small scales and minima of P bytes for
- * every block or half block. The quantised values follow, block by block. */
+ * A panel is a sequence of groups. A group has 1, 2 or 8 blocks of 32 columns. It begins with a `head` of 4 * P bytes,
+ * which has two half floats for each row:
+ * - In a group of 2 blocks, these are the scales of the two blocks.
+ * - In a group of 1 block, these are the scale and the minimum of the block.
+ * - In a group of 8 blocks (K types and IQ4_XS), these are d and dmin. After the head comes `sub`: the small scales and
+ *   minima of the blocks or half blocks, one byte each for every row.
+ *
+ * Last come the quantised values, block by block. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
 
@@ -15,28 +19,31 @@
 #include <stdint.h>
 #include "kernels/backend.h"
 
-/* The 32 quantised values of a block are stored in one or more of four planes. In each unit (4 * P bytes) of a plane
- * a row has four bytes. Byte j (0 .. 3) is for values j, j + 4, j + 8 ... of the block:
- * - bytes, 8 units: one value in a byte; unit g has values 4 g + j. For AVX-512, 128 is added to each value; otherwise
- *   the byte is signed.
- * - nibbles, 4 units: two values in a byte; unit i has value 4 i + j in the low nibble, value 4 i + 16 + j in the
- *   high one.
- * - twos, 2 units: two bits of each of four values in a byte; unit z has the bits of value 16 z + 4 t + j in bits 2 t
- *   and 2 t + 1.
- * - ones, 1 unit: one bit of each of eight values in a byte; bit g is the bit of value 4 g + j. */
+/* The 32 quantised values of a block are stored in one or more of four planes: bytes, nibbles, twos and ones. A plane
+ * is a sequence of units of 4 * P bytes, in which each row has four bytes. Byte j (0 .. 3) of a unit belongs to values
+ * j, j + 4, j + 8 ... of the block:
+ * - `bytes` has 8 units, with one value in each byte. Byte j of unit g is value 4 g + j. For AVX-512, 128 is added to
+ *   each value; otherwise the byte is signed.
+ * - `nibbles` has 4 units, with four bits of two values in each byte. Byte j of unit i has value 4 i + j in its low
+ *   nibble and value 16 + 4 i + j in its high nibble.
+ * - `twos` has 2 units, with two bits of four values in each byte. From the lowest bits to the highest, byte j of unit
+ *   z has values 16 z + j, 16 z + 4 + j, 16 z + 8 + j and 16 z + 12 + j.
+ * - `ones` has 1 unit, with one bit of eight values in each byte. Bit g of byte j belongs to value 4 g + j. */
 struct pack_format {
-	uint8_t group;                      /* number of blocks of 32 values in a group */
-	uint8_t sub;                        /* number of units of small scales in a group */
-	uint8_t bytes, nibbles, twos, ones; /* 1 if the plane is present; the planes of a block have this order */
-	uint8_t halves;                     /* number of scales per block of 32 values */
+	uint8_t group; /* number of blocks of 32 values in a group */
+	uint8_t sub;   /* number of units in a group that contain small scales and minima */
+	/* Each of these fields is 1 if a block has the plane of that name. The planes of a block are stored in the
+	 * order of the fields. */
+	uint8_t bytes, nibbles, twos, ones;
+	uint8_t halves; /* number of scales per block of 32 values */
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
 	/* 1: the scales in the head of a group are bf16, not f16: for MXFP4, whose scales are powers of two that may
 	 * exceed the range of f16 */
 	uint8_t bf16;
-	/* 1: products use columns of 16-bit words (cols.h), in which q and lo of struct act are one integer; on AVX2,
-	 * for weights that are stored as bytes */
+	/* 1: products read columns of 16-bit words (cols.h), in which q and lo of struct act are one integer. This is
+	 * used on AVX2 for weights that are stored as bytes. */
 	uint8_t words;
 };
 
@@ -67,7 +74,7 @@ static inline struct pack_format pack_format_of(enum dtype type)
 		return (struct pack_format){
 			.group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1, .bf16 = 1
 		};
-	default: return (struct pack_format){ 0 }; /* weights of floats are not packed */
+	default: return (struct pack_format){ 0 }; /* F32, F16 and BF16 weights are not packed */
 	}
 }
 

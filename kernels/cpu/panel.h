@@ -1,5 +1,5 @@
-/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes the sixteen keys of a panel of the key sketch at
- * once, with a key in each lane. The operations and their order are the same as for one key in key_sketch.c, so the
+/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - encodes the sixteen keys of a panel of the key sketch
+ * at once, with a key in each lane. The operations and their order are the same as for one key in key_sketch.c, so the
  * bits are the same. Speed matters when the sketch of a long saved document is computed again. This file is compiled
  * once for each instruction set. */
 #ifndef WEIR_CPU_PANEL_H
@@ -74,8 +74,9 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* Code the keys x[dim], which are centred and transformed, one key per lane. Write their scales to scale[] and their
- * codes to the lanes of the panel's units. */
+/* Encode PANEL_LANES keys of dim values, one key in each lane of x[]. The keys are centred and transformed already.
+ * Write their scales to scale[]. Write their codes to the panel's units, each key in a lane of its own; the first lane
+ * is at `unit`. */
 static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)
 {
 	const lane_keys none = { 0 }, round = none + 12582912.0f;
@@ -107,8 +108,8 @@ static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lan
 	memcpy(scale, &s, sizeof s);
 }
 
-/* Code keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with mean `mean`. y: scratch of the
- * size of x. */
+/* Encode SKETCH_PANEL keys into a panel. Key i is row i of x [SKETCH_PANEL][ld], where ld is a multiple of 16. `mean`
+ * is the mean of the block to which the panel belongs. `y` is scratch memory of the size of x. */
 static inline void panel_keys(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean,
                               float *y, int32_t dim, int32_t bits)
 {

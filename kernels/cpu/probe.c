@@ -25,15 +25,17 @@ enum {
 struct probe_job {
 	const struct attn_job *j;
 	const struct attn_probe *p;
-	int32_t heads;  /* number of heads that are reduced to one row */
-	int32_t ranges; /* number of ranges of columns that get mass */
-	int32_t first;  /* index, among the kept scores, of the first column that gets mass */
-	/* 1: the sums start from the probe's `from`, because this is the call's first tile (group of tokens) */
+	int32_t heads;  /* number of query heads whose attention mass is reduced to one output row */
+	int32_t ranges; /* number of ranges into which the columns whose attention mass is measured are divided */
+	/* index, among the kept scores of a token, of the first column whose attention mass is measured */
+	int32_t first;
+	/* 1: this is the call's first tile (group of tokens), so the sums start from the tensor attn_probe.from */
 	int carry;
 	float *spread; /* [tokens][n_head]: results of spread_task() */
 };
 
-/* Set the initial sums of a range of columns: copies from the probe's `from`, and 0 for the call's own tokens. */
+/* Set the initial sums of a range of columns: copies from the tensor attn_probe.from, and 0 for the call's own
+ * tokens. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
@@ -114,8 +116,8 @@ static float columns_holding(const struct cpu_fns *f, const float *p, int32_t n,
 	return (float)count_high;
 }
 
-/* Compute the spread for one token and query head. The scores are overwritten with probabilities, so this must run
- * after mass_task(). */
+/* For one token and query head, compute over how many slots the attention is spread (top of this file). The scores are
+ * overwritten with probabilities, so this must run after mass_task(). */
 static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -173,8 +175,9 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Mass is not measured for the first `skip` slots. So no scores are kept for the parts at the beginning that
-	 * have only such slots. Spread counts all slots: if spread is measured, the scores of all parts are kept. */
+	/* Attention mass is not measured for the first `skip` slots. If a call begins with parts (struct attn_part)
+	 * that have none but these slots, the scores of these parts are not kept. But the spread counts all slots: if
+	 * it is measured, the scores of all parts are kept. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)

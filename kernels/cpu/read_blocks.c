@@ -15,11 +15,13 @@ enum { TOKENS = 8 }; /* number of tokens in a task */
 struct blocks_job {
 	struct cpu *c;
 	const struct read_blocks_args *a;
-	int32_t n, group, chunks; /* n: tokens; group: query heads per KV head; chunks: tasks per KV head */
+	int32_t n, group, chunks; /* number of tokens, of query heads per KV head, and of tasks per KV head */
 	int32_t blocks;           /* number of blocks before the block of the last token */
-	size_t ld, bytes;         /* ld: columns of moments and logs; bytes: bytes of a query's bit set */
-	float *moments, *logs;    /* moments: [n_kv_head][3 * head_dim][ld]; logs: [ld]; both for struct block_query */
-	size_t part;              /* number of floats in a thread's scratch */
+	/* moments[] and logs[] have `ld` columns. The bit set of a query has `bytes` bytes. */
+	size_t ld, bytes;
+	/* Arrays for struct block_query: moments is [n_kv_head][3 * head_dim][ld], logs is [ld]. */
+	float *moments, *logs;
+	size_t part; /* number of floats in a thread's scratch */
 };
 
 /* Return the square of the distance between two rows, added up in eight partial sums. */

@@ -17,8 +17,10 @@ struct conv_job {
 	int32_t n, cols, gated;
 };
 
-/* Return the inputs u of token i, columns from .. to - 1; i < 0 is a token before this call. Gated inputs of tokens of
- * this call are computed into to_row. All other inputs are returned in place, without a copy. */
+/* Return the convolution inputs u of token i, beginning with the input of column `from`. The caller reads them up to
+ * column to - 1. If i < 0, the token is before this call, and its inputs are in the tensor `state`. In the gated form,
+ * the inputs of this call's tokens are computed and written to to_row. All other inputs are returned in place, without
+ * a copy. */
 static const float *conv_inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;
@@ -247,7 +249,7 @@ struct gate_job {
 static void gate_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;
-	const struct gate_job *g = arg; /* rows is the first member */
+	const struct gate_job *g = arg; /* the member `rows` comes first in struct gate_job */
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task) {

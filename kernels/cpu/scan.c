@@ -16,9 +16,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* up to this many multiply-adds, one thread is faster than two */
 
-/* Return the largest |q[i] * scale| as the bits of a float. fours 1: return the largest sum of four such magnitudes
- * instead, of the four values that are multiplied with the same byte of a two-bit key sketch. NaN and infinity give at
- * least the bits of infinity. */
+/* Return the largest magnitude of q[i] * scale, as the bits of a float. If `fours` is 1, return instead the largest sum
+ * of four such magnitudes, for a two-bit key sketch: the magnitudes of the four values that are multiplied with the
+ * codes of the same byte. NaN and infinity give at least the bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -35,8 +35,8 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
 	return bits;
 }
 
-/* Quantise a query q to signed bytes: q * scale ~ mult * hi, or, if lo is not NULL, q * scale ~ mult * (256 hi + lo).
- * sum[g]: sum of the quantised values of group g. */
+/* Quantise a query q to signed bytes. If `lo` is NULL, q * scale is about mult * hi; otherwise it is about mult *
+ * (256 hi + lo). sum[g] becomes the sum of the quantised values of group g. */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
 	/* 1.5 * 2^23: adding this number and subtracting it again rounds to the nearest integer */
@@ -50,12 +50,12 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		*mult = NAN;
 		return;
 	}
-	/* lo NULL: the query is for a two-bit key sketch. A byte of the sketch has four codes of 0 to 3, which are
-	 * multiplied with four query values. The magnitudes of these four must not sum to more than 42, because 3 * 42
-	 * = 126 must fit a byte. The largest such sum is scaled to 40, because rounding adds up to 1/2 to each
-	 * magnitude. */
+	/* If `lo` is NULL, the query is for a two-bit key sketch. The four codes in a byte of the sketch are multiplied
+	 * with four query values, and the sum of the products must fit in a byte. Codes are at most 3. So the
+	 * magnitudes of the four values must not sum to more than 42: 3 * 42 = 126. Rounding may add 1/2 to each of
+	 * them, so the largest sum is scaled to 40. */
 	d = top / (lo ? 127.0f : 40.0f);
-	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
+	/* For a subnormal d, 1 / d would overflow: treat the query as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	inv = d > 0 ? 1.0f / d : 0;
@@ -80,9 +80,9 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 	}
 }
 
-/* Write the lookup tables of a group of 64 query values (scan_tile.table). A byte of a key has two halves with two
- * codes each, and each half has a table. The 16 entries of a table are sums of two products, for all values of the two
- * codes. No entry is above 126. */
+/* Write the lookup tables of a group of 64 query values (scan_tile.table). Half a byte of a key sketch has two codes,
+ * and is looked up in a table of its own. The 16 entries of this table are the sums of the products of both codes, one
+ * entry for each value of the half byte. No entry is above 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
@@ -98,7 +98,7 @@ static void lookup_tables(uint8_t *table, const int8_t *hi)
 		}
 }
 
-/* Write a head's row of the output. score [group][ld]: the scores of the head's queries. */
+/* Write the row of the output for one KV head. score [group][ld] has the scores of the head's queries. */
 static void scan_finish(const struct scan_job *j, int32_t head, const float *score)
 {
 	size_t first = (size_t)head * (size_t)j->group;
@@ -129,8 +129,10 @@ int scan_part(const struct scan_job *j, int32_t head, int32_t chunk, int worker)
 	struct scan_tile t = j->tile;
 
 	t.keys = j->keys + (size_t)head * j->head_bytes;
-	/* A whole head stores its scores in the rows of KV head number `worker`. The thread's next whole head reuses
-	 * these rows. KV head `worker` is a whole head, too: there are at least as many whole heads as threads. */
+	/* A KV head that is scanned by one task is called a whole head. Its scores are needed only until the task ends.
+	 * So thread number `worker` stores the scores of all its whole heads in the same rows of score[], those of KV
+	 * head number `worker`. No other thread uses these rows: if there are whole heads, there are at least as many
+	 * as threads, so KV head number `worker` is also a whole head. */
 	t.score = j->score + (size_t)(whole ? worker : head) * (size_t)j->group * t.ld;
 	t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
 	if (t.hi) {
@@ -186,7 +188,7 @@ static void scan_task(void *arg, int task, int worker)
 		scan_part(j, j->whole + rest / j->chunks, rest % j->chunks, worker);
 }
 
-/* The memory of a scan, which is divided into arrays. base NULL: only the sizes of the arrays are added up. */
+/* The memory of a scan, which is divided into arrays. If `base` is NULL, only the sizes of the arrays are added up. */
 struct scratch {
 	char *base;
 	size_t at;
@@ -205,7 +207,7 @@ struct queries {
 	float *rows;
 	int8_t *hi, *lo;
 	int32_t *sum;
-	/* unit: see scan_tile.unit; transformed [dim]: one query after the Hadamard transform */
+	/* `unit` is described in struct scan_tile. transformed [dim] has one query after the Hadamard transform. */
 	float *unit, *transformed;
 	int32_t *size;
 	uint8_t *table;
@@ -265,9 +267,9 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 	}
 }
 
-/* Scale a query for a scan of rows. pages = 1: a row is the bounds of a page, minima and then maxima. Negative query
- * values are placed at the minima, positive query values at the maxima. So the dot product is an upper bound for the
- * products with the page's keys. */
+/* Scale a query for a scan of rows. If `pages` is 1, a row has the bounds of a page: the minima, then the maxima.
+ * Negative query values are placed at the minima, positive query values at the maxima. So the dot product is an upper
+ * bound for the products with the page's keys. */
 static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
 {
 	for (int32_t i = 0; i < dim; i++) {

@@ -24,9 +24,9 @@
  * only in blocks from which a slot may be taken. */
 enum { SAMPLE_BLOCK = 16 };
 enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
-/* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A byte of a key has four codes, two in
- * each half of the byte. Each half has a table of 16 products, one for each value of its two codes. A key has four
- * bytes for every 16 values. */
+/* Bytes of the lookup tables for SKETCH_GROUP values of a query and a two-bit key sketch. A key has four codes in a
+ * byte, so 16 values take four bytes. Each half byte has two codes and is looked up in a table of its own. The table
+ * has 16 products of one byte each, one for each value of the half byte. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
 /* Arguments of a scan: it computes the scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share
@@ -35,41 +35,42 @@ struct scan_tile {
 	const void *keys; /* the KV head's first block in a key sketch, or the KV head's key in slot 0 */
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past dim.
-	 * Without lo, a query is about hi. With lo, a query is about 256 hi + lo, and scores are 256 times as large.
-	 * sum [n_q][groups]: the sum of these integers in a group, times the largest code.
+	/* Used only with a key sketch. hi and lo [n_q][SKETCH_GROUP * groups] have the bytes of the transformed
+	 * queries, which are quantised to integers; after `dim` values they are zeros. If `lo` is NULL, the integers
+	 * are hi. If not, they are 256 * hi + lo, and scores are 256 times as large. sum [n_q][groups] has, for each
+	 * group of SKETCH_GROUP integers, their sum times the largest code.
 	 *
-	 * A two-bit sketch has no lo. There, the four values of hi that are multiplied with one byte of a key have
-	 * magnitudes that sum to at most 42. */
+	 * With a two-bit sketch, `lo` is NULL. One byte of a key is multiplied with four values of `hi`, whose
+	 * magnitudes sum to at most 42. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
-	/* Only for a two-bit sketch whose products are looked up in tables. table [n_q][groups][LOOKUP_BYTES]: the
-	 * products. To keep the products positive, a negative query value is multiplied with the largest code minus the
-	 * key's code. size [n_q][groups]: the sum of the magnitudes of a group's query values, times the largest
-	 * code. */
+	/* Used only with a two-bit sketch whose products are looked up in tables. table [n_q][groups][LOOKUP_BYTES] has
+	 * the products of query values and codes, for each group of SKETCH_GROUP values. All products are made
+	 * positive: for a negative query value, its magnitude is multiplied with (largest code - code). size
+	 * [n_q][groups] has the sum of the magnitudes of a group's query values, times the largest code. */
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
 	const float *unit; /* for a key sketch, [n_q]: factor that turns a dot product with codes into a score */
 	float *score; /* output, [n_q][ld], column = key number; columns up to the next multiple of 16 may be written */
 	size_t ld;
-	float *max; /* output, [n_q]: the largest of these scores; NaN is ignored */
+	float *max; /* output, [n_q]: the largest score of each query; NaN is ignored */
 };
 
-/* One query and the columns whose attention is estimated (struct read_blocks_args). Each of the first READ_FIRST
- * columns is one key. Each later column is one block of keys; there is one for every block before the block of the
- * call's last token. The columns after these, up to column ld - 1, are zeros.
+/* One query and the keys and blocks whose attention is estimated (struct read_blocks_args). Each of the first
+ * READ_FIRST columns is for one key. Each later column is for one block of keys. The block of the call's last token has
+ * no column. The columns left over, up to column ld - 1, are zeros.
  *
- * moments[d][c], d < dim: the mean of a block's keys without the farthest key; moments[dim + d][c]: their variance;
- * moments[2 * dim + d][c]: the farthest key. The farthest key is the key with the largest distance from the mean of all
- * keys of the block. If column c is a single key, moments[2 * dim + d][c] is that key. */
+ * moments[] has 3 * dim rows. In the column of a block, the first `dim` rows have the mean of the block's keys, the
+ * next `dim` rows their variance, and the last `dim` rows the farthest key. This is the key with the largest distance
+ * from the mean of all keys of the block; it is left out of the mean and variance in moments[]. In the column of a
+ * single key, the last `dim` rows have this key. */
 struct block_query {
-	const float *q, *moments; /* q [dim], without scale; moments [3 * dim][ld] */
-	/* [ld]: log2 of the number of keys in a block without the farthest key; 0 in the first READ_FIRST columns,
-	 * which are single keys */
+	const float *q, *moments; /* q [dim]: the query, without scale; moments [3 * dim][ld] */
+	/* [ld]: for a block, log2 of the number of keys of which moments[] has the mean; for a single key, 0 */
 	const float *logs;
 	size_t ld;        /* a multiple of 16 */
-	int32_t dim, own; /* dim: head_dim; own: number of the block of the query's token, at least 3 */
+	int32_t dim, own; /* dim is head_dim. The query's own token is in block number `own`, which is at least 3. */
 	float scale, share;
 	float *weight, *variance, *key; /* scratch, [ld] each */
 	uint8_t *out; /* bit b = 1: the query reads block b. Zeros on entry; bits 0 .. own are written. */
@@ -79,7 +80,8 @@ struct block_query {
  * together have too little weight, all blocks are read. */
 enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };
 
-/* Return the smallest weight (estimated attention of a block) in a level. The largest possible weight is 2. */
+/* Return the lower bound of the weights in level number `level`. A weight is the estimated attention of a block. Level
+ * 0 has the largest weights; no weight is above 2. */
 static inline float block_level(int32_t level)
 {
 	static const float root[BLOCK_STEPS] = {
@@ -92,11 +94,11 @@ static inline float block_level(int32_t level)
 struct select_fns {
 	/* Convert a row of a plane to floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
-	/* Code the sixteen keys x [SKETCH_PANEL][ld] for a panel of the key sketch (panel.h). y: scratch of the size
-	 * of x. */
+	/* Encode SKETCH_PANEL keys into a panel of the key sketch (panel.h). Key i is row i of x [SKETCH_PANEL][ld]. y:
+	 * scratch of the size of x. */
 	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y,
 	              int32_t dim, int32_t bits);
-	int looks_up; /* 1 = scan_sketch reads lookup tables for two bits */
+	int looks_up; /* 1: to scan a key sketch of two bits, scan_sketch() reads products from scan_tile.table */
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum exp((s - max) * mult) over n scores. n is a multiple of 16, no score is above max, mult >= 0. A NaN
@@ -134,18 +136,18 @@ extern const struct select_fns select_fns_c;
 
 /* ---- arithmetic with the same steps for every instruction set ---- */
 
-/* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. Let y = x 2^23 / ln 2 + 127 * 2^23. The integer
- * y, read as the bits of a float, has the right exponent. But its mantissa is m (1 <= m < 2) where 2^(m - 1) would be
- * right. The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and so
- * on. */
+/* exp(x) for x <= 0, with a relative error of 7e-4; 0 for very low x and for NaN. Let y = x 2^23 / ln 2 + 127 * 2^23.
+ * The bits of the integer y, read as a float, are a first approximation of exp(x). Its exponent is right, but its
+ * mantissa is some m (1 <= m < 2) instead of 2^(m - 1). So it is multiplied with E0 + E1 m + E2 m^2 + E3 m^3, which is
+ * about 2^(m - 1) / m. The coefficients E0 to E3 are CHOOSE_EXP_0 to CHOOSE_EXP_3. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
 #define CHOOSE_EXP_1 (-1.37730759f)
 #define CHOOSE_EXP_2 0.707475827f
 #define CHOOSE_EXP_3 (-0.106445699f)
-/* log2(1 + t) for 0 <= t < 1, error 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3); L0 is CHOOSE_LOG_0, and so
- * on. */
+/* log2(1 + t) for 0 <= t < 1, with an error of 5e-5, is t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). The coefficients
+ * L0 to L3 are CHOOSE_LOG_0 to CHOOSE_LOG_3. */
 #define CHOOSE_LN2   0.693147181f
 #define CHOOSE_LOG_0 0.442418579f
 #define CHOOSE_LOG_1 (-0.269578015f)
@@ -194,14 +196,15 @@ struct scan_job {
 	size_t out_cols;
 	enum reduce reduce;
 	int raw;
-	/* group: query heads per KV head; n: keys; ranges: ranges of SCAN_RANGE keys; whole: KV heads 0 .. whole - 1
-	 * are one task each; per_task: ranges in a task of any other head; chunks: tasks of any other head; tasks:
-	 * tasks of all KV heads */
+	/* A KV head has `group` query heads. The n keys are divided into `ranges` ranges of SCAN_RANGE keys. Each of
+	 * the first `whole` KV heads is scanned by one task (a whole head). Each later KV head is scanned by `chunks`
+	 * tasks, which have `per_task` ranges each. `tasks` is the total number of tasks. */
 	int32_t group, n, ranges, whole, per_task, chunks, tasks;
-	/* Arrays in the scan buffer (struct cpu). score [n_head][tile.ld]: stored scores; a whole head's scores are in
-	 * the rows of the KV head that has the thread's number. max, sum [n_kv_head][ranges][group]: maximum and sum of
-	 * exponentials of a range. mult [n_head]: factor from a stored score to scale * q . k. lse [n_head]: log of the
-	 * sum of all exponentials. */
+	/* Arrays in the scan buffer (struct cpu). score [n_head][tile.ld] has raw scores. Those of a whole head are
+	 * stored in the rows of another KV head: thread number i uses the rows of KV head number i. max and sum
+	 * [n_kv_head][ranges][group] have, for each range and query head, the largest score and the sum of
+	 * exponentials. mult [n_head] has the factor that turns a raw score into scale * q . k. lse [n_head] has the
+	 * log of the sum of the exponentials of all keys. */
 	float *score;
 	float *max, *sum;
 	float *mult, *lse;
@@ -210,9 +213,9 @@ struct scan_job {
 /* Check the operands of key_scan() and prepare the job. Return 0; or 1 if there are no keys to score; or -1 with
  * the error set. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* Prepare a scan of job->n rows at job->keys: allocate queries and working memory. The caller has checked the
- * operands. pages 0: a row is a key (tile.bits 16) or its code in a key sketch. pages 1: a row is the bounds of a
- * page, minima before maxima. Return 0, or -1 with the error set. */
+/* Prepare a scan of job->n rows at job->keys: allocate queries and working memory. The caller has checked the operands.
+ * If `pages` is 0, a row is a key (tile.bits 16) or a key's code in a key sketch. If `pages` is 1, a row has the bounds
+ * of a page: the minima, then the maxima. Return 0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);

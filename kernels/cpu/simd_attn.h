@@ -22,8 +22,9 @@ enum {
 	KEYS = ATTN_BLOCK,
 	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
-	RUN = REGISTERS > 16 ? 6 : 3, /* number of queries that are computed together over transposed keys */
-	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries that are computed together over keys in place */
+	RUN = REGISTERS > 16 ? 6 : 3, /* maximum number of queries that are computed together if keys are transposed */
+	/* maximum number of queries that are computed together if keys are read in place */
+	FEW = REGISTERS > 16 ? 4 : 3,
 	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
 	HELD = REGISTERS > 16 ? 3 : 0,
 	/* Up to this many queries always read keys in place. For more queries, converting a block first saves time. */
@@ -34,12 +35,15 @@ enum {
 struct span {
 	const uint8_t *k, *v;
 	size_t k_bytes, v_bytes; /* bytes of a stored key, and of a stored value */
-	uint8_t *coded; /* [n_q][coded_bytes]: coded queries (lanes_q4.h); only if keys are q4_0 and Q4_DOTS is 1 */
+	/* [n_q][coded_bytes]: the queries as signed bytes (lanes_q4.h), if keys are q4_0 and Q4_DOTS is 1 */
+	uint8_t *coded;
 	size_t coded_bytes;
 	/* One block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
 	float *keys, *values;
 	const float *bias; /* bias of the span's keys, or NULL */
-	float scale, cap;  /* in the unit SCORE_UNIT; cap 0: none */
+	/* Factor of the dot products, and softcap of the scores. Both are multiplied by SCORE_UNIT. cap 0 = no
+	 * softcap. */
+	float scale, cap;
 };
 
 /* One block of a span: its keys kb .. kb + n - 1, for a run of queries (queries that are computed together). */
@@ -51,7 +55,7 @@ struct block {
 	const uint8_t *coded; /* coded queries of the run */
 	float *const *score;  /* kept scores of the run's queries, or NULL */
 	int32_t kb, n;
-	int32_t low; /* number of keys at the block's start that the run's queries do not see */
+	int32_t low; /* the queries of the run do not see the first `low` keys of the block */
 };
 
 static size_t attn_scratch(int32_t head_dim, int32_t n_q)
@@ -80,8 +84,8 @@ INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 
 /* ---- many queries: keys transposed, values as floats ---- */
 
-/* Load dimensions j .. j + LANES - 1 of LANES keys and transpose them. n: number of dimensions that a key has from j
- * on; lanes after these are zero. */
+/* Load dimensions j .. j + LANES - 1 of LANES keys and transpose them. A key has n dimensions from j on; if n < LANES,
+ * the missing dimensions are zero. */
 INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const rows[LANES], int32_t j, int32_t n)
 {
 	vec x[LANES], d[LANES];
@@ -190,8 +194,8 @@ INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const stru
 	}
 }
 
-/* Compute the scores of four keys for head_dim 64. The chains are added across lanes by vec8_add2(), which is called as
- * soon as the chains of two keys are computed, and then by vec8_add4(). */
+/* Compute the scores of four keys for head_dim 64. The eight partial sums of each score are added across lanes:
+ * vec8_add2() does this in part as soon as two keys are computed, vec8_add4() at the end. */
 INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q, vec8 s[FEW])
 {
 	vec8 a[FEW], b[FEW];
@@ -204,8 +208,8 @@ INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4],
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
 }
 
-/* Compute the scores of four keys for any head_dim. The chains are added across lanes in the order of
- * four_scores64(). */
+/* Compute the scores of four keys for any head_dim. The partial sums of each score are added across lanes in the same
+ * order as in four_scores64(). */
 INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
                         vec8 s[FEW])
 {
@@ -354,8 +358,8 @@ static __attribute__((noinline)) vec score_capped(vec s, float cap)
 	return vec_select(vec_negative(s), -t, t);
 }
 
-/* Do a step of the running softmax: replace the scores in p by exp(score - m), with the new maximum m, and 0 for
- * hidden keys. Return the factor for the old sums. */
+/* Do a step of the running softmax, where m is the new maximum. Replace the score of each key in p[] by exp(score - m),
+ * or by 0 if the key is hidden. Return the factor for the old sums. */
 static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
                                                     float *score)
 {
@@ -394,8 +398,9 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* Arguments of a weighted sum of values, for some queries: acc = acc * fix + the sum over keys of p * v. off: byte
- * offsets of the rows of v. b: the block of keys. The rows that are 64 keys further on may be prefetched. */
+/* Arguments for adding the values of a block of keys to the attention outputs of some queries. For each query r,
+ * st[r].acc becomes st[r].acc * fix[r] + the sum of p[r][k] * value k over all n keys k. Value k is the row at byte
+ * offset off[k] of `v`. While value k is added, the row of the key KEYS (64) positions later may be prefetched. */
 struct value_run {
 	const struct block *b;
 	const uint8_t *v;
@@ -406,8 +411,8 @@ struct value_run {
 	int32_t n;
 };
 
-/* Prefetch dimensions j .. j + n - 1 of the value that is 64 keys after key k. If values have few bytes, prefetch the
- * whole key that is 64 keys after key k instead. */
+/* Prefetch dimensions j .. j + n - 1 of value k + KEYS, the value 64 keys after key k. If values have few bytes,
+ * prefetch all of key k + KEYS instead. */
 INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
 {
 	const struct block *b = u->b;
@@ -419,8 +424,8 @@ INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, in
 		row_fetch(type, b->sp->k + b->k_off[KEYS + k], b->sp->k_bytes);
 }
 
-/* Add the keys' values to the sums, for nv vectors of dimensions from j on. n: number of dimensions that a value has
- * from j on. */
+/* Add the values of the keys to the outputs of nr queries (struct value_run), in dimensions j to j + nv * LANES - 1.
+ * Only n dimensions from j on exist; the others are left out. */
 INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
 {
 	vec acc[RUN][4];
@@ -445,8 +450,8 @@ INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct 
 		vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
 }
 
-/* Add the keys' values to the sums as run_values() does, for 64 dimensions and up to three queries. It uses vectors of
- * eight floats, because converting values to them costs less, and all sums fit in registers. */
+/* Add the values of the keys to the outputs of up to three queries, as run_values() does, in 64 dimensions from j on.
+ * It uses vectors of eight floats, because converting values to them costs less, and all sums fit in registers. */
 INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
 {
 	vec8 acc[3][8];
@@ -470,8 +475,9 @@ INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int
 		vec8_store(u->st[r].acc + j + 8 * i, acc[r][i]);
 }
 
-/* Add the keys' values to the sums as run_values() does, for values of q4_0 and nb blocks of 32 dimensions from j on.
- * The weight is multiplied with the scale of a block, so that the block's values need not be. */
+/* Add the q4_0 values of the keys, times the softmax weights, to the outputs of nr queries, as run_values() does, for
+ * the nb blocks of 32 dimensions from j on. The scale of a block is multiplied into the softmax weight, once, instead
+ * of into each of the block's 32 values. */
 INLINE void run_codes(int nr, int nb, const struct value_run *u, int32_t j)
 {
 	enum { PER = 32 / LANES };
@@ -678,7 +684,7 @@ static void row_offsets(const struct attn_tile *t, size_t bytes, size_t *off)
 		off[i] = t->rows ? off[n - 1] : off[n - 1] + (size_t)(i - n + 1) * bytes;
 }
 
-/* If keys are q4_0, code the queries. */
+/* If the keys are q4_0, convert the queries to signed bytes (lanes_q4.h). */
 static void queries_code(const struct attn_tile *t, struct span *sp)
 {
 	sp->coded_bytes = q4_query_bytes(t->head_dim);

@@ -33,10 +33,11 @@ enum {
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
 	N_RUN = REGISTERS > 16 ? 8 : 6,    /* maximum number of queries in a run */
-	N_SUMS = REGISTERS > 16 ? 24 : 12, /* number of vectors of a run's sums that stay in registers */
+	N_SUMS = REGISTERS > 16 ? 24 : 12, /* maximum number of vectors of sums that a run keeps in registers */
 };
 
-/* PLANES 1: the file is compiled for AMX (amx_attn.c), and pairs are split into planes of bytes (amx_planes.h). */
+/* For AMX (amx_attn.c), this file is compiled with PLANES defined. Then the 16-bit integers, which are stored in pairs,
+ * are split into two planes of bytes (amx_planes.h). */
 #ifdef PLANES
 #include "kernels/cpu/amx_planes.h"
 #else
@@ -49,15 +50,16 @@ enum {
 struct prompt {
 	const struct attn_tile *t;
 	int32_t dim; /* head_dim rounded up to pairs of vectors */
-	/* Pairs of 16-bit integers, stored as floats. keys [dim / 2][64]: a pair is dimensions j and j + LANES of one
-	 * key. values [32][dim]: a pair is one dimension of keys k and k + LANES. */
+	/* The keys and the values of a block as 16-bit integers. A pair of integers takes the memory of one float. In
+	 * keys [dim / 2][64], a pair belongs to one key and two dimensions, which are LANES apart. In values [32][dim],
+	 * a pair belongs to one dimension and two keys, whose numbers are LANES apart. */
 	float *keys, *values;
-	float *key_unit; /* [64]: factor from a key's integers to its values */
-	/* [64]. The integers of a value row are in units of 2^(value_power - VALUE_BITS). value_inverse:
-	 * 2^-value_power */
+	float *key_unit; /* [64]: factor that turns the integers of a key into its values */
+	/* [64]. The integers of a row of values are multiples of 2^(value_power - VALUE_BITS). value_inverse is
+	 * 2^-value_power. */
 	float *value_power, *value_inverse;
 	int32_t *q;    /* [n_q][dim / 2]: the queries, as pairs of integers */
-	float *q_unit; /* [n_q]: factor from integer products to scores */
+	float *q_unit; /* [n_q]: factor that turns the integer dot products of a query into scores */
 };
 
 /* Queries that read the same block. */
@@ -69,15 +71,18 @@ struct gathered {
 	float **score;
 };
 
-/* A run: queries r0 .. r0 + nr - 1 in a block. A key's weight includes the power of two of its value row
- * (prompt.value_power), so that all values of the block have the same unit. */
+/* A run: queries r0 .. r0 + nr - 1, which are computed together for one block of keys. Rows of values have different
+ * units (prompt.value_power). So that they can be added as integers, the weight of a key is multiplied with
+ * 2^value_power of the key's row of values. */
 struct prompt_run {
-	/* log2 of the weights: score + prompt.value_power */
+	/* log2 of each weight, which is the sum of the score and prompt.value_power */
 	float s[N_RUN][KEYS] __attribute__((aligned(64)));
 	int32_t w[N_RUN][KEYS / 2] __attribute__((aligned(64))); /* the weights, as pairs of integers */
 	float most[LANES];                                       /* largest of each query's s[] */
-	float sum[LANES]; /* sum of each query's weights, without the powers of two of the value rows */
-	/* old: factor of a query's sums over earlier blocks; add: factor of its sums over this block */
+	/* for each query, the sum of its softmax weights before they were multiplied with 2^value_power */
+	float sum[LANES];
+	/* To add this block to the softmax state of a query, multiply the sums over earlier blocks with old[], and the
+	 * sums over this block with add[]. Both have a factor for each query. */
 	float old[LANES], add[LANES];
 	int32_t r0, nr;
 	int32_t low[N_RUN], seen[N_RUN]; /* query r sees keys low[r] .. seen[r] - 1 of the block */
@@ -102,8 +107,8 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 
 /* ---- rows of planes as integers ---- */
 
-/* Return the bits of a float M that rounds other floats: the low 16 bits of the float M + x are x * 2^digits, rounded
- * to an integer. */
+/* Return a constant float M, as bits, that is used to round floats to integers. After the addition x + M, the low 16
+ * bits of the result are x * 2^digits, rounded to an integer. */
 INLINE vec_int magic_bits(vec_int digits)
 {
 	return ((150 - digits) << 23) | 0x400000;
@@ -129,8 +134,8 @@ INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off
 	return vec_int_load(top);
 }
 
-/* Return the exponent of each row's bound from rows_top(). *bad = the bits of a NaN for a row with a value that is
- * not finite, else 0. The NaN is chosen so that weight_exp2() keeps it. */
+/* Return, for each row, the exponent of the bound that rows_top() returned. *bad becomes the bits of a NaN for each row
+ * with a value that is not finite, and 0 for the others. The NaN is chosen so that weight_exp2() keeps it. */
 INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 {
 	const int mantissa = type == DT_BF16 ? 7 : 10, bias = type == DT_BF16   ? 126
@@ -272,7 +277,7 @@ static void prompt_query(const struct prompt *u, int32_t r)
 		sum = vec_fma(x, x, sum);
 	}
 	length = sqrtf(vec_sum(sum));
-	/* Rounding adds up to a half to each value. */
+	/* rounding can make each value larger by up to a half, so leave room for that */
 	target = fminf(most / sqrtf((float)u->dim), 32767) - 0.5f * sqrtf((float)u->dim) - 1;
 	/* A query that is shorter than 1e-18 counts as zeros. A query that is longer than 1e18, or has values that
 	 * are not finite, gives NaN. */
@@ -289,8 +294,9 @@ static void prompt_query(const struct prompt *u, int32_t r)
 /* ---- products: a run's scores, and its weighted values ---- */
 
 #if !PLANES
-/* For nr rows r and nc vectors c, set sum[r][c] to a sum of products over j < n: of pair a[r][j] and vector c of row j
- * of b [n][ld]. A vector has LANES pairs. */
+/* Multiply matrix a [nr][n] with the first nc vectors of each row of matrix b [n][ld]. The elements of both are pairs
+ * of 16-bit integers, and the product of two pairs is their dot product. sum[r][c] becomes row r of the result in the
+ * columns of vector c. A vector has LANES columns. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {
@@ -415,8 +421,9 @@ RUN_FNS(7) RUN_FNS(8)
 
 	/* ---- weights ---- */
 
-	/* Convert the integer products of query r to exponents of 2: apply softcap, bias and limits. If scores are to
-	 * be kept, store them. k0: the block's first key. */
+	/* Convert the scores of query r, which are integer products, to exponents of 2: apply scale, softcap and bias,
+	 * and mask the keys that the query does not see. If scores are to be kept, store them. k0: the block's first
+	 * key. */
 	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
                                                             struct prompt_run *run)
 {
@@ -494,7 +501,7 @@ INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prom
 		memset(run->w[r] + keys / 2, 0, (size_t)(KEYS - keys) * 2);
 	planes_of_row((float *)run->w[r], KEYS / 2);
 	run->sum[r] = vec_sum(sum);
-	if (!plain && low >= n) { /* the window begins after these keys */
+	if (!plain && low >= n) { /* the query sees none of the block's keys, because its window begins after them */
 		run->sum[r] = 0;
 		memset(run->w[r], 0, sizeof run->w[r]);
 	}
@@ -597,7 +604,8 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->t.score = u->t->score ? (float *const *)g->score : NULL;
 }
 
-/* Copy every query from `first` on that reads the block of key k. The copies are side by side. Return their number. */
+/* Copy the queries that read the block of key k, beginning with query number `first`. The copies are side by side,
+ * without gaps. Return their number. */
 static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
 {
 	const struct attn_tile *t = u->t;

@@ -14,7 +14,8 @@ INLINE int conv_vectors(int n_out)
 	return n_out / LANES < 4 ? n_out / LANES : 4;
 }
 
-/* Compute nx pixels from x on, for nv vectors of output channels from o on. n_out: number of all output channels. */
+/* Compute the output pixels x .. x + nx - 1 of a row, for nv vectors of output channels from channel o on. `n_out` is
+ * the number of all output channels. */
 INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;
@@ -69,8 +70,8 @@ static void conv(const struct conv3_args *a)
 		conv_row_of(a, 16);
 }
 
-/* Compute the gradient of the weights of tap t (0 to 8). ni: number of input channels, from channel i on. nv: number of
- * vectors of output channels, from channel o on. */
+/* Add to the gradient of the weights at kernel position t (0 to 8): for input channels i .. i + ni - 1 and nv vectors
+ * of output channels from channel o on. `n_out` is the number of all output channels. */
 INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int o, int ni, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;

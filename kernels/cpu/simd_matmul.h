@@ -49,8 +49,8 @@ static void panel_pack(enum dtype type, void *panel, const void *rows, size_t ro
 	cpu_pack(type, PANEL, SIGNED ? 0 : 0x80, panel, rows, row_bytes, n_rows, cols);
 }
 
-/* Add the product of block b of a panel with column c to acc[c], for `tile` columns. ahead 1: prefetch the weights
- * FETCH_AHEAD bytes further on. */
+/* Add the product of block b of a panel with column c to acc[c], for `tile` columns. If `ahead` is 1, prefetch the
+ * weights FETCH_AHEAD bytes further on. */
 INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t b,
                         const uint8_t *cols, panel_vec *acc)
 {
@@ -63,8 +63,8 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	panel_vec dw[2], mw[2];
 	panel_int sum[TILE];
 
-	/* Prefetch one cache line more than a block has, because the scales of a group lie between its blocks and the
-	 * blocks of the group before. */
+	/* Prefetch one cache line more than the size of a block, so that the scales that lie between two groups are
+	 * prefetched, too. */
 	if (ahead && !f.words)
 		UNROLL for (int i = 0; i < pack_block_units(f) * UNIT + LINE; i += LINE)
 			line_fetch(quants + FETCH_AHEAD + i);
@@ -96,8 +96,9 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *pane
 	UNROLL for (int c = 0; c < tile; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* Multiply block u->block of a panel with unit u, which has the residuals of some columns (cols.h). Add the product
- * of column c to lo[PANEL * u->col[c] ..]. */
+/* Multiply one block of the panel's weights, number u->block, by the n residual columns that unit u has for this block
+ * (cols.h). Residual column i belongs to column u->col[i] of the input; its product is added to the results of that
+ * column in lo[]. */
 INLINE void unit_times(enum dtype type, int n, const uint8_t *panel, byte_vec table, const struct cols_unit *u,
                        float *lo)
 {
@@ -176,7 +177,7 @@ static void matmul_panels(enum dtype type, const void *packed, int32_t n, const 
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, packed, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, packed, n, k, out, ldo); break;
 	case DT_MXFP4: panels_type(DT_MXFP4, packed, n, k, out, ldo); break;
-	default: break; /* plain rows: simd_float.h */
+	default: break; /* plain rows are multiplied in simd_float.h */
 	}
 }
 

@@ -55,8 +55,8 @@ static void mass_mean(const struct probe_tile *t, const float *inv)
 	}
 }
 
-/* Compute mass by the median probability of the heads. The probabilities are sorted by insertion, for a vector of keys
- * at once; min and max put two values in order. */
+/* Add to each key's attention mass the median of its probabilities in all heads. The loop sorts p[] by insertion, for
+ * LANES keys at once: vec_min() and vec_max() put two probabilities in order. */
 static void mass_median(const struct probe_tile *t, const float *inv)
 {
 	vec weight = vec_splat(t->weight / 2);

@@ -108,8 +108,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* `near` is the mean of x, summed in floats, which has a rounding error. The mean of x - near is this error. So both
- * `near` and the error are subtracted from x. */
+/* The variable `near` becomes the mean of x, up to the rounding error of a float sum. The variable `rest` becomes the
+ * mean of x - near, which is this error. Both are subtracted from x. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };

@@ -21,7 +21,7 @@ enum {
 	ROWS = 4,
 	AHEAD = 5 << 10,
 	PANELS = REGISTERS > 16 ? 2 : 1,    /* maximum number of panels scanned together */
-	ROW_HEADS = REGISTERS > 16 ? 4 : 2, /* number of query heads that are multiplied with each row at a time */
+	ROW_HEADS = REGISTERS > 16 ? 4 : 2, /* number of query heads by which each row is multiplied at a time */
 };
 
 /* ---- rows as floats ---- */
@@ -65,10 +65,11 @@ INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 		line_fetch(p + AHEAD + i);
 }
 
-/* Values for query heads r0 .. r0 + nr - 1 that are the same for all panels (16 keys side by side) of a tile. */
+/* Values that a scan needs for query heads r0 .. r0 + nr - 1. They are the same for every panel (16 keys side by side)
+ * of a tile of keys. */
 struct scan_heads {
 	size_t panel_bytes, stride;
-	/* dim: values of a key; groups: groups of a key; last: units of a key's last group */
+	/* A key has `dim` values in `groups` groups. The last group has `last` units; a unit is 64 bytes of codes. */
 	int32_t dim, groups, last;
 	const int8_t *hi, *lo;
 	const int32_t *sum, *size;
@@ -78,7 +79,7 @@ struct scan_heads {
 	float base[HEADS]; /* for each head, the score of the current block's mean */
 };
 
-/* Add the products of one unit (64 bytes of codes, 16 keys) to dot. Codes are unpacked four values at a time; each
+/* Add the products of one unit (64 bytes of codes of 16 keys) to `dot`. Codes are unpacked four values at a time; each
  * part of the query is read once for all np panels. */
 INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *unit,
                       const int8_t *hi, const int8_t *lo, struct dots dot[PANELS][HEADS],
@@ -110,7 +111,8 @@ INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_head
 	}
 }
 
-/* Add dot to total and, if `wide` is 1, low, too: total += 256 dot + low. Then set dot and low to 0. */
+/* Add the dot products to `total`. If `wide` is 1, a query value has two bytes, and its dot product is 256 dot + low.
+ * If `wide` is 0, it is `dot`. Then set `dot` and `low` to 0. */
 INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANELS][HEADS],
                        struct dots low[PANELS][HEADS], vec_int total[PANELS][HEADS])
 {
@@ -123,8 +125,8 @@ INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANEL
 	}
 }
 
-/* Compute total = the dot products of group g of values, whose first unit is `unit`. Return the address after the
- * group's last unit. */
+/* Set `total` to the dot products of queries and keys over group g of their values. `unit` is the first unit of the
+ * group. Return the address after the group's last unit. */
 INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, int32_t g,
                                  const uint8_t *unit, vec_int total[PANELS][HEADS])
 {
@@ -156,8 +158,9 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Compute the scores of LANES keys in each of np panels (16 keys side by side): the keys of vector `part` of each
- * panel. k: number of the first of these keys in the first panel. */
+/* Compute the scores of LANES keys in each of np panels. A panel has 16 keys, and the first key to compute in it is
+ * number LANES * part. `k` is the number, among all keys, of the first key that is computed in the first
+ * panel. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -194,12 +197,13 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 }
 
 #ifdef LOOKS_UP
-/* Compute the scores of the panel (16 keys) at key k, and of the next panel if it begins before k1, from two-bit
- * codes. One lookup gives the contribution of two codes to a product, for all keys of LANES / 4 panels. */
+/* Compute scores from two-bit codes for the panel (16 keys) that begins at key k. If the next panel begins before k1,
+ * compute its scores, too. One table lookup gives the sum of two products of codes and query values, for all keys of
+ * LANES / 4 panels. */
 INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k,
                        int32_t k1, vec max[HEADS])
 {
-	/* If there is no next panel, compute the same panel twice; both results are stored at the same place. */
+	/* If there is no next panel, compute the same panel twice; both results are written to the same memory. */
 	const int more = LANES > 4 && k + SKETCH_PANEL < k1;
 	const uint8_t *other = panel + (more ? h->panel_bytes : 0),
 		      *other_scales = scales + (more ? 2 * SKETCH_PANEL : 0);
@@ -261,7 +265,8 @@ INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel,
 }
 #endif
 
-/* Compute the scores of np panels (of 16 keys) from key k on. Each pass takes LANES keys of each panel. */
+/* Compute the scores of the keys in np panels (16 keys each), of which the first key is number k. Each pass of the loop
+ * computes LANES keys of every panel. */
 INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                          const uint8_t *scales, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -365,8 +370,8 @@ static void scan_sketch(const struct scan_tile *t)
 
 /* ---- rows of a plane ---- */
 
-/* Add to s[r][i] the products of values j .. j + LANES - 1 of query r and row i, for nr queries and ROWS rows. n:
- * number of values that a row has from j on. */
+/* Multiply values j .. j + LANES - 1 of nr queries with the same values of ROWS rows, and add the products to s[r][i],
+ * for query r and row i. If the rows end earlier, they have only n of these values. */
 INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j,
                       int32_t n, vec s[ROW_HEADS][ROWS])
 {

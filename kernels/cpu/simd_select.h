@@ -8,7 +8,7 @@
 #ifdef LANES
 /* ---- probabilities ---- */
 
-/* Return sum + exp(f * x), for f * x <= 0. mult: CHOOSE_LOG2E * f. (Method: select.h.) */
+/* Return sum + exp(f * x), for f * x <= 0. `mult` must be CHOOSE_LOG2E * f. (Method: select.h.) */
 INLINE vec add_exp(vec sum, vec x, vec mult)
 {
 	vec_int i = vec_int_max(vec_int_below(vec_fma(x, mult, vec_splat(CHOOSE_ONE))), vec_int_splat(0));
@@ -106,7 +106,7 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	const vec least = vec_splat(-INFINITY);
 	int32_t w = 1, len = n + 2 * half;
 
-	/* The last vectors read and write up to 16 values after the end. */
+	/* The loops below load and store whole vectors, so they access up to 16 values after the end of tmp[]. */
 	for (int32_t i = 0; i < half; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = half + n; i < len + 16; i++)
@@ -174,8 +174,9 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* Compute scores of nc vectors of columns from c on, as exponents of 2. b->key: score of a block's farthest key, or of
- * a single key; b->weight: mean score of the block's other keys; b->variance: half the variance of their scores. */
+/* Compute scores, as exponents of 2, from nc * LANES columns of b->moments, beginning at column c. A column describes a
+ * block of keys or a single key. Store the score of the block's farthest key, or of the single key, to b->key. Store
+ * the mean score of the block's other keys to b->weight, and half the variance of their scores to b->variance. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 {
 	const size_t plane = (size_t)b->dim * b->ld;
@@ -248,16 +249,16 @@ static void block_query(const struct block_query *b)
 		vec_store(w + c, x);
 		sum += x;
 	}
-	/* Some blocks are always read. `rest` is the weight that the other blocks must contribute to reach the
-	 * share. */
+	/* Columns 0 .. READ_FIRST and column end - 1 are always selected. `rest` becomes the weight that further
+	 * selected columns must add to reach the share b->share of the total weight. */
 	rest = b->share * vec_sum(sum) - w[end - 1];
 	for (c = 0; c <= READ_FIRST; c++) {
 		rest -= w[c];
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Invariant: the blocks of levels 0 .. high together have enough weight; the blocks of levels 0 .. low have too
-	 * little. If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
+	/* Invariant: the columns of levels 0 .. high together have enough weight; the columns of levels 0 .. low have
+	 * too little. If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 

@@ -3,7 +3,8 @@
  * First, a sample of the scores gives a bound. Almost surely, more than k scores reach it. One pass collects the scores
  * that reach the bound: the candidates. Then an interval of floats is narrowed until exactly k candidates reach the
  * float in its middle. If no float is left between the interval's ends, several scores are equal to the k-th highest.
- * Of equal scores the one with the higher score before pooling wins, then the later slot. */
+ * If scores are max-pooled, those whose original score is higher are selected first. If these are equal, too, later
+ * slots are selected first. */
 #include <math.h>
 #include <string.h>
 
@@ -25,15 +26,18 @@ struct order {
 
 /* Working memory of one thread; every array has 16 spare entries for whole vectors. */
 struct topk_mem {
-	/* pooled [n]: scores after pooling; tmp [n + 2 * half]: scratch of pooling; both are empty without pooling */
+	/* `pooled` [n] has the scores after pooling, and `tmp` [n + 2 * half] is scratch memory of pooling. Both are
+	 * empty without pooling. */
 	float *pooled, *tmp;
 	int32_t *slot; /* [n]: the candidates, slots whose score reaches a bound */
 	float *value;  /* [n]: scores of the candidates; in sample_rest(), exponentials of the scores of all slots */
-	/* [n / SAMPLE_BLOCK + 1]: sums of exp(score) of blocks of slots; only if topk_args.sample is set */
+	/* [n / SAMPLE_BLOCK + 1]: for each block of slots, the sum of exp(score); only if topk_args.sample is set */
 	float *sum;
-	int32_t *tie;     /* [n]: the ties: indices in slot[] of the candidates whose score equals the threshold */
-	float *tie_score; /* [n]: scores of the ties before pooling */
-	struct order *order[2], *spare; /* [k] each: entries to sort; only for BEST_FIRST */
+	/* [n]: the ties, which are the candidates whose score equals the threshold, as indices in slot[] */
+	int32_t *tie;
+	float *tie_score; /* [n]: for each element of tie[], the score before pooling */
+	/* [k] each: the selected entries and copies of them, for sorting; empty if topk_args.order is not BEST_FIRST */
+	struct order *order[2], *spare;
 };
 
 static void *array_cut(char *base, size_t *at, size_t n, size_t size)
@@ -86,14 +90,14 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Return a value t. At least `want` and at most `want + slack` of the n values are t or higher; *ties is 0. If equal
- * values make this impossible, more values are t or higher, and *ties is the number of values equal to t that are
- * wanted. All values are from `least` to `top`; none is NaN. */
+/* Return a threshold t for n values: at least `want` and at most `want + slack` of them are t or higher, and *ties is
+ * 0. If equal values make this impossible, more values are t or higher. Then the caller must keep *ties of the values
+ * that are equal to t, and reject the others. All values are from `least` to `top`; none is NaN. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t reach = n, above = 0; /* reach: number of values >= lo; above: number of values >= hi */
+	int32_t reach = n, above = 0; /* number of values >= lo, and number of values >= hi */
 
 	*ties = 0;
 	if (n <= want + slack)
@@ -147,8 +151,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Keep only `ties` of the candidates whose values equal t: the candidates with the highest scores before pooling and,
- * of equal scores, the later slots. Set the values of the other candidates that equal t to NaN. */
+/* Keep `ties` of the candidates whose value equals t, and reject the others by setting their value to NaN. Prefer
+ * higher scores before pooling and, if these are equal, later slots. */
 static void ties_break(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                        const float *score, int pooled)
 {
@@ -182,8 +186,8 @@ static void ties_break(const struct select_fns *f, const struct topk_mem *m, int
 			m->value[m->tie[i]] = NAN;
 		else
 			less += m->tie_score[i] == bound;
-	/* `less` candidates are equal to the bound. If only `tied` of them are wanted (tied > 0), keep the last
-	 * ones. */
+	/* `less` is the number of candidates whose score before pooling equals the bound. If `tied` is not 0, keep the
+	 * last `tied` of them and reject the others. */
 	for (int32_t i = 0; tied && less > tied; i++)
 		if (m->tie_score[i] == bound) {
 			m->value[m->tie[i]] = NAN;
@@ -248,8 +252,8 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Sort slots, which are in ascending order, by descending score. Of equal scores the later slot comes first: the sort
- * is stable, and its input has the slots in descending order. */
+/* Sort the selected slots by descending score. If scores are equal, the later slot comes first. The array slot[] is in
+ * ascending order; its slots are copied in descending order, which the stable sort keeps for equal scores. */
 static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;
@@ -282,7 +286,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value, least; /* least: a slot with this score or a higher one is always taken */
+	float top = -INFINITY, *p = m->value, least; /* a slot with the score `least` or a higher one is always taken */
 	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
@@ -323,7 +327,8 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			next++;
 			slot[taken] = first + at;
 			bias[taken++] = scale * (double)p[first + at] < 1 ? least - score[first + at] : 0;
-			/* A block whose sum is less than 1 has no second slot to take. */
+			/* If the probabilities of a block sum to less than 1, no second slot of the block can be
+			 * taken. */
 			if (here < 1) {
 				sum = end;
 				break;
