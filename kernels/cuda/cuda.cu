@@ -47,7 +47,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n; /* out of memory: try again without the reserve of a quarter */
+			b->size = n; /* out of memory: try again with n bytes, without the extra quarter */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {

@@ -1,23 +1,27 @@
 /* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: declarations that its files share.
  *
- *     cuda.cu              opening, errors, memory, copies, the table of operations
- *     cuda_heads.cu        rmsnorm, rope, kv_put
- *     cuda_rows.cu         layernorm, gelu, axpby, copy, columns, take_rows, add_rows
- *     cuda_recurrent.cu    short_conv, delta_rule, state_space, gate
- *     cuda_matmul.cu       matmul, matmul_glu: chooses how to compute a product; many tokens by cuBLAS
- *     cuda_gemv.cu         products of a few tokens
- *     cuda_weights.cu      load_weight, embed; the device layout of weights; conversion to f16 for cuBLAS
- *     cuda_attn.cu         attn: divides a call into launches and chooses one of the three kernels
- *     cuda_attn_decode.cu  attention kernel for few queries; cuda_attn_prefill.cu: for many; cuda_attn_f32.cu: in f32
- *     cuda_probe.cu        attention mass and spread (struct attn_probe)
- *     cuda_key_sketch.cu   key sketches; cuda_scan.cu: scores of keys; cuda_topk*.cu: the k highest scores
- *     cuda_kv_move.cu      kv_move
- *     cuda_fetch.cu        KV entries in host memory, fetched while other kernels compute
- *     cuda_compare.cu      operations that only the cache policies quest and refresh use
- *     cuda_mma.cuh         tensor core products; asynchronous copies to shared memory
- *     cuda_quant.cuh       device code that reads every weight type
- *     gpu.h                interface to a GPU (gpu_cuda*.cu) or, for tests, to an emulator (tests/cuda/emulator/)
- *     language.cuh         the dialect of C++ that kernels are written in
+ *     cuda.cu               opening, errors, memory, copies, the table of operations
+ *     cuda_heads.cu         rmsnorm, rope, kv_put
+ *     cuda_rows.cu          layernorm, gelu, axpby, copy, columns, take_rows, add_rows
+ *     cuda_recurrent.cu     short_conv, delta_rule, state_space, gate
+ *     cuda_matmul.cu        matmul, matmul_glu: chooses how to compute a product; products of many tokens use cuBLAS
+ *     cuda_gemv.cu          products of a few tokens
+ *     cuda_weights.cu       load_weight, embed; the device layout of weights; conversion to f16 for cuBLAS
+ *     cuda_attn.cu          attn: divides a call into launches and chooses one of the three attention kernels
+ *     cuda_attn_decode.cu   attention kernel for few queries
+ *     cuda_attn_prefill.cu  attention kernel for many queries
+ *     cuda_attn_f32.cu      attention kernel that computes in f32
+ *     cuda_probe.cu         attention mass and spread (struct attn_probe)
+ *     cuda_key_sketch.cu    key sketches
+ *     cuda_scan.cu          scores of keys
+ *     cuda_topk*.cu         the k highest scores
+ *     cuda_kv_move.cu       kv_move
+ *     cuda_fetch.cu         KV entries in host memory, fetched while other kernels compute
+ *     cuda_compare.cu       operations that only the cache policies quest and refresh use
+ *     cuda_mma.cuh          tensor core products; asynchronous copies to shared memory
+ *     cuda_quant.cuh        device code that reads every weight type
+ *     gpu.h                 interface to a GPU (gpu_cuda*.cu) or, for tests, to an emulator (tests/cuda/emulator/)
+ *     language.cuh          the dialect of C++ that kernels are written in
  *
  * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The device
  * starts when the queue is submitted (gpu.h). One thread at a time uses a backend. */
@@ -41,9 +45,9 @@ struct cuda {
 	struct backend base; /* the first member: cuda_of() casts */
 	struct gpu *gpu;
 	struct gpu_info info;
-	/* attn: partial results of attention; probe: scores; scan, topk, moves: scratch of key_scan(), topk() and
-	 * kv_move(); acts: input x of products, quantised or in f16; tile: weights in the file's layout, or converted
-	 * to f16; product: results of cuBLAS */
+	/* Scratch memory of operations. `attn` has partial results of attention, and `probe` has scores. `scan`, `topk`
+	 * and `moves` belong to key_scan(), topk() and kv_move(). `acts` has the input x of products, quantised or in
+	 * f16. `tile` has weights in the file's layout or in f16. `product` has results of cuBLAS. */
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;
 	/* for attention kernels: the number of thread blocks of each tile that have finished; 0 before and after each
 	 * kernel */
@@ -55,8 +59,8 @@ static inline struct cuda *cuda_of(struct backend *be)
 {
 	return (struct cuda *)be;
 }
-/* Return the data of an f32 operand with at least n rows and exactly `cols` columns (cols 0: any number). For any other
- * operand, set the error, which names the operation `op`, and return NULL. */
+/* Return the data of an f32 operand with at least n rows and exactly `cols` columns; `cols` = 0 allows any number. For
+ * any other operand, set the error, which names the operation `op`, and return NULL. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
 /* Grow a buffer to at least n bytes. Its contents are lost. Growing waits for the device. Return 0, or -1 with the
  * error set. */
@@ -90,8 +94,8 @@ static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, u
 	gpu_enqueue(c->gpu, &l, &args, sizeof args);
 }
 
-/* Queue a launch in the second stream (gpu_enqueue_beside()). writes [n_writes]: addresses of the memory that no
- * other call may use until gpu_join(). */
+/* Queue a launch in the second stream (gpu_enqueue_beside()). `writes` has n_writes addresses of memory that no other
+ * call may use until gpu_join(). */
 template <class A>
 static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
                                       unsigned block, unsigned shared, const A &args, const void *const *writes,
@@ -183,8 +187,8 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 /* Decrement the reference count of the weight at p. Return 1 if the caller must free p: no tensor uses the weight any
  * more, or p is not a weight. */
 int cuda_weight_release(struct cuda *, void *p);
-/* Compute attention mass and spread (struct attn_probe) of tokens t0 .. t1 - 1 of an attn() call from their scores.
- * n, cols: numbers of tokens and slots of the call. */
+/* Compute attention mass and spread (struct attn_probe) of tokens t0 .. t1 - 1 of an attn() call from their scores. The
+ * call has n tokens and `cols` slots. */
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                     const struct attn_seen *);
@@ -211,8 +215,8 @@ static __device__ inline int predicate_holds(const struct cuda_predicate &w)
  * cuda_topk.cu). */
 void cuda_select(struct backend *, const struct attn_selection *);
 
-/* The plugin's only exported function, called by kernels/plugin.c. abi: the BACKEND_ABI of the program; the plugin
- * refuses a program with another BACKEND_ABI than its own. */
+/* The plugin's only exported function, called by kernels/plugin.c. `abi` is the BACKEND_ABI of the program; the plugin
+ * refuses a program whose BACKEND_ABI differs from its own. */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
 #endif

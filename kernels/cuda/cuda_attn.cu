@@ -1,12 +1,13 @@
-/* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and chooses the kernel.
+/* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and chooses the kernel:
+ * - cuda_attn_decode.cu is for up to 32 queries of a KV head (decode). It uses tensor cores; K and V go straight to
+ *   registers.
+ * - cuda_attn_prefill.cu is for more queries (prefill). It uses tensor cores; tiles of K and V are in shared memory.
+ * - cuda_attn_f32.cu is for f32 planes, and for every other head_dim. It computes in f32.
  *
- *     cuda_attn_decode.cu   up to 32 queries of a KV head (decode): tensor cores; K and V go straight to registers
- *     cuda_attn_prefill.cu  more queries (prefill): tensor cores; tiles of K and V in shared memory
- *     cuda_attn_f32.cu      f32 planes, and every other head_dim; computed in f32
- *
- * Launches: one for every 16 parts of a call (struct attn_part), after the launches that select slots (cuda_topk.cu). A
- * probe measures the attention of some tokens (struct attn_probe). Then a launch computes consecutive tokens that are
- * either all measured or all not measured. After a launch with measured tokens come the launches of cuda_probe.cu.
+ * A call takes one launch for every 16 of its parts (struct attn_part), after the launches that select slots
+ * (cuda_topk.cu). A probe measures the attention of some tokens (struct attn_probe). Then a launch computes consecutive
+ * tokens that are either all measured or all not measured. After a launch with measured tokens come the launches of
+ * cuda_probe.cu.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
  * spans, and each block reads one span (cuda_attn.cuh). The number of spans of the grid is a power of two, so that the
@@ -25,7 +26,7 @@ enum {
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
 
-/* An attn() call. cols: columns (slots) of all parts; group: query heads of a KV head. */
+/* An attn() call. All its parts together have `cols` columns (slots). A KV head has `group` query heads. */
 struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
@@ -51,21 +52,22 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Return the index after the last part of the launch that begins with part `part`. A launch has up to ATTN_PARTS
+/* Return the index of the first part after a launch. The launch begins with part number `part` and has up to ATTN_PARTS
  * parts. */
 static int32_t group_end(const struct attn_args *a, int32_t part)
 {
 	return part + MIN(a->n_part - part, (int32_t)ATTN_PARTS);
 }
 
-/* The slots of a part that at least one token of a launch reads: n slots, beginning at slot `first`. Slots before the
- * first token's window and slots of tokens after the launch are not included. */
+/* The slots that a launch reads in one part of an attn() call: n slots, beginning at slot `first`. Slots before the
+ * window of the launch's first token are left out, and so are slots of tokens after its last token. */
 struct taken {
 	int32_t first, n;
 };
 
-/* Return the slots of part `part` that are read. col: column of the part's first slot; cut: number of tokens after the
- * launch. */
+/* Return which slots of a part of a call a launch reads. `part` is the number of the part, and `col` is the column
+ * (cuda_attn.cuh) of its first slot. The call has `cut` tokens after the launch's last token, whose slots are not
+ * read. */
 static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col,
                                int32_t cut)
 {
@@ -95,7 +97,7 @@ static int32_t round_up(int32_t n, int32_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Return the number of columns per span, a multiple of step, if cols columns are divided into `spans` spans. */
+/* Return the number of columns per span, a multiple of `step`, if `cols` columns are divided into `spans` spans. */
 static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 {
 	return round_up((cols - 1) / spans + 1, step);
@@ -112,8 +114,8 @@ static int counters_alloc(struct cuda *c)
 	return c->counters.p ? 0 : backend_fail(&c->base, "no memory for counters on the GPU");
 }
 
-/* Allocate the counters, and memory for the partial results of all tiles. floats: size of one partial result. Return
- * 0, or -1 with the error set. */
+/* Allocate the counters, and memory for the partial results of all tiles. A partial result takes `floats` floats.
+ * Return 0, or -1 with the error set. */
 static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 {
 	struct cuda *c = p->c;
@@ -129,8 +131,9 @@ static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 	return 0;
 }
 
-/* Set the parts of a launch to parts `part` .. part + p->a.n_part - 1 of the call. col: column of the first slot of
- * part `part`. t0: first token of the launch; cut: number of tokens after the launch. */
+/* Fill in the parts of a launch: parts number `part`, part + 1, ... of the call. `col` is the column of the first slot
+ * of part number `part`, and `t0` is the launch's first token. The call has `cut` tokens after the launch's last
+ * token. */
 static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t t0,
                       int32_t cut)
 {
@@ -174,8 +177,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	p->a.out = (float *)a->out->data + (size_t)t0 * (size_t)a->n_head * (size_t)a->head_dim;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
-		col = 0;  /* number of columns in the parts so far */
-		read = 0; /* number of columns, in the parts so far, that the tokens read */
+		col = 0;  /* number of columns of the parts before part i */
+		read = 0; /* number of columns that the tokens read in the parts before part i */
 		partials = 0;
 		for (int32_t i = 0; i < a->n_part; i = end) {
 			int32_t cols = 0, col0 = col;
@@ -208,8 +211,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Compute attention of tokens t0 .. t1 - 1. seen: where the tokens' scores are stored for a probe, or NULL. Return 0,
- * or -1 with the error set. */
+/* Compute attention of tokens t0 .. t1 - 1. If a probe needs the tokens' scores, `seen` says where they are stored;
+ * else it is NULL. Return 0, or -1 with the error set. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;

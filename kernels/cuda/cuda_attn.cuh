@@ -4,10 +4,11 @@
  * Terms:
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
  * - Tile: the queries that one thread block computes.
- * - Column: the number of a slot within the call. The slots of all parts (struct attn_part) are numbered in order.
- * - Span: the consecutive columns that one thread block reads. For spans, only the columns that some token of the
- *   launch reads are numbered. Columns before a window, columns of tokens after the launch and columns of skipped parts
- *   get no number.
+ * - Column: a slot that an attn() call may read. Columns are numbered in the order of the call's parts (struct
+ *   attn_part).
+ * - Active column: a column that at least one token of a launch reads. Columns before a window, columns of tokens after
+ *   the launch and columns of skipped parts are not active. Active columns have numbers of their own, without gaps.
+ * - Span: the consecutive active columns that one thread block reads.
  * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the weighted
  *   sum of V.
  *
@@ -35,7 +36,7 @@ struct attn_seg {
 	const float *q;       /* f32 [n][n_head * head_dim] */
 	const int32_t *slots; /* [n_kv_head][ld]; NULL = slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
-	int32_t col;                /* number of the part's first slot among the slots of all parts */
+	int32_t col;                /* column of the part's first slot */
 	struct cuda_predicate when; /* the part is skipped if this predicate is false */
 };
 
@@ -50,36 +51,42 @@ struct attn_launch {
 	float *score, *max, *sum; /* outputs for a probe (struct attn_seen), or NULL */
 	int64_t stride;           /* number of floats in a row of scores */
 	int64_t row_bytes;        /* bytes of a slot in a plane */
-	/* cap: number of slots per KV head in a plane; group: number of query heads per KV head */
+	/* number of slots per KV head in a plane; values per head; query heads; query heads per KV head */
 	int32_t cap, head_dim, n_head, group;
-	int32_t queries, n; /* queries: number of queries of a KV head; n: number of tokens */
+	int32_t queries, n; /* number of queries of a KV head, and number of tokens */
 	int32_t tiles;      /* number of tiles of queries times number of chunks of head_dim */
 	int32_t dims;       /* number of dimensions of a chunk of head_dim */
-	/* col0: number of this launch's first column, counted as for spans (see above); cols: number of its columns */
+	/* `col0` is the number of this launch's first active column (see the top of this file). `cols` is how many
+	 * active columns this launch has. */
 	int32_t col0, cols;
-	int32_t span, spans; /* span: columns of a span, a multiple of `step`; spans: number of spans */
-	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
-	 * tile, over all launches of the call */
+	/* `span` is the number of active columns of a span, a multiple of `step`. `spans` is the number of spans. */
+	int32_t span, spans;
+	/* index of this launch's first partial result in `state`, and number of partial results of a tile in all
+	 * launches of the call */
 	int32_t partial0, partials;
-	int32_t step; /* a span has a multiple of this number of columns (attn_shape.least_rows) */
-	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens; the causal mask applies to them */
+	int32_t step; /* the number of columns of a span is a multiple of this number (attn_shape.least_rows) */
+	/* `last` is 1 if part[n_part - 1] ends with the slots of the call's own tokens, to which the causal mask
+	 * applies. */
 	int32_t n_part, last;
-	/* 1: some parts may be skipped (attn_part.when). Each block then reads the flags, and only the columns of parts
-	 * that are not skipped are divided among the blocks. */
+	/* 1: some parts may be skipped, because they have a predicate (attn_part.when). Then each block evaluates the
+	 * predicates, and the columns of the parts that are not skipped are divided among the blocks. */
 	int32_t maybe;
-	float scale, softcap; /* softcap > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
+	float scale, softcap; /* if softcap > 0, scores become softcap * tanh(score / softcap) */
+	/* [n_kv_head][bias_ld]: biases that are added to the scores of part number bias_part of this launch; NULL =
+	 * none */
+	const float *bias;
 	int32_t bias_ld, bias_part;
 	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
-	/* window > 0: a token sees its own column and the window - 1 columns before it; 0 = no window. total: number of
-	 * columns of all parts */
+	/* If window > 0, a token sees its own column and the window - 1 columns before it; 0 means no window. `total`
+	 * is the number of columns of all parts. */
 	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };
 
-/* What attention stores for a probe (struct attn_probe). score: f32 [n][n_head][stride], scaled scores of the columns
- * that a token sees. max, sum: f32 [n][n_head], the maximum score and the sum of exp(score - max). zero: 16 bytes of
- * counters, 0 between calls. first: 1 for the first measured tokens of a call. */
+/* What attention stores for a probe (struct attn_probe). `score` [n][n_head][stride] has the scaled scores of the
+ * columns that a token sees. `max` and `sum` [n][n_head] have the maximum score and the sum of exp(score - max). All
+ * three are f32. `zero` has 16 bytes of counters, which are 0 between calls. `first` is 1 for the first measured tokens
+ * of a call. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
@@ -92,13 +99,13 @@ struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
 	int exact;            /* 1: do not round queries to 16 bits, because a probe reads the scores */
-	int biased;           /* number of parts with a bias, 0 or 1 */
+	int biased;           /* number of the call's parts (struct attn_part) that have a bias, 0 or 1 */
 	struct attn_launch a; /* arguments; parts, spans and memory are set for each launch */
 	int32_t grid_spans;   /* number of spans of the grid, a power of two */
 };
 
-/* How a kernel divides its work. queries: queries of a tile, 0 = the kernel cannot compute this call; dims:
- * dimensions of V that a block sums; least_rows: the number of columns of a span is a multiple of this. */
+/* How a kernel divides its work. A tile has `queries` queries; `queries` = 0 means that the kernel cannot compute this
+ * call. A block sums `dims` dimensions of V. The number of columns of a span is a multiple of `least_rows`. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };
@@ -128,7 +135,7 @@ static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
 
-/* Of the slots in part p of the launch, return the index after the last slot that `query` sees. */
+/* Return the index after the last slot that `query` sees among the slots in part p of the launch. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;
@@ -152,14 +159,15 @@ static __device__ inline float attn_bias(const struct attn_launch &a, int32_t p,
 	return a.bias && p == a.bias_part && i < a.part[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
 }
 
-/* Return the attention sink's term of the sum of exp(score - most), for the (token, head) with index `at`. */
+/* Return what the attention sink adds to the softmax denominator: exp(sink - most). `at` is the index of the pair of
+ * token and query head. */
 static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at, float most)
 {
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* The columns c0 .. c1 - 1 that a block reads, numbered as for spans, and the number of partial results of its
- * tile. */
+/* The span of a thread block consists of the active columns c0 .. c1 - 1. The block's tile has `partials` partial
+ * results. */
 struct attn_split {
 	int32_t c0, c1, partials;
 };
@@ -170,7 +178,7 @@ static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t
 	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_slots : 0;
 }
 
-/* Return the columns of span blockIdx.x; c0 = c1 if there is no such span. */
+/* Return the active columns of span number blockIdx.x; c0 = c1 if there is no such span. */
 static __device__ inline struct attn_split attn_split_of(const struct attn_launch &a)
 {
 	int32_t cols = a.cols, span = a.span, i = (int32_t)blockIdx.x;
@@ -190,8 +198,8 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	return s;
 }
 
-/* Return the byte offset of a part's slot i in its plane. A listed slot number outside of the plane is replaced by
- * the last slot, because the host cannot check lists that kernels wrote. */
+/* Return the byte offset of a part's slot i in its plane. If a list of slots has a number outside of the plane, use the
+ * last slot, because the host cannot check lists that kernels wrote. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
 	int32_t slot = s.slot0 + i;
@@ -203,17 +211,16 @@ static __device__ inline int64_t attn_row(const struct attn_launch &a, const str
 	return ((int64_t)kv * a.cap + slot) * a.row_bytes;
 }
 
-/* Return the address in a.state of partial result number `partial` of a tile. tile_queries: number of queries of a
- * tile. */
+/* Return the address in a.state of partial result number `partial` of a tile. A tile has `tile_queries` queries. */
 static __device__ inline float *attn_partial(const struct attn_launch &a, int32_t tile_queries, int32_t kv,
                                              int32_t tile, int32_t partial)
 {
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.partials + partial) * tile_queries * (a.dims + 2);
 }
 
-/* Compute weight [partials]: the factors by which the partial results of one query are multiplied before they are added
- * up. There is one partial result per span. ml: their maxima and sums. seen 1: also store the query's maximum and sum
- * for a probe. Called by all lanes of a warp. */
+/* Compute the weights by which the partial results of one query are multiplied before they are added up. There is one
+ * weight per partial result. `ml` has the maximum and the sum of each partial result. If `seen` is 1, also store the
+ * query's maximum and sum for a probe. Called by all lanes of a warp. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
                                            int64_t partial_size, int64_t at, int32_t partials, int seen)
 {
@@ -239,8 +246,8 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 }
 
 /* Merge the partial results of a tile. Every block of the tile calls this function at its end, with all threads; the
- * last block to call it does the work. query0: first query of the tile. d0, dims: the dimensions of V that the block
- * sums. */
+ * last block to call it does the work. `query0` is the first query of the tile. The block sums `dims` dimensions of V,
+ * beginning with d0. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
                                          int32_t query0, int32_t d0, int32_t dims, int32_t partials)
 {
@@ -262,7 +269,7 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 	if (done[0] != (uint32_t)partials)
 		return;
 	__threadfence();
-	/* Shared memory has room for the weights of `each` queries at a time. */
+	/* Shared memory has room for the weights of `each` queries, so each pass merges up to `each` queries. */
 	for (int32_t q0 = 0; q0 < n; q0 += each) {
 		int32_t some = min(each, n - q0), wide = a.head_dim % 4 ? 1 : 4, pieces = dims / wide;
 

@@ -14,8 +14,9 @@
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two
- * (query_unit()). by[query] = the factor that turns products of this query into scores. */
+/* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a part of the launch, and
+ * s.q has its queries. Each query is scaled by a power of two (query_unit()). by[i] becomes the factor that
+ * turns products of query i into scores. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct attn_seg &s, int32_t kv, int32_t query0)
@@ -71,13 +72,16 @@ template <class P, int DIM> struct decode_of {
 	};
 };
 
-/* The functions below are parts of attn_decode, called by all lanes of a warp. A row is a slot of the launch's part p,
- * numbered within the part. A step is 16 rows. Lane 4 g + t works for query g of the tile. Parameters:
- *     now    byte offset in the plane of row lane % 16 of the step
- *     i      first row of the step
- *     seen   first row that the lane's query does not see */
+/* The functions below are parts of the kernel attn_decode and are called by all lanes of a warp. A row is a slot of the
+ * launch's part p; rows are numbered within the part. A step computes 16 rows. Lane 4 g + t works for query g of the
+ * tile.
+ *
+ * Some parameters are common to these functions. In lane k, `now` is the byte offset of row k % 16 of the step in its
+ * plane. `i` is the number of the step's first row. `seen` is the number of the first row that the causal mask hides
+ * from the lane's query. */
 
-/* Load K of the 16 rows at offsets `at`. Lane 4 g + t gets a quarter of the dimensions of rows g and g + 8. */
+/* Load 16 rows of K. Lane 4 g + t loads a quarter of the dimensions of rows g and g + 8. In lane k, `at` is the byte
+ * offset of row k % 16. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const struct attn_launch &a, int64_t at)
 {
@@ -88,8 +92,8 @@ static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const
 		load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, at, 8 * j + lane / 4), lane % 4);
 }
 
-/* Load V of the 16 rows at offsets `at`, dimensions d .. d + PART - 1. Lane 4 g + t gets an eighth of these
- * dimensions of rows 2t, 2t + 1, 2t + 8 and 2t + 9. */
+/* Load dimensions d .. d + PART - 1 of 16 rows of V. Lane 4 g + t loads an eighth of these dimensions of rows 2t, 2t +
+ * 1, 2t + 8 and 2t + 9. In lane k, `at` is the byte offset of row k % 16. */
 template <class P, int PART>
 static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], const struct attn_launch &a, int64_t at,
                                                      int32_t d)
@@ -104,8 +108,8 @@ static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], cons
 	}
 }
 
-/* Compute the products of the queries with the 16 rows of K of a step: c[j] = the products with rows 8 j .. 8 j + 7. If
- * AHEAD is 1, the caller has loaded K; else this function loads it. */
+/* Compute the products of the tile's queries with K of a step's 16 rows: c[0] for the first 8 rows, c[1] for the other
+ * 8. If AHEAD is 1, the caller has already loaded K to `k`; else this function loads it. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
                                                      const struct attn_launch &a, int64_t now)
@@ -128,8 +132,9 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 	}
 }
 
-/* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. The
- * causal mask hides only row `all` and later rows, so only a step that ends after row `all` needs the mask. */
+/* Multiply V of a step's 16 rows by the exponentials of their scores, `e`, and add the products to `acc`. Rows from i1
+ * on are outside of the span. Row number `all` is the first row that the causal mask hides from any query of the
+ * tile, so the mask is applied from the step of this row on. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -176,7 +181,8 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v
 	}
 }
 
-/* Write this warp's results to shared memory: sums of V to `sums`; maxima m and sums of exponentials l to `ml`. */
+/* Write this warp's results to shared memory. `sums` gets the weighted sums of V. `ml` gets the maximum m and the sum
+ * of exponentials l of each query. */
 template <int DIM>
 static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
                                                     const float (&acc)[DIM / 8][4], float m, float l)
@@ -236,14 +242,15 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* Rows of a part. The tile reads rows from .. i1 - 1. The lane's query sees rows low .. seen - 1. The causal mask hides
- * only row `all` and later rows. */
+/* Row numbers of a part of the launch. The thread block reads the rows `from` .. i1 - 1. The lane's query sees the rows
+ * `low` .. seen - 1. Row number `all` is the first row that the causal mask hides from any query of the
+ * tile. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
 
-/* Return the rows of part p for this thread. at0: column of the part's first slot, numbered as for spans. query: the
- * lane's query. */
+/* Return the row numbers of part p for this thread. `at0` is the number of the part's first active column
+ * (cuda_attn.cuh), and `query` is the lane's query. */
 static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct attn_launch &a, int32_t p,
                                                                     const struct attn_split &split, int32_t at0,
                                                                     int32_t query0, int32_t query)
@@ -259,8 +266,8 @@ static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct
 	return r;
 }
 
-/* Compute x = log2(e) times the scores of 16 rows, from the products c; -infinity for hidden rows. Return the query's
- * new maximum; m is the old one. Also store the scores if a probe wants them. */
+/* Compute scores from the products c of a step's 16 rows. Set x to log2(e) times each score, or to -infinity for a
+ * hidden row. Return the query's new maximum of x; m is the old one. Also store the scores if a probe needs them. */
 static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, const float (&c)[2][4],
                                                     const struct attn_launch &a, int32_t p, int32_t kv, int32_t i,
                                                     const struct decode_rows &r, int64_t place, float scale)
@@ -283,7 +290,7 @@ static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, c
 	return fmaxf(m, __shfl_xor_sync(FULL_WARP, m, 2));
 }
 
-/* Multiply the earlier sums by w, to rescale them to a new maximum. w is usually 1. */
+/* Multiply the query's weighted sums of V by w, which rescales them to a new maximum score. w is usually 1. */
 template <int DIM> static __device__ __forceinline__ void decode_rescale(float (&acc)[DIM / 8][4], float w)
 {
 	if (!__any_sync(FULL_WARP, w != 1))
@@ -329,8 +336,9 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
 		scale = by[g];
 		from += warp * STEP;
-		/* now, next: offsets of the rows of this step and of the next step, row r in lanes r and r + 16. The
-		 * offsets are computed one step ahead, because the slot number must first be read from the list. */
+		/* `now` and `next` are the byte offsets of rows of this step and of the next step. Lane k has the
+		 * offset of row k % 16. The offsets are computed one step ahead, because the slot number must first be
+		 * read from the list. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)

@@ -39,11 +39,15 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 			i0 + r < i1 && d < a.head_dim ? plane_value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-/* The functions below are parts of attn_f32. A row is a slot of the launch's part, numbered within the part. Warp w has
- * queries w + WARPS * j of the tile; query j sees rows low[j] .. seen[j] - 1. A lane computes the score of row i0 +
- * lane. V is summed in pieces of 64 dimensions; a lane sums dimensions 2 * lane and 2 * lane + 1 of every piece. */
+/* The functions below are parts of the kernel attn_f32. A row is a slot of the launch's part; rows are numbered within
+ * the part. Each lane computes the score of one row, i0 + lane.
+ *
+ * Warp w computes queries w, w + WARPS, ... of the tile. In the warp's arrays, these queries have the indexes j = 0, 1,
+ * ... Query j sees rows low[j] .. seen[j] - 1.
+ *
+ * V is summed in pieces of 64 dimensions. Lane k sums dimensions 2k and 2k + 1 of every piece. */
 
-/* Compute dot = the products of the warp's queries with rows i0 .. i0 + 31 of K. Called by all threads of a block. */
+/* Set `dot` to the products of the warp's queries with K of rows i0 .. i0 + 31. Called by all threads of a block. */
 template <int TYPE, int QUERIES>
 static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
@@ -80,8 +84,8 @@ static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS],
 	}
 }
 
-/* Do one step of the running softmax: update maximum m and sum l, rescale the earlier sums acc, set ps = exp(score -
- * m). Also store the scores if a probe wants them. */
+/* Do one step of the running softmax. Update the maximum m and the sum l of each query. Rescale its earlier weighted
+ * sums of V in `acc`. Set ps to exp(score - m). Also store the scores if a probe needs them. */
 template <int EACH, int PIECES>
 static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
                                                    float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
@@ -115,8 +119,8 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 	}
 }
 
-/* Compute acc += ps times rows i0 .. i0 + 31 of V, dimensions d0 .. d0 + dims - 1. Called by all threads of a
- * block. */
+/* Multiply V of rows i0 .. i0 + 31 by the exponentials ps, for dimensions d0 .. d0 + dims - 1, and add the products to
+ * `acc`. Called by all threads of a block. */
 template <int TYPE, int EACH, int PIECES>
 static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
                                                   float (*rows)[PITCH], const struct attn_launch &a,

@@ -6,7 +6,7 @@
  * tile if the causal mask hides all rows of the tile.
  *
  * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe, and
- * with bf16 planes, the products of the rounding errors are added.
+ * with bf16 planes, the rounding errors are multiplied, too, and their products are added to the results.
  *
  * One launch. Memory traffic: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
@@ -31,13 +31,13 @@ template <int DIM> struct tile_of {
 
 struct prefill_args {
 	struct attn_launch a;
-	int32_t exact;   /* 1: also add products with the rounding errors of queries and probabilities */
+	int32_t exact;   /* 1: also multiply the rounding errors of queries and probabilities, and add these products */
 	int32_t buffers; /* number of tiles that shared memory holds, 1 or 2 */
 };
 
-/* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two
- * (query_unit()). by[query] = the factor that turns products of this query into scores. exact 1: also load the rounding
- * errors of the queries. */
+/* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a part of the launch, and
+ * s.q has its queries. Each query is scaled by a power of two (query_unit()). by[i] becomes the factor that
+ * turns products of query i into scores. If `exact` is 1, also load the rounding errors of the queries. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a, const struct attn_seg &s,
                                            int32_t kv, int32_t query0, int exact)
@@ -107,8 +107,8 @@ static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct a
 	copies_end();
 }
 
-/* Compute c = the products of the warp's 16 queries with the tile's rows of K, 8 rows per tensor core product. exact
- * 1: add the products of the queries' rounding errors. */
+/* Compute c, the products of the warp's 16 queries with the tile's rows of K. A tensor core product computes 8 rows. If
+ * `exact` is 1, multiply the queries' rounding errors by K, too, and add the results. */
 template <class F, int DIM>
 static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
                                           int32_t t)
@@ -158,11 +158,12 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
 	}
 }
 
-/* The functions below are parts of attn_prefill, called by all lanes of a warp. A row is a slot of the launch's part,
- * numbered within the part; a tile of K and V begins at row i. Lane 4 g + t works for two of the warp's queries:
- *     r = 0   query g
- *     r = 1   query g + 8
- * Query r sees rows low[r] .. seen[r] - 1. c[n][b] is the score of query r = b / 2 with row i + 8 n + 2 t + b % 2. */
+/* The functions below are parts of the kernel attn_prefill and are called by all lanes of a warp. A row is a slot of
+ * the launch's part; rows are numbered within the part. A tile of K and V begins at row i.
+ *
+ * Lane 4 g + t works for queries g and g + 8 of the warp. In the lane's arrays, these two queries have the indexes r =
+ * 0 and r = 1. Query r sees rows low[r] .. seen[r] - 1. The array c[n][b] has the scores of query r = b / 2; the score
+ * c[n][b] is for row i + 8 n + 2 t + b % 2. */
 
 /* Scale the scores; if the model has a softcap, cap them. */
 template <int BLOCKS>
@@ -199,8 +200,8 @@ static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4],
 		}
 }
 
-/* Do one step of the running softmax: update maxima m and sums l, rescale the earlier sums acc, set c = exp(score -
- * m). */
+/* Do one step of the running softmax. Update the maximum m and the sum l of each query. Rescale its earlier weighted
+ * sums of V in `acc`. Replace its scores in c by exp(score - m). */
 template <int DIM>
 static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
                                                        float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all,
@@ -256,7 +257,7 @@ static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::
 		}
 }
 
-/* Compute acc += c V over the tile's rows. */
+/* Multiply V of the tile's rows by the probabilities c, and add the products to `acc`. */
 template <class F, int DIM>
 static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
                                                       const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
@@ -353,14 +354,15 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 	}
 }
 
-/* Rows of a part. The tile reads rows from .. i1 - 1. All queries of the tile see rows high .. all - 1. Query r of this
- * lane sees rows low[r] .. seen[r] - 1. The queries of the warp see only rows before `end`. */
+/* Ranges of row numbers in a part of the launch. The thread block reads the rows `from` .. i1 - 1. All queries of the
+ * tile see the rows `high` .. all - 1. The lane's query r sees the rows low[r] .. seen[r] - 1. The queries of the warp
+ * see only rows before row number `end`. */
 struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };
 
-/* Return the rows of part p for this thread. at0: column of the part's first slot, numbered as for spans. first: the
- * warp's first query. */
+/* Return the row numbers of part p for this thread. `at0` is the number of the part's first active column
+ * (cuda_attn.cuh). `first` is the first query of the warp. */
 static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const struct attn_launch &a, int32_t p,
                                                                       const struct attn_split &split, int32_t at0,
                                                                       int32_t query0, int32_t first)
@@ -488,7 +490,7 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 	return SIZE_MAX;
 }
 
-/* 1 if products with the rounding errors of queries and probabilities are added. */
+/* Return the value of prefill_args.exact: probes need it, and so does bf16. */
 static int is_exact(const struct attn_plan *p)
 {
 	return p->exact || p->type == DT_BF16;

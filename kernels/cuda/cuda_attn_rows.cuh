@@ -1,19 +1,19 @@
-/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - reads rows of K, V and queries as operands of tensor core
- * products.
+/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - reads rows of K, V and queries as operands of tensor
+ * core products.
  *
  * A dot product may add the dimensions in any order, if both operands use the same order. The order chosen here lets a
- * lane read its operands as 16 contiguous bytes of a row. Lane 4 g + t reads, for i = 0, 1, ...
+ * lane read 8 consecutive values of a row, 16 bytes, at a time. Lane 4 g + t reads for i = 0, 1, ...:
  *
- *     K  row g, dimensions 32 i + 8 t .. 32 i + 8 t + 7
- *     V  rows 2t, 2t + 1, 2t + 8 and 2t + 9, dimensions 64 i + 8 g .. 64 i + 8 g + 7 */
+ *     dimensions 32 i + 8 t .. 32 i + 8 t + 7 of K of row g
+ *     dimensions 64 i + 8 g .. 64 i + 8 g + 7 of V of rows 2t, 2t + 1, 2t + 8 and 2t + 9 */
 #ifndef WEIR_CUDA_ATTN_ROWS_CUH
 #define WEIR_CUDA_ATTN_ROWS_CUH
 
 #include "kernels/cuda/cuda_attn.cuh"
 #include "kernels/cuda/cuda_mma.cuh"
 
-/* Reads rows of f16 or bf16 in device memory; kernels take this struct or blocks_q8_0 as template argument. CODED 1:
- * values must be converted. */
+/* Reads rows of f16 or bf16 values in device memory. Kernels take this struct or blocks_q8_0 as a template argument.
+ * The constant CODED is 1 if values must be converted after they are read. */
 template <class F> struct plain {
 	typedef F format;
 	enum { CODED = 0 };
@@ -121,14 +121,14 @@ template <int DIM> struct v_part {
 	enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS };
 };
 
-/* The values of one row of V that one lane holds, two per word. Eight lanes share a row. A lane has 8 of every 64
- * dimensions. If 32 more dimensions are left over, it has 4 of them; if 16 are left over, 2 of them. */
+/* The values of one row of V that one lane holds, two per word. Eight lanes share a row, so a lane has 8 of every 64
+ * dimensions. If 32 or more dimensions remain, it has 4 of the next 32. If 16 remain after that, it has 2 of them. */
 template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];
 };
 
-/* Load lane g's values of a row of V. row: address of the row. */
+/* Load lane g's values of a row of V. `row` is the address of the row. */
 template <class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v, const uint8_t *row, int32_t g)
 {
 	typedef v_words<DIM> V;
@@ -164,13 +164,13 @@ template <int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, in
 	return DIM - 16 + 2 * g + j;
 }
 
-/* The values of one row of K that one lane holds, two per word. Four lanes share a row. A lane has 8 of every 32
- * dimensions and, if 16 dimensions are left over, 4 of them. */
+/* The values of one row of K that one lane holds, two per word. Four lanes share a row, so a lane has 8 of every 32
+ * dimensions. If the row ends with 16 more dimensions, the lane has 4 of these 16. */
 template <int DIM> struct k_words {
 	uint32_t w[DIM / 8];
 };
 
-/* Load lane t's values of a row of K. row: address of the row. */
+/* Load lane t's values of a row of K. `row` is the address of the row. */
 template <class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k, const uint8_t *row, int32_t t)
 {
 #pragma unroll
@@ -196,9 +196,9 @@ template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, in
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
 }
 
-/* Prepare 16 rows of V for queries that do not see all of them: query g sees the first seen0 rows, query g + 8 the
- * first seen1. In a hidden row, infinity or NaN times probability 0 would be NaN. So such values, which are rare, are
- * set to 0 in v. They are added to acc separately, only for the queries that see them. Called by all lanes of a
+/* Prepare 16 rows of V for queries that do not see all of them. Query g sees the first seen0 rows, and query g + 8 sees
+ * the first seen1 rows. In a hidden row, infinity or NaN times probability 0 would be NaN. So such values, which are
+ * rare, are set to 0 in v. They are added to `acc` separately, for the queries that see them. Called by all lanes of a
  * warp. */
 template <class F, int DIM>
 static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)

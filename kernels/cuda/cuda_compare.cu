@@ -1,18 +1,17 @@
 /* kernels/cuda/cuda_compare.cu - operations that only two cache policies use: pages of slots (quest), and the drift of
  * a layer's query (refresh).
- *
- *     page_bounds   1 launch; reads whole pages, PAGE_UNIT slots at a time
- *     page_scan     2 launches, those of key_scan (cuda_scan.cu)
- *     page_slots    1 launch; a thread writes one slot number
- *     query_drift   1 launch of one block */
+ * - page_bounds takes 1 launch. It reads whole pages, PAGE_UNIT slots at a time.
+ * - page_scan takes 2 launches, those of key_scan (cuda_scan.cu).
+ * - page_slots takes 1 launch, in which a thread writes one slot number.
+ * - query_drift takes 1 launch of one block. */
 #include "kernels/cuda/cuda_select.cuh"
 
 /* ---- pages ---- */
 
 enum { BOUNDS_THREADS = 128 };
 
-/* Arguments of page_bounds(). Pages first .. first + pages - 1 get new bounds. all_pages: pages of a KV head; slot1:
- * the slot after the last key. */
+/* Arguments of page_bounds(). Pages first .. first + pages - 1 get new bounds. A KV head has `all_pages` pages. `slot1`
+ * is the slot after the last key. */
 struct page_bounds_args {
 	float *bounds;
 	const uint8_t *plane;
@@ -134,8 +133,8 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 
 enum { DRIFT_THREADS = 256 };
 
-/* Arguments of query_drift(). now: output, the mean of the query heads. then: the mean at the last selection. flag,
- * cosine: outputs. least: a cosine of at most this value counts as drift. */
+/* Arguments of query_drift(). `now` is an output: the mean of the query heads. `then` is that mean at the time of the
+ * last selection. `flag` and `cosine` are outputs. A cosine of at most `least` counts as drift. */
 struct drift_job {
 	float *now;
 	const float *q, *then;
@@ -153,9 +152,9 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* Compute the mean query `now`. If flag is not NULL, compute its cosine with the earlier mean query `then`, and set
- * flag to 1 if the cosine is at most `least`, else to 0. The cosine is computed in double, so that the order of the
- * sums hardly affects the comparison. */
+/* Store the mean of the query heads in `now`. If `flag` is not NULL, compute the cosine of `now` and the earlier mean
+ * `then`. Set *flag to 1 if the cosine is at most `least`, else to 0. The cosine is computed in double, so that the
+ * order of the sums hardly affects the comparison. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

@@ -9,7 +9,7 @@
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
 
-/* Arguments of both kernels; see struct fetch_args. ahead 1: a prefetch. */
+/* Arguments of both kernels; see struct fetch_args. `ahead` is 1 if the call is a prefetch. */
 struct fetch_launch {
 	uint8_t *k, *v;
 	const uint8_t *from_k, *from_v;
@@ -19,11 +19,12 @@ struct fetch_launch {
 	int32_t cap, rows, n, ahead;
 };
 
-/* One KV head's part of fetch_args.map, as arrays:
- *     at[slot]     1 + the row that holds the slot's entry; 0 = no row holds it
- *     slot[row]    1 + the slot whose entry is in the row; 0 = the row is empty
- *     used[row]    number of the last call that used the row
- *     pair         two numbers for each missing slot of this call: the slot; its index in the list, later its row */
+/* Arrays in one KV head's part of fetch_args.map. A row is room for one KV entry in the device's cache.
+ * - at[slot] is 1 + the row that holds the slot's entry. It is 0 if no row holds the entry.
+ * - slot[row] is 1 + the slot whose entry the row holds. It is 0 if the row is empty.
+ * - used[row] is the number of the last call that used the row.
+ * - `pair` has two numbers for each missing slot of this call: the slot, and its index in the list. The index is later
+ *   replaced by the slot's row. */
 struct fetch_head {
 	int32_t *map, *at, *slot, *used, *pair;
 };
@@ -41,8 +42,8 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 }
 
 /* Look up the wanted slots on the device. For each slot that has a row in the cache, write the row to the list, unless
- * the call is a prefetch. Collect all other slots in order, as pairs (slot, its index in the list), and return their
- * number. A slot number outside of the plane gets row 0. */
+ * the call is a prefetch. Collect all other slots in order, each with its index in the list, and return their number. A
+ * slot number outside of the plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {
@@ -67,7 +68,7 @@ static __device__ inline int32_t find_missing(const struct fetch_launch &a, cons
 	return n;
 }
 
-/* 1 if the row has an entry whose slot is mapped to this row. */
+/* 1 if the row holds the entry of a slot, and the element of at[] for this slot names the row. */
 static __device__ inline int row_has(const struct fetch_head &f, int32_t row)
 {
 	return f.slot[row] && f.at[f.slot[row] - 1] == row + 1;
@@ -87,8 +88,9 @@ static __device__ inline void row_give(const struct fetch_launch &a, const struc
 	pair[1] = row;
 }
 
-/* Assign rows to the missing slots, in the order that struct fetch_args describes. Pass 0 takes empty rows and rows
- * that were not used recently. Pass 1 takes any row that this call does not use; a prefetch has no pass 1. */
+/* Assign rows to the missing slots, in the order that struct fetch_args describes. Pass 0 takes empty rows, and rows
+ * whose last use is two or more calls ago. Pass 1 takes any row that this call does not use; a prefetch has no pass
+ * 1. */
 static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_launch a)
 {
 	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, given = 0, missing;
@@ -124,7 +126,7 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	}
 }
 
-/* Copy n bytes with `step` threads; the calling thread is number i of these. */
+/* Copy n bytes. `step` threads call this function together, and `i` is the number of the calling thread. */
 template <class T>
 static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {

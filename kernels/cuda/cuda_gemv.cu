@@ -24,8 +24,8 @@
 /* WARPS: warps of a thread block. ROWS: rows that a warp computes at a time. GROUP: rows that a block computes at a
  * time. */
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };
-/* SHARED_BYTES: maximum shared memory for x. ACT_BYTES: bytes of 32 quantised values of x: 64 of integers, then an
- * act_meta. */
+/* SHARED_BYTES: maximum shared memory for x. ACT_BYTES: size of 32 quantised values of x, which are 64 bytes of
+ * integers and a struct act_meta. */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 
 /* nvcc allocates registers best if all loops are inlined into one function. A host compiler takes a minute for such a
@@ -73,8 +73,8 @@ struct __align__(16) act_meta
 	float total;    /* d * (sum[0] + sum[1]) */
 };
 
-/* Quantise n blocks of 32 values of x, from `block` on; eight lanes share a block. blocks: length of the arrays in
- * out. Called by all threads of a thread block. */
+/* Quantise n blocks of 32 values of x, beginning with block number `block`; eight lanes share a block of values. The
+ * arrays in `out` have room for `blocks` blocks. Called by all threads of a thread block. */
 static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const float *x, int block, int n)
 {
 	for (int t0 = (int)(threadIdx.x / WARP) * WARP; t0 < 8 * n; t0 += (int)blockDim.x) {
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 	}
 }
 
-/* x: f32 [tokens][cols]. out: for each token the arrays that acts_make() writes. */
+/* `x` is f32 [tokens][cols]. `out` gets the arrays that acts_make() writes, for each token. */
 struct acts_args {
 	const float *x;
 	uint8_t *out;
@@ -143,8 +143,8 @@ __global__ void acts_quantise(struct acts_args a)
 	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Put n blocks of 32 quantised values of every token, from block `block` on, into shared memory. A single token is
- * quantised here; several tokens were quantised by acts_quantise() before. */
+/* Put n blocks of 32 quantised values of every token into shared memory, beginning with block number `block`. A single
+ * token is quantised here; several tokens were quantised by acts_quantise() before. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;
@@ -154,7 +154,8 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		int plane = i / n; /* number of the array; the five arrays of every token are numbered consecutively */
+		/* number of the array in a.acts; a token has five arrays, so token t has arrays 5 t .. 5 t + 4 */
+		int plane = i / n;
 
 		((uint4 *)out)[i] =
 			__ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));
@@ -168,8 +169,8 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 	return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* A chunk: the part of a row that a lane reads at a time. m: 16 bytes, the low bits of 16, 32 or 64 weights; e: the
- * remaining bits of these weights; h: their scales (planes main, extra and head in cuda_quant.cuh). */
+/* A chunk is the part of a row that a lane reads at a time. `m` has 16 bytes with the low bits of 16, 32 or 64 weights.
+ * `e` has the other bits of these weights, and `h` has their scales (planes main, extra and head in cuda_quant.cuh). */
 struct chunk {
 	uint4 m, h;
 	uint2 e;
@@ -199,8 +200,9 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 	return c;
 }
 
-/* Add the product of each token's activations (`acts`) with chunk i of row r to acc[r][token]. A chunk of a type with 2
- * main bits (cuda_quant.cuh) has two blocks of 32 weights; part: the block to multiply, 0 or 1. */
+/* Multiply chunk i of each of ROWS rows by the activations (`acts`) of n tokens. Add the product of row r and token t
+ * to acc[r][t]. If the type of the weight has 2 main bits (cuda_quant.cuh), a chunk has two blocks of 32 weights, and
+ * `part` (0 or 1) is the one to multiply. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])
@@ -268,8 +270,9 @@ static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS]
 	}
 }
 
-/* Add the products of two rows with x to acc, for `blocks` blocks of 32 columns from `block` on. A lane reads each
- * chunk AHEAD chunks before its use; AHEAD is limited by the number of registers. */
+/* Multiply ROWS rows by x, and add the products to acc. The product covers `blocks` blocks of 32 columns, beginning
+ * with block number `block`. A lane loads each chunk of weights AHEAD steps before it multiplies the chunk. The number
+ * of registers limits AHEAD. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
                                               int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
@@ -324,7 +327,8 @@ template <int T> static __device__ __forceinline__ void float_values(const uint4
 	}
 }
 
-/* Add the products of two rows of floats with x to acc. Each chunk is loaded AHEAD chunks before its use. */
+/* Multiply two rows of floats by x, and add the products to acc. A lane loads each chunk of weights AHEAD steps before
+ * it multiplies the chunk. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
                                               float (&acc)[ROWS][N])
@@ -391,8 +395,8 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 
 /* ---- the kernel ---- */
 
-/* Compute acc = the products of rows row0 and row0 + 1 of w with x. For quantised weights, shared memory has a.tile
- * columns of x at a time; *ready: the first of these columns, or -1 if none is loaded yet. */
+/* Multiply rows row0 and row0 + 1 of w by x, and set acc to the products. For quantised weights, shared memory has
+ * a.tile columns of x at a time. *ready is the first of these columns, or -1 if none is loaded yet. */
 template <int N>
 static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0,
                                                   uint8_t *acts, int *ready, float (&acc)[ROWS][N])
@@ -401,7 +405,8 @@ static __device__ __forceinline__ void rows_times(const struct gemv_args &a, con
 
 #pragma unroll
 	for (int r = 0; r < ROWS; r++) {
-		/* In place of a row after the last one, the last row is read; the result is not stored. */
+		/* A row number after the last row is replaced by the last row. The result of such a row is not
+		 * stored. */
 		row[r] = w.p + (size_t)min(row0 + r, w.rows - 1) * w.stride;
 #pragma unroll
 		for (int t = 0; t < N; t++)

@@ -13,7 +13,7 @@ struct gemv_part {
 	float *out;         /* [n][rows] */
 	const float *bias;  /* [rows], or NULL */
 	int32_t accumulate; /* 1: add to `out` */
-	/* first: number of the product's first thread block; per: number of groups of rows that a block computes */
+	/* number of the product's first thread block, and number of groups of rows that a block computes */
 	uint32_t first, per;
 };
 
@@ -23,8 +23,10 @@ struct gemv_args {
 	const uint8_t *acts; /* x, quantised by acts_quantise(); only if n > 1 and some weight is quantised */
 	int32_t n_parts, n, cols;
 	int32_t tile; /* number of columns of x that are in shared memory at a time */
-	int32_t glu;  /* 1: part[0] is gate, part[1] is up; part[0].out = act(gate) * up */
-	int32_t act;  /* enum activation */
+	/* 1: a gated unit. part[0] has the gate weight and part[1] has the up weight. The product act(gate) * up is
+	 * written to part[0].out. */
+	int32_t glu;
+	int32_t act; /* enum activation */
 };
 
 /* Compute products of a->n <= GEMV_TOKENS tokens. Return 0, or -1 with the error set. */

@@ -28,7 +28,7 @@ enum {
 	HEAD_MOST = 12288 /* maximum number of values of a head: they must fit 48 KiB of shared memory */
 };
 
-/* A rotation of a head by RoPE. out: [n][heads * dim]; table: [n][dims]. */
+/* A rotation of a head by RoPE. The output `out` is [n][heads * dim], and the table is [n][dims]. */
 struct head_turn {
 	float *out;
 	const float *table;
@@ -39,19 +39,20 @@ struct head_job {
 	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
 	void *plane;           /* plane of the KV cache to which the job writes the head, or NULL */
-	int32_t heads, block0; /* heads: number of heads per token; block0: number of the job's first block */
-	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; a write to the
-	 * KV cache then stores the rotated head */
+	int32_t heads, block0; /* number of heads per token, and number of the job's first block */
+	/* `turns` is the number of rotations. If `in_place` is 1, the job has one rotation, which overwrites the head;
+	 * if the job also writes the head to the KV cache, it writes the rotated head. */
 	int32_t turns, in_place;
-	/* type: element type of the plane; cap: slots of the plane; slot0: slot of the first token */
+	/* the plane's element type, the plane's number of slots, and the slot of the first token */
 	int32_t type, cap, slot0;
 	float eps;
 };
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	/* dims: number of rotated dimensions, 0 = no job rotates yet; neox: how they are paired. Both are the same for
-	 * all jobs. */
+	/* `dims` is the number of dimensions that a rotation changes, or 0 if no job has a rotation yet. `neox` says
+	 * which two dimensions are rotated together: i and i + dims / 2 if 1, else 2 i and 2 i + 1. Both are the same
+	 * for all jobs. */
 	int32_t dims, neox;
 	int32_t warps; /* number of warps of a block */
 };
@@ -235,8 +236,8 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* 1 if job `to` may replace job `at` of the queued launch: job `to` must not conflict with any other job
- * (jobs_apart()). at -1: `to` is an additional job. */
+/* 1 if job `to` conflicts with no job of the queued launch (jobs_apart()), so that it can be added. If `at` is not -1,
+ * `to` replaces job number `at` and is not compared with it. */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -306,8 +307,8 @@ static int head_fits(struct backend *be, int32_t dim)
  * with different weights, are normalised by norm_rows, with a block of up to NORM_THREADS threads for each group. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
-/* group: number of values that are normalised together. wide 1: four values are read at a time. apart: number of groups
- * after which the weights repeat. */
+/* A group has `group` values, which are normalised together. If `wide` is 1, a thread reads four values at once. There
+ * are weights for `apart` groups, so group i has the weights of group i % apart. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;
@@ -411,7 +412,8 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* Let a queued job that reads x, or whose norm writes x, also rotate x. Return 1, or 0 if there is no such job. */
+/* Add the rotation of x to a queued job: to the job whose normed result is x, or to a job without a norm that reads x.
+ * Return 1, or 0 if no queued job can rotate x. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
                       int32_t dims, int neox, int32_t n)
 {

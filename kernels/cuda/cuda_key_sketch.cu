@@ -9,7 +9,7 @@
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };
 
-/* ld: floats of a key in shared memory; type, whole: as for row_eight(). */
+/* In shared memory, a key takes `ld` floats. `type` and `whole` describe the rows of the plane, as for row_eight(). */
 struct key_sketch_args {
 	uint8_t *sketch;
 	const uint8_t *plane;
@@ -38,9 +38,9 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* Code one key by four threads; thread j has values j, j + 4, ... of the transformed key x. Write the codes to the
- * key's lane of its panel (key_sketch.h), and its scale to *scale. there 0: there is no such key; compute but write
- * nothing, because all lanes of a warp must take part in the shuffles. */
+/* Round one key to codes, in four threads. Thread j has values j, j + 4, ... of the transformed key x. Write the codes
+ * to lane `lane` of the key's panel (key_sketch.h), and the key's scale to *scale. If `there` is 0, there is no such
+ * key. The threads then compute, because all lanes of a warp must take part in the shuffles, but write nothing. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {
@@ -80,9 +80,11 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
-/* A thread block works on one block of SKETCH_BLOCK keys. It codes the keys of this block that are in slots slot0 ..
- * slot1 - 1: it subtracts the mean, transforms and rounds. A full block uses the mean of its own keys. A block that is
- * not full uses the mean of the block before it, or 0 if it is the first block. */
+/* Sketch the keys of slots slot0 .. slot1 - 1. Each thread block sketches one key block, which has SKETCH_BLOCK keys.
+ * The mean of the key block is subtracted from each key. The difference is transformed and rounded to codes.
+ *
+ * A full key block uses the mean of its own keys. A key block that is not full uses the mean of the key block before
+ * it, or 0 if it is the first. If a key block gets a new mean, its keys before slot0 are sketched again. */
 static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x); /* [keys][ld] */

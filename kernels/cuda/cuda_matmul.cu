@@ -80,7 +80,8 @@ __global__ void x_to_half(struct half_x_args a)
 }
 
 struct finish_args {
-	/* a: product [n][rows]; up: product with the up weight of a gated feed-forward, or NULL */
+	/* `a` is a product [n][rows]. In a gated feed-forward, `up` is the product with the up weight; else it is
+	 * NULL. */
 	const float *a, *up;
 	float *out;
 	const float *bias, *up_bias; /* [rows], or NULL */
@@ -112,7 +113,7 @@ __global__ void product_finish(struct finish_args a)
 	}
 }
 
-/* The tokens of a call, in f16. exponent [n]: exponents of the tokens' scales. */
+/* The tokens of a call, in f16. `exponent` [n] has the exponents of the tokens' scales. */
 struct many {
 	const uint16_t *x;
 	const int32_t *exponent;

@@ -1,11 +1,12 @@
-/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies
- * to shared memory.
+/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies to
+ * shared memory.
  *
- * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32. Lane 4 g + t has
- *
- *     A  a[0], a[1]  rows g and g + 8, columns 2t and 2t + 1       a[2], a[3]  the same rows, columns 2t + 8 and 2t + 9
- *     B  b0          rows 2t and 2t + 1 of column g                b1          rows 2t + 8 and 2t + 9 of column g
- *     C  c[0], c[1]  row g, columns 2t and 2t + 1                  c[2], c[3]  row g + 8, the same columns
+ * One product of a warp is C[16][8] += A[16][16] B[16][8]. A and B are in f16 or bf16, C is in f32. Lane 4 g + t holds
+ * these elements:
+ * - a[0] has row g of A, columns 2t and 2t + 1. a[1] has row g + 8, same columns.
+ * - a[2] has row g of A, columns 2t + 8 and 2t + 9. a[3] has row g + 8, same columns.
+ * - b0 has column g of B, rows 2t and 2t + 1. b1 has column g, rows 2t + 8 and 2t + 9.
+ * - c[0] and c[1] have row g of C, columns 2t and 2t + 1. c[2] and c[3] have row g + 8, same columns.
  *
  * A word of A or B has two values, the first one in its low half. */
 #ifndef WEIR_CUDA_MMA_CUH

@@ -1,13 +1,13 @@
 /* kernels/cuda/cuda_probe.cu - attention mass and spread (struct attn_probe), from the scores that the attention
  * kernels stored.
  *
- * Mass: 1 launch, with a thread per slot. For each token in order, the thread reduces the probabilities of several
- * heads to one number and adds it.
+ * The mass takes 1 launch, with a thread per slot. For each token in order, the thread reduces the probabilities of
+ * several heads to one number and adds it.
  *
- * Spread, the smallest number of slots whose probabilities sum to a share: 1 launch, with a block per token and head.
- * It counts and sums the probabilities in bins of 1/64 octave, as integers, so that the order of additions does not
- * matter. It then adds up the bins from the highest one until the share is reached. In the bin that reaches the share,
- * every probability counts as the mean of the bin. */
+ * The spread is the smallest number of slots whose probabilities sum to a share. It takes 1 launch, with a block per
+ * token and head. The block counts and sums the probabilities in bins of 1/64 octave, as integers, so that the order of
+ * additions does not matter. It then adds up the bins from the highest one until the sum reaches the share. In the last
+ * of these bins, every probability counts as the mean of the bin. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
@@ -24,19 +24,22 @@ enum {
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
-	const float *from; /* the sums before this launch; NULL = `out` has them */
+	const float *from; /* the attention mass before this launch; NULL = `out` has it */
 	float *out;
-	/* own: first column of the call's own tokens; if `from` is not NULL, their old sums count as 0 */
+	/* `own` is the first column of the call's own tokens. The array `from` has no mass for these columns, so they
+	 * begin at 0. */
 	int64_t stride, ld, own;
-	int32_t cols, skip; /* cols: number of columns that get mass; skip: number of columns before them */
-	int32_t n;          /* number of tokens; the last token does not see the last `hidden` columns */
+	/* Attention mass is measured for `cols` columns. It is not measured for the `skip` columns before them. */
+	int32_t cols, skip;
+	int32_t n; /* number of tokens; the last token does not see the last `hidden` columns */
 	int32_t hidden;
-	int32_t n_head, heads; /* n_head: query heads; heads: number of heads that are reduced to one number */
-	int32_t reduce;        /* enum reduce */
-	float one;             /* weight of a single token, if `weight` is NULL */
+	/* `n_head` is the number of query heads. The probabilities of `heads` query heads are reduced to one number. */
+	int32_t n_head, heads;
+	int32_t reduce; /* enum reduce */
+	float one;      /* weight of a single token, if `weight` is NULL */
 };
 
-/* Return the probability of a column. */
+/* Return the probability of a column, computed from its score. */
 static __device__ inline float share_of(float score, float max, float sum)
 {
 	return expf(score - max) / sum;
@@ -138,9 +141,9 @@ struct spread_args {
 	float share;
 };
 
-/* Return how many columns, taken in descending order of their probabilities, sum to `share`. n: number of columns in
- * the bins before bin b; below: the sum of their probabilities. Bin b or a later bin reaches the share; the CPU counts
- * the columns of that bin by the same formula. */
+/* Return the attention spread: the number of columns, taken in descending order of probability, whose probabilities sum
+ * to `share`. Counting begins at bin b; the bins before it have n columns, whose probabilities sum to `below`, less
+ * than `share`. In the bin in which the sum reaches `share`, columns are counted by the same formula as on the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {
@@ -159,7 +162,8 @@ static __device__ inline int32_t columns_holding(const uint32_t *count, const un
 	return more < (double)count[b] ? n + (int32_t)more : n + (int32_t)count[b];
 }
 
-/* Find the spread for one token and query head. The last block to finish adds the total of all blocks to the output. */
+/* Compute the attention spread for one token and query head: the number of columns whose probabilities sum to a.share.
+ * The last thread block to finish adds the sum of all blocks' numbers to the output. */
 static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_args a)
 {
 	SHARED(uint32_t, count, [BINS]);
@@ -202,7 +206,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen; /* the bins together have less than the share: count all columns */
+		n = seen; /* the probabilities in all bins sum to less than a.share: count all columns */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)

@@ -1,27 +1,26 @@
-/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads
- * it.
+/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads it.
  *
  * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So a
  * row of a quantised weight is stored as planes, each aligned to 16 bytes:
+ * - `main` has the low 8, 4 or 2 bits of every weight. A block of 32 weights takes 32, 16 or 8 bytes.
+ * - `extra` has the bits above these, for types of 3, 5 and 6 bits. A block takes 4 or 8 bytes.
+ * - `head` has scales and minimums: 2 or 4 bytes for a block, or 8 or 16 bytes for 256 weights, as in the file.
+ * - `head2` has the factors that all scales of 256 weights share, unless `head` has them.
  *
- *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32 weights
- *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block of 32
- *     head      scales and minimums: 2 or 4 bytes per block of 32; or 8 or 16 bytes per 256 weights, as in the file
- *     head2     factors that all scales of 256 weights share, unless they are in `head`
+ * Nothing is rounded. Apart from the alignment, a row has the same size as in the file, with two exceptions. For 3
+ * bits, the scales are unpacked to bytes. For MXFP4, the scales, powers of two, are stored as upper halves of floats.
  *
- * Nothing is rounded. Apart from the alignment, a row has the same size as in the file, with two exceptions: for 3
- * bits, the scales are unpacked to bytes; for MXFP4, the scales, powers of two, are stored as upper halves of floats.
- *
- * The integer stored for a weight is its level: weight = scale * (level - offset), or scale * level + minimum, with
- * one scale and minimum per 32 or per 16 weights. __dp4a() multiplies words of four levels. A block of 32 has eight
- * such words; word k has levels 4k .. 4k + 3, made from
- *
- *     8 bits    word k of the block's main bytes
- *     4 bits    the low (k < 4) or high (k >= 4) nibbles of main word k & 3
- *     IQ4 and MXFP4: the low (k < 4) or high (k >= 4) half of main word k & 3: four nibbles, which select four bytes
- *               of a table
- *     2 bits    bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of main word k >> 2
- *     extra     1 bit: bit k of every byte; 2 bits: bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of word k >> 2
+ * The integer stored for a weight is its level: weight = scale * (level - offset), or scale * level + minimum, with one
+ * scale and minimum per 32 or per 16 weights. __dp4a() multiplies words of four levels. A block of 32 has eight such
+ * words: level word k has levels 4k .. 4k + 3, one in each byte. Their bits are stored in words of the planes:
+ * - With 8 bits in `main`, main word k is level word k.
+ * - With 4 bits in `main`, main word m has level word m in its low nibbles and level word m + 4 in its high nibbles.
+ * - For IQ4 and MXFP4, main word m has level word m in its low half and level word m + 4 in its high half. A half has
+ *   four nibbles, which select the four levels from a table.
+ * - With 2 bits in `main`, main word m has level words 4m .. 4m + 3. Every byte has the first of them in its two lowest
+ *   bits, and the last in its two highest bits.
+ * - With 1 bit in `extra`, the only extra word has level word k in bit k of every byte.
+ * - With 2 bits in `extra`, extra word m has level words 4m .. 4m + 3, in the same order as main words of 2 bits.
  *
  * Float weights keep their values; rows are padded to 16 bytes. */
 #ifndef WEIR_CUDA_QUANT_CUH
@@ -29,8 +28,8 @@
 
 #include "kernels/cuda/cuda.cuh"
 
-/* Values of tensor.layout. LAYOUT_PLAIN: rows as in the file. LAYOUT_WEIGHT: a struct weight_head, then rows of
- * planes or padded rows of floats. */
+/* Values of tensor.layout. LAYOUT_PLAIN means rows as in the file. LAYOUT_WEIGHT means a struct weight_head, which rows
+ * of planes or padded rows of floats follow. */
 enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };
 
 /* Header in front of the rows of a weight. */
@@ -41,9 +40,10 @@ struct weight_head {
 
 /* A weight as an argument of kernels. */
 struct weight_rows {
-	const uint8_t *p;            /* address of row 0 */
-	uint64_t stride;             /* bytes from one row to the next */
-	uint32_t extra, head, head2; /* byte offsets of the planes in a row; main is at 0 */
+	const uint8_t *p; /* address of row 0 */
+	uint64_t stride;  /* bytes from one row to the next */
+	/* byte offsets of the planes `extra`, `head` and `head2` in a row; the plane `main` begins at offset 0 */
+	uint32_t extra, head, head2;
 	int32_t rows, cols, type;
 };
 
@@ -53,8 +53,8 @@ int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *
 /* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled; NULL = not
  * scaled. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
-/* Convert rows row0 .. row0 + n - 1 of a weight to f16 [n][cols]. If there is a weight_head, scale them by
- * 2^half_exponent(largest). */
+/* Convert rows row0 .. row0 + n - 1 of a weight to f16 [n][cols]. If a struct weight_head is given, scale the rows by
+ * 2^half_exponent(weight_head.largest). */
 void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n,
                       void *out);
 
@@ -106,8 +106,8 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Return levels 4 k .. 4 k + 3 of a block. m: the block's main word with the index quant_main_word(); e: its extra word
- * with the index quant_extra_word(). */
+/* Return levels 4 k .. 4 k + 3 of a block as the bytes of a word. `m` is the main word that quant_main_word() selects
+ * for k, and `e` is the extra word that quant_extra_word() selects. */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;
@@ -282,8 +282,7 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* Convert weights 8j .. 8j+7 of row `at`, for any type. n: how many of these weights the row has; the others become
- * 0. */
+/* Convert weights 8j .. 8j+7 of row `at`, for any type. The row has n of these weights; the others become 0. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;

@@ -13,8 +13,8 @@ struct layernorm_args {
 	float eps;
 };
 
-/* Return the sum of x over all threads of a block. All threads of the block must call this function. part: scratch, one
- * float per warp. */
+/* Return the sum of x over all threads of a block. All threads of the block must call this function. `part` is scratch
+ * memory with one float per warp. */
 static __device__ float block_sum(float x, float *part)
 {
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernor
 		left += d;
 		squares += d * d;
 	}
-	/* left: the rounding error of the mean; its square is subtracted from the variance */
+	/* The variable `left` becomes the mean of x[i] - mean over the row, which is the rounding error of `mean`. The
+	 * square of this error is subtracted from the variance. */
 	left = block_sum(left, part) / (float)a.cols;
 	squares = block_sum(squares, part) / (float)a.cols - left * left;
 	scale = __fdiv_rn(1.0f, __fsqrt_rn(squares + a.eps));

@@ -76,11 +76,12 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 
 /* ---- sketches ---- */
 
-/* A tensor core product of a warp, in bytes: C[16][8] += A[16][32] B[32][8], A unsigned, B signed. Lane 4 g + t has
- *
- *     A  a[0], a[1]  rows g and g + 8, columns 4t .. 4t + 3       a[2], a[3]  the same rows, columns 4t + 16 .. 4t + 19
- *     B  b0          rows 4t .. 4t + 3 of column g                b1          rows 4t + 16 .. 4t + 19 of column g
- *     C  c[0], c[1]  row g, columns 2t and 2t + 1                 c[2], c[3]  row g + 8, the same columns */
+/* A tensor core product of a warp, in bytes: C[16][8] += A[16][32] B[32][8]. A is unsigned, B is signed. Lane 4 g + t
+ * holds these elements:
+ * - a[0] has row g of A, columns 4t .. 4t + 3. a[1] has row g + 8, same columns.
+ * - a[2] has row g of A, columns 4t + 16 .. 4t + 19. a[3] has row g + 8, same columns.
+ * - b0 has column g of B, rows 4t .. 4t + 3. b1 has column g, rows 4t + 16 .. 4t + 19.
+ * - c[0] and c[1] have row g of C, columns 2t and 2t + 1. c[2] and c[3] have row g + 8, same columns. */
 #ifdef __CUDACC__
 static __device__ inline void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
@@ -109,11 +110,12 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* Quantise a transformed query x to integers q, so that scale * x is about mult * q. Return mult. Called by all lanes of a
- * warp.
- *     wide     0: q = hi, one byte; 1: q = 256 hi + lo, two bytes
- *     hi, lo   [groups * 64]; lo only if wide is 1
- *     sum      [groups][SCAN_HEADS]: the sum of the 64 integers q of a group, times `most`, the largest code of a key */
+/* Quantise a transformed query x to integers q, so that scale * x is about mult * q. Return mult. Called by all lanes
+ * of a warp.
+ *
+ * If `wide` is 0, an integer q is the byte hi. If `wide` is 1, it is 256 hi + lo. hi and lo [groups * 64] are outputs;
+ * `lo` is not written if `wide` is 0. sum [groups][SCAN_HEADS] gets, for each group of 64 integers, their sum times
+ * `most`, the largest code of a key. */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
                                            float scale, int wide, int32_t most)
 {
@@ -123,9 +125,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	/* bits: the largest magnitude; at 2 bits (wide 0), the largest sum of the magnitudes of values i, i + 4, i + 8
-	 * and i + 12. Each of these four values is multiplied with a code, and the four codes share a byte of the key.
-	 * On the CPU, the sum of the four products must fit a byte. */
+	/* The variable `bits` becomes the largest magnitude of a query value, as the bits of a float. For a two-bit key
+	 * sketch (`wide` is 0), it becomes the largest sum of four magnitudes instead: those of query values i, i + 4,
+	 * i + 8 and i + 12. These are multiplied with codes in the same byte of a key, and on the CPU the sum of the
+	 * four products must fit in a byte. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 
@@ -135,7 +138,7 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	}
 	bits = __reduce_max_sync(FULL_WARP, bits);
 	d = __fdiv_rn(__uint_as_float(bits), wide ? 127.0f : 40.0f);
-	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
+	/* For a subnormal d, 1 / d would overflow: treat the query as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	/* Bytes cannot represent NaN or infinity. The factor NaN makes all scores NaN. */
@@ -181,10 +184,11 @@ static __device__ inline float mean_score(const float *q, const float *mean, int
 	return __fmul_rn(sum, unit);
 }
 
-/* Compute the scores of two panels of 16 keys with eight queries. In lane 4 g + t, s[p][0] and s[p][1] are the scores
- * of key g of panel p with queries 2t and 2t + 1; s[p][2] and s[p][3] are the scores of key g + 8 with the same two
- * queries. other: byte offset of the second panel. base: scores of the block's mean. Both panels are loaded before
- * either is used. */
+/* Compute the scores of two panels of 16 keys with eight queries. `other` is the byte offset of the second panel.
+ * `base` has, for each query, the score of the mean of the keys' block. Both panels are loaded before either is used.
+ *
+ * Lane 4 g + t gets the scores of queries 2t and 2t + 1 with keys g and g + 8 of both panels. For panel p, s[p][0] and
+ * s[p][1] are the scores of the two queries with key g; s[p][2] and s[p][3] are their scores with key g + 8. */
 template <int BITS>
 static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
                                            const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
@@ -242,8 +246,9 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 	}
 }
 
-/* Operand word `part` of product h has, in lane t, four consecutive values of a group of 64 values. Return the index of
- * the first of the four in the group. */
+/* Lane t holds four consecutive query values of a group of 64 in each word of operand B. Return the index of the first
+ * of these values in the group. `part` is the number of the word, 0 or 1. `h` is the number of the tensor core
+ * product. */
 template <int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
 	return BITS == 2   ? 16 * t + 8 * h + 4 * part
@@ -459,9 +464,9 @@ static __device__ __forceinline__ void rows_queries(float *q, const struct scan_
 	}
 }
 
-/* Compute partial products of ROW_KEYS keys with all queries, acc [HEADS][ROW_KEYS]. The keys are key0, key0 + WARP /
- * ROW_LANES, ...; in place of a key after the last one, the last key is read. at: number of the lane among the
- * ROW_LANES lanes of a key; a lane multiplies every eighth group of eight values. */
+/* Add the products of all queries with ROW_KEYS keys to acc [HEADS][ROW_KEYS]: keys key0, key0 + WARP / ROW_LANES, ...
+ * A key number after the last key is replaced by the last key. ROW_LANES lanes share a key, and `at` is the number of
+ * this lane among them. A lane multiplies every eighth group of eight values, beginning with group `at`. */
 template <int HEADS, int TYPE>
 static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
                                                  const struct scan_launch &a, int32_t key0, int32_t k1, int32_t width,
@@ -502,8 +507,9 @@ static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS],
 template <int HEADS, int TYPE>
 static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* R: number of partial sums of a lane. HAVE: number of totals of a lane after fold_lanes(). SAME: number of
-	 * lanes with the same total. SHARE: number of lanes with totals of the same query head. */
+	/* R is the number of partial sums of a lane. HAVE is the number of totals that a lane has after fold_lanes().
+	 * SAME is the number of lanes that have the same total. SHARE is the number of lanes whose totals are for the
+	 * same query head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1,
 		      SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
@@ -547,7 +553,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(st
 		for (int i = 0; i < HAVE; i++)
 			soft.sum += scan_exp(acc[i] - top, 1);
 	}
-	/* If several lanes have the same score, only one lane counts it. */
+	/* If several lanes have the same score, only the first of them adds its exponential to the sum. */
 	if (at % SAME != 0)
 		soft.sum = 0;
 	for (int d = 1; d < SHARE; d *= 2)
@@ -569,7 +575,7 @@ template <int TYPE> static scan_fn *rows_fn(int32_t heads)
 	                    : scan_rows<8, TYPE>;
 }
 
-/* Return the kernel of the first launch. *heads = number of query heads that a block computes. */
+/* Return the kernel of the first launch. Set *heads to the number of query heads that a block computes. */
 static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 {
 	*heads = SCAN_HEADS;
@@ -590,7 +596,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 /* Compute the output of the scan; a block has FINISH_ROWS keys of a KV head. */
 static __global__ void scan_finish(struct scan_scores s)
 {
-	SHARED_DYNAMIC(float, lse); /* lse [group] and factor [group] of scan_totals() */
+	SHARED_DYNAMIC(float, lse); /* the results of scan_totals(): lse [group], then factor [group] */
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
 	float out[FINISH_EACH];
 
@@ -632,7 +638,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
-	/* Reserve memory for a power of two of keys, so that the buffer rarely grows. */
+	/* Reserve memory for the number of keys rounded up to a power of two, so that the buffer rarely grows. */
 	score = scratch_cut(&at, heads * (size_t)MAX(power, 32), sizeof(float));
 	max = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
 	sum = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));

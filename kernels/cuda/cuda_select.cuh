@@ -20,8 +20,8 @@ extern "C" {
 #include "kernels/common/key_sketch.h"
 }
 
-/* Reserve n values of `size` bytes at the end of a scratch buffer and return their offset. *at: length of the buffer
- * so far. */
+/* Reserve n values of `size` bytes at the end of a scratch buffer and return their offset. *at is the length of the
+ * buffer so far. */
 static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 {
 	size_t from = *at;
@@ -32,26 +32,25 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 
 /* ---- scores before and after softmax ---- */
 
-/* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). n: keys; group:
- * query heads of a KV head; tile: keys of a tile. */
+/* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). There are n keys,
+ * divided into tiles of `tile` keys. A KV head has `group` query heads. */
 struct scan_scores {
-	const float *score; /* [n_head][ld]: raw scores; a score is a raw score times mult */
-	/* [n_head][tiles], for each tile (a range of keys). max: the largest raw score; sum: the sum of exp((score -
-	 * max) * mult) */
+	const float *score; /* [n_head][ld]: raw scores; a raw score times `mult` is a score */
+	/* [n_head][tiles], for each tile: the largest raw score `max`, and the sum of exp((score - max) * mult) */
 	const float *max, *sum;
-	const float *mult; /* [n_head]: factor from raw scores to scores */
+	const float *mult; /* [n_head]: factor that turns a raw score into a score */
 	float *out;        /* [n_kv_head][out_cols]: the output of the scan */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
 	struct cuda_predicate when;
 };
 
-/* Arguments of a scan's first launch. bits: 2, 4 or 8 = the launch scans a key sketch; 16 = it scans rows of a plane
- * or, if `pages` is 1, page bounds. zero [n_kv_head][n_zero]: words to clear, or NULL. */
+/* Arguments of a scan's first launch. If `bits` is 2, 4 or 8, the launch scans a key sketch. If `bits` is 16, it scans
+ * rows of a plane or, if `pages` is 1, page bounds. `zero` [n_kv_head][n_zero] has words to clear; it may be NULL. */
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
-	float *score, *max, *sum, *mult; /* as in struct scan_scores */
+	float *score, *max, *sum, *mult; /* results of the launch; struct scan_scores describes them */
 	uint32_t *zero;
 	int64_t ld, head_bytes, row_bytes;
 	int32_t n, group, tile, tiles, dim, bits, panel_bytes, block_bytes, mean_bytes, type, whole, pages, n_zero;
@@ -67,8 +66,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* Compute for each query head r of a KV head: lse[r] = log of the sum of exponentials over all keys; factor[r] = the
- * head's s.mult. Called by all threads of a block; ends with a barrier. */
+/* Compute two numbers for each query head r of a KV head. lse[r] is the log of the sum of exponentials over all keys.
+ * factor[r] is the head's s.mult. Called by all threads of a block; ends with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
@@ -95,7 +94,7 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 }
 
 /* Compute the output of N keys: k, k + step, ... A key's output is the maximum of the log softmax over the query heads
- * of the group, or the log of the mean softmax. In place of a key after the last one, the last key is computed. */
+ * of the group, or the log of the mean softmax. A key number after the last key is replaced by the last key. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)
@@ -124,12 +123,12 @@ static __device__ inline void scan_outputs(float out[N], const struct scan_score
 		out[j] += logf(sum[j] / (float)s.group);
 }
 
-/* Check key_scan()'s operands, allocate memory and start the first launch. Return 0; 1 if there are no keys; -1 with
- * the error set. zero [n_kv_head][n_zero]: words that the launch clears, or NULL. */
+/* Check key_scan()'s operands, allocate memory and start the first launch. The launch also clears the words `zero`
+ * [n_kv_head][n_zero], unless `zero` is NULL. Return 0; 1 if there are no keys; -1 with the error set. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
 /* Allocate memory and start the first launch of a scan over l->n rows of l->keys; the caller has checked the operands.
- * *s = the addresses of the launch's results. Return 0, or -1 with the error set. */
+ * Set *s to the addresses of the launch's results. Return 0, or -1 with the error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
 /* Start the second launch, which writes the output. */
 void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
@@ -214,7 +213,8 @@ template <int TYPE> static __device__ inline void row_eight_of(float x[8], const
 	}
 }
 
-/* Read values i .. i + 7 of any row; zeros from dim on. whole: 1 = row_eight_of() can read the row. */
+/* Read values i .. i + 7 of a row of any type. Values from number `dim` on are read as 0. `whole` is 1 if
+ * row_eight_of() can read the row. */
 static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
 {
 	if (!whole || i + 8 > dim)

@@ -5,21 +5,23 @@
  * select. The scores are counted in bins. The counts show which bin has the k-th highest score. All slots in higher
  * bins are selected. The slots of this bin are compared by score, then by score before pooling, then by slot number,
  * one byte at a time, to find the lowest selected slot. No two slots are equal in all three, so the result does not
- * depend on the order of threads. Launches:
+ * depend on the order of threads.
  *
- *     up to SMALL slots    1; a block per KV head, with all scores in shared memory
- *     more slots           3: clear, count, take. In `take` every block lists its slots in the bin of the k-th
- *                          highest score or in higher bins. The last block of a KV head finds the lowest selected
- *                          slot and writes the selected slots
- *     BEST_FIRST           1 more for up to COUNTED slots: every selected slot counts the slots that rank before it.
- *                          For more slots, 2 or more: in the first, blocks sort TILE slots each; each of the others
- *                          merges pairs of sorted runs
- *     wide pools           1 more for each doubling of the pooling window, and 1
- *     a sample             1 more (cuda_topk_sample.cu)
+ * A call takes these launches:
+ * - Up to SMALL slots: one launch, with a block per KV head and all scores in shared memory.
+ * - More slots: three launches, which clear the counts, count, and take. In the last launch, topk_take, every block
+ *   lists its slots in the bin of the k-th highest score or in higher bins. The last block of a KV head finds the
+ *   lowest selected slot and writes the selected slots.
+ * - BEST_FIRST, up to COUNTED selected slots: one more launch, in which every selected slot counts the slots that rank
+ *   before it.
+ * - BEST_FIRST, more selected slots: two or more launches. In the first, each block sorts TILE slots. Each of the
+ *   others merges pairs of sorted runs.
+ * - A wide pooling window: one more launch for each doubling of the window, and one to finish.
+ * - A sample of the other slots: one more launch (cuda_topk_sample.cu).
  *
- * cuda_select() is for policies that select slots for every token: 2 or 3 launches. The scan's first launch also clears
- * the counts. The second computes the scan's output and counts; for up to SMALL slots it makes the whole selection. The
- * third is `take`. */
+ * cuda_select() is for policies that select slots for every token. It takes 2 or 3 launches. The scan's first launch
+ * also clears the counts. The second launch computes the scan's output and counts; for up to SMALL slots it makes the
+ * whole selection. The third launch is topk_take. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */
@@ -84,7 +86,8 @@ static __device__ __forceinline__ void small_pool(uint32_t *order, const struct 
 /* Select the slots of a KV head in one block. */
 template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
-	/* order values [n]; if SCAN is 1, the arrays lse and factor of scan_totals() follow */
+	/* [n]: an integer for each slot that compares as its score does (order_of()). If SCAN is 1, the arrays lse and
+	 * factor of scan_totals() follow. */
 	SHARED_DYNAMIC(uint32_t, order);
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
@@ -134,8 +137,9 @@ static __global__ void topk_clear(struct topk_launch a)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* Count the calls of a KV head's `blocks` blocks in *done. Return 1 in the block that is the last to call, else 0. The
- * last block then sees everything that the other blocks wrote before their calls. Called by all threads of a block. */
+/* Add 1 to *done for each of the `blocks` blocks of a KV head that calls this function. Return 1 in the last block to
+ * call it, else 0. The last block then sees everything that the other blocks wrote before their calls. Called by all
+ * threads of a block. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);
@@ -150,8 +154,8 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 	return here[0] != 0;
 }
 
-/* Count the slots in each bin. SCAN 1: first compute the scores of the slots from the results of a scan's first launch.
- * The last block of a KV head finds the bin of the k-th highest score. */
+/* Count the slots in each bin. If SCAN is 1, the kernel first computes the slots' scores from `args.s`, the results of
+ * a scan's first launch. The last block of a KV head finds the bin of the k-th highest score. */
 template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
@@ -204,8 +208,8 @@ template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_
 	}
 }
 
-/* Each block has listed slots of its chunk (its range of slots). Return entry p of the concatenation of all these
- * lists. */
+/* Each block has written a list of slots in its chunk (its range of slots). Return entry p of the concatenation of
+ * these lists. */
 static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                          int32_t p)
 {
@@ -246,8 +250,8 @@ static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a,
 	return base;
 }
 
-/* Compute start[c] = number of entries in the lists of all chunks before c; start[chunks] = number of all entries.
- * Called by the first warp. */
+/* Set start[c] to the number of entries in the lists of all chunks before chunk c, and start[a.chunks] to the number of
+ * all entries. Called by the first warp. */
 static __device__ __forceinline__ void take_starts(const struct topk_launch &a, const int32_t *listed, int32_t *start)
 {
 	int32_t thread = (int32_t)threadIdx.x, sum = 0;
@@ -268,8 +272,8 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 		start[a.chunks] = sum;
 }
 
-/* Copy up to CLOSE of the listed entries in bin `bin` to `close`. Add the number of all listed entries in the bin to
- * *n_close. */
+/* Count the listed entries in bin `bin`, by adding to *n_close. Copy up to CLOSE of these entries to the array
+ * `close`. */
 static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
@@ -288,7 +292,7 @@ static __device__ __forceinline__ void take_close(const struct topk_launch &a, c
 	}
 }
 
-/* Write the selected slots among n listed entries. */
+/* Write the slots that reach the threshold `least` to slots[]. They are taken from n list entries. */
 static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, const struct least &least, const float *score,
                                                   int32_t *slots)
@@ -367,7 +371,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 
 /* ---- no selection ---- */
 
-/* Write the slots of a selection that needs no scores: either all or none of slots i0 .. i1 - 1 are selected. */
+/* Write the selected slots if no scores are needed, because all of slots i0 .. i1 - 1 are selected or none of them
+ * is. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -446,8 +451,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	return 0;
 }
 
-/* Launch the selection. s: results of a scan's first launch, from which the selection's kernels compute the scores;
- * NULL = the scores are in memory. */
+/* Launch the selection. If `s` is not NULL, it has the results of a scan's first launch, from which the selection's
+ * kernels compute the scores. If it is NULL, the scores are in memory. */
 static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
 {
 	struct topk_small_args args = {};

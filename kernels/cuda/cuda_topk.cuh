@@ -1,9 +1,8 @@
-/* kernels/cuda/cuda_topk.cuh - what the files of topk share: arguments, scores as integers, counting and selecting
- * in a block.
- *
- *     cuda_topk.cu          the selection, and the operations
- *     cuda_topk_sample.cu   a sample of the slots that are not selected
- *     cuda_topk_order.cu    max-pooling with wide windows before the selection; ordering of the selected slots */
+/* kernels/cuda/cuda_topk.cuh - what the files of topk share: arguments, scores as integers, counting and selecting in a
+ * block.
+ * - cuda_topk.cu has the selection and the operations.
+ * - cuda_topk_sample.cu draws a sample of the slots that are not selected.
+ * - cuda_topk_order.cu max-pools scores with wide windows before the selection, and sorts the selected slots. */
 #ifndef WEIR_CUDA_TOPK_CUH
 #define WEIR_CUDA_TOPK_CUH
 
@@ -14,29 +13,32 @@ enum {
 	SMALL_THREADS = 1024,
 	TAKE_THREADS = 512,
 	BINS = 4096,
-	CHUNK = 4096,   /* slots of one block (its chunk), unless there are more than CHUNK * CHUNKS slots */
+	/* number of slots in a block's chunk; it is doubled until CHUNKS chunks have room for all slots */
+	CHUNK = 4096,
 	CHUNKS = 1024,  /* maximum number of blocks for a KV head */
 	NEAR_POOL = 16, /* largest half width of a pooling window that needs no launch of its own */
 	CLOSE = 2048,   /* maximum number of slots of a bin that are compared in shared memory */
 	EACH = 4,       /* number of slots that a thread loads at once */
 	TILE = 2048,    /* number of selected slots that a block sorts, if there are more than COUNTED */
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
-	/* COUNTS: words of a KV head: BINS counts of slots; the number of finished blocks; the bin of the k-th highest
-	 * score; the number of slots in higher bins; one unused word. */
+	/* COUNTS is the number of words of a KV head in topk_launch.count. The first BINS words have the number of
+	 * slots in each bin. STATE words follow: the number of finished blocks, the bin of the k-th highest score, the
+	 * number of slots in higher bins, and an unused word. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
 };
 
-/* Arguments of the kernels. half: slots on each side of a slot in its pooling window, 0 = no pooling. chunk: number of
- * slots of one block. chunks: number of blocks. */
+/* Arguments of the kernels. A slot's pooling window has `half` slots on each side of it; 0 means no pooling. The slots
+ * are divided among `chunks` blocks, which have `chunk` slots each. */
 struct topk_launch {
 	const float *score; /* [n_kv_head][score_cols] */
 	/* [n_kv_head][n]: scores after max-pooling; NULL = scores are pooled when they are read */
 	const float *pooled;
 	int32_t *slots;  /* [n_kv_head][slots_cols]: the selected slots */
-	uint32_t *count; /* [n_kv_head][COUNTS]: the words that COUNTS describes */
+	uint32_t *count; /* [n_kv_head][COUNTS]: the counts of each KV head's bins, and STATE more words (see COUNTS) */
 	int32_t *listed; /* [n_kv_head][CHUNKS]: number of entries in each chunk's list */
-	/* [n_kv_head][n]: lists of (order value, slot); a chunk's list begins at its first slot */
+	/* [n_kv_head][n]: lists of pairs of order value and slot; a chunk's list begins at the index of its first
+	 * slot */
 	uint2 *list;
 	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
@@ -91,8 +93,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* Compute pooled_order() of EACH slots: i, i + step, ... In place of a slot after the last one, the last slot is used.
- * All scores are loaded before any score is used. */
+/* Compute pooled_order() of slots i, i + step, ... The constant EACH is the number of these slots. A slot number after
+ * the last slot is replaced by the last slot. All scores are loaded before any score is used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
                                             int32_t step)
 {
@@ -104,9 +106,9 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* The sort key of a slot. Keys are compared by `high`, then by `low`. high: order value of the score. low: order value
- * of the score before pooling in the upper half, slot number in the lower half. All keys differ, and all are above 0,
- * the key of padding. */
+/* The sort key of a slot. Keys are compared by `high`, then by `low`. `high` is the order value of the score. The upper
+ * half of `low` is the order value of the score before pooling, and the lower half is the slot number. All keys differ,
+ * and all are above 0, the key of padding. */
 struct ranked {
 	uint64_t high, low;
 };
@@ -116,14 +118,14 @@ struct topk_job {
 	struct topk_launch a;
 	int32_t *out; /* BEST_FIRST: output, the ordered slots; NULL = a.slots is the output */
 	int64_t out_cols;
-	int32_t sample; /* number of slots of the sample, or 0 */
-	float *bias;    /* [n_kv_head][bias_cols]: biases of the selected slots, then of the sample */
+	int32_t sample; /* number of slots to sample from those that are not selected; 0 = none */
+	float *bias;    /* [n_kv_head][bias_cols]: biases of the selected slots, then of the sampled slots */
 	int64_t bias_cols;
-	struct ranked *sort[2]; /* scratch to order many slots: [n_kv_head][k] */
-	float *pool[2];         /* scratch for wide pools: [n_kv_head][n + 2 * half] */
+	struct ranked *sort[2]; /* scratch memory to sort many slots: [n_kv_head][k] */
+	float *pool[2];         /* scratch memory for wide pooling windows: [n_kv_head][n + 2 * half] */
 };
 
-/* Max-pool the scores of all slots with a wide window, into job->pool. job->a.pooled = the result. */
+/* Max-pool the scores of all slots with a wide window, into job->pool. Set job->a.pooled to the result. */
 void topk_pool_wide(struct cuda *, struct topk_job *, int32_t heads);
 /* Order the selected slots by score, from job->a.slots to job->out. */
 void topk_order_slots(struct cuda *, const struct topk_job *, int32_t heads);
@@ -132,8 +134,8 @@ void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
-/* Count the threads of the block whose argument `set` is 1. Return how many of them are before this thread; *all = how
- * many there are. The function ends with a barrier, so that it can be called again at once. */
+/* Return how many threads of the block before this thread have a 1 in their argument `set`. Set *all to the number of
+ * all threads that have a 1. The function ends with a barrier, so that it can be called again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
@@ -153,14 +155,14 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* Return a count. FAR 1: other blocks wrote the count, so read it from L2, not from L1. */
+/* Return a count. If FAR is 1, other blocks wrote the count, so read it from L2, not from L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
 }
 
-/* Find the bin of the want-th highest value: found[0] = this bin; found[1] = number of values in higher bins. `found`
- * is in shared memory. Ends with a barrier. */
+/* Find the bin of the want-th highest value. Set found[0] to this bin, and found[1] to the number of values in higher
+ * bins. `found` is in shared memory. Ends with a barrier. */
 template <int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);
@@ -194,9 +196,9 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 	__syncthreads();
 }
 
-/* The threshold of a selection. A slot is selected if it equals the threshold or is higher. Slots are compared by order
- * value, then by order value before pooling (raw), then by slot number. A field of the threshold that is 0 is not
- * compared. */
+/* The threshold of a selection. A slot is selected if it equals the threshold or is higher. Slots are compared by the
+ * order value of the score (`order`), then by the order value of the score before pooling (`raw`), then by slot number.
+ * If `raw` or `slot` is 0, slots are not compared by it. */
 struct least {
 	uint32_t order, raw;
 	int32_t slot;
@@ -217,9 +219,10 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte, the
- * highest byte first. To find a byte, the kernel counts the byte's values among the candidates that agree with the
- * threshold in all higher bytes. each(f) calls f(order value, slot) for each candidate of this thread. */
+/* Find the threshold of a selection: the `need` highest candidates reach it, and no other candidate does. The threshold
+ * is found byte by byte, the highest byte first. For each byte, a histogram of its values is made. It counts the
+ * candidates whose higher bytes are equal to those of the threshold. each(f) calls f(order value, slot) for each
+ * candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {

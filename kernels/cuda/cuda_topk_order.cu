@@ -11,7 +11,7 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window of a running maximum: to[i] = max(from[i], from[i + step]). In the first launch `from` has the
+/* Double the window of a running maximum: to[i] = max(from[i], from[i + step]). In the first launch, `from` has the
  * scores themselves, and element i is the score of slot i - half. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
@@ -30,7 +30,8 @@ static __global__ void topk_pool(struct topk_pool_args a)
 	a.to[(int64_t)blockIdx.y * a.len + i] = x;
 }
 
-/* Write the maximum of two overlapping windows that together cover the whole pooling window. */
+/* For each slot, write the larger one of the maxima of two windows. The two windows overlap, and together they are the
+ * slot's pooling window. */
 static __global__ void topk_pool_end(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -196,7 +197,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_so
 		args.to[(int64_t)head * a.k + at] = own;
 }
 
-/* Sort the selected slots from scratch to j->out. */
+/* Sort all the selected slots, and write them to j->out. */
 static void sort_slots(struct cuda *c, const struct topk_job *j, int32_t heads)
 {
 	struct topk_sort_args s = {};

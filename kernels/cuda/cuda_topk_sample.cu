@@ -10,8 +10,9 @@ enum { SAMPLE_THREADS = 1024 };
 
 struct sample_args {
 	const float *score; /* [n_kv_head][score_cols] */
-	int32_t *slots;     /* [n_kv_head][slots_cols]: the k selected slots, ascending; then the sample */
-	float *bias;        /* [n_kv_head][bias_cols] */
+	/* [n_kv_head][slots_cols]: the k selected slots in ascending order, then the sampled slots */
+	int32_t *slots;
+	float *bias; /* [n_kv_head][bias_cols] */
 	int64_t score_cols, slots_cols, bias_cols;
 	int32_t n, k, sample;
 };

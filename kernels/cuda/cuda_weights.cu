@@ -25,7 +25,7 @@ static uint32_t align16(uint64_t n)
 	return (uint32_t)((n + 15) / 16 * 16);
 }
 
-/* Return the bytes of a row in the file. */
+/* Return how many bytes a row takes in the model file. */
 static size_t file_row(const struct tensor *t)
 {
 	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
@@ -146,7 +146,8 @@ static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[
 	}
 }
 
-/* Pack the main words of a block; return their number. */
+/* Pack the low bits of a block's 32 levels into words of the plane `main` (cuda_quant.cuh). Return the number of
+ * words. */
 static __device__ int pack_main(int type, const uint8_t u[32], uint32_t out[8])
 {
 	int bits = quant_main_bits(type), n = bits, per = 8 / bits;
@@ -183,8 +184,9 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Copy the scales of block b of a row. Its weights are weights 32 i .. 32 i + 31 of the file's block or super-block at
- * p. If i is 0, also copy the scales that all blocks of a super-block share. */
+/* Copy the scales of block number b of a row; a block has 32 weights. `p` is the block or super-block of the model file
+ * that has these weights, and i is the block's number in it. If i is 0, also copy the scales that all blocks of a
+ * super-block share. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
@@ -337,12 +339,12 @@ struct cuda_weight {
 	void *p;
 	enum dtype type;
 	int32_t rows, cols;
-	int table; /* as_table of the first load_weight() of this weight */
+	int table; /* value of the argument as_table in the first load_weight() call for this weight */
 	int users; /* number of tensors that share the weight */
 };
 
-/* Return the weight that an earlier load_weight() loaded from this host address with the other value of as_table.
- * Return NULL if there is no such weight. */
+/* Return the weight that load_weight() loaded from this host address before, as a table for embed() if as_table is 0,
+ * or as a weight for matmul() if as_table is 1. Return NULL if there is no such weight. */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)

@@ -6,7 +6,8 @@
  * in three cases: when it has some dozens of entries; when the host waits (gpu_read, gpu_sync); before a call that is
  * not queued (a large copy, gpu_gemm). If the same sequence of kernels, grids and blocks was submitted before, even
  * with other arguments, it is submitted as a CUDA graph. A graph costs the host little time. Decode steps repeat such a
- * sequence if their grids rarely change. Therefore round numbers that a grid depends on up to a power of two.
+ * sequence if their grids rarely change. So if a grid's size depends on a number such as the length of the context,
+ * round the number up to a power of two.
  *
  * After a failure, all calls do nothing until gpu_sync() reports the failure as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
@@ -59,19 +60,20 @@ struct gpu_launch {
 	unsigned shared;  /* bytes of dynamic shared memory */
 	const char *name; /* name for messages; may be NULL */
 };
-/* Queue a launch. args: the kernel's struct of n bytes, which is copied. */
+/* Queue a launch. `args` is the kernel's struct of n bytes, which is copied. */
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
-/* Give access to the last launch, so that an operation can be merged into it. Return NULL unless the last call queued a
- * launch of fn that is not submitted yet. Else return the address of the n bytes of the launch's arguments, and set
- * *grid_x to the address of the x size of its grid. Both may be changed until the next call. */
+/* Give access to the last launch, so that an operation can be merged into it. If the last call queued a launch of fn,
+ * and the launch is not submitted yet, return the address of its arguments (n bytes), and set *grid_x to the address of
+ * its grid's x size. The caller may change the arguments and the size until the next call. Otherwise return NULL. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* Queue a launch in a second stream, so that copies run while kernels compute.
  * - The launch runs after all earlier calls and all earlier launches of the second stream.
  * - Later calls, also gpu_read() and gpu_sync(), do not wait for the launch; gpu_join() does.
- * - args must not point to staged bytes.
- * - writes [n_writes]: an address in each allocation that the launch writes, and in each allocation that it reads and
- *   that must stay unchanged. Until gpu_join() no other call may use these allocations; the emulator checks this. */
+ * - The arguments must not point to staged bytes.
+ * - `writes` has n_writes addresses: one in each allocation that the launch writes, and one in each allocation that it
+ *   reads and that must stay unchanged. Until gpu_join() no other call may use these allocations; the emulator checks
+ *   this. */
 void gpu_enqueue_beside(struct gpu *, const struct gpu_launch *, const void *args, size_t n, const void *const *writes,
                         int n_writes);
 /* Make later calls wait for all launches of the second stream. */
@@ -81,7 +83,8 @@ void gpu_join(struct gpu *);
  * tests find an early read. */
 void gpu_forget(struct gpu *, void *p, size_t n);
 
-/* Compute out = x w^T by cuBLAS, with sums in f32. out: f32 [n][ld_out], ld_out >= m. x: f16 [n][k]. w: f16 [m][k]. */
+/* Compute out = x w^T by cuBLAS, with sums in f32. `out` is f32 [n][ld_out] with ld_out >= m. `x` is f16 [n][k]. `w` is
+ * f16 [m][k]. */
 void gpu_gemm(struct gpu *, float *out, int ld_out, const void *w, const void *x, int m, int n, int k);
 
 /* Submit the queue and wait. Return 0, or -1 with the first failure since the last gpu_sync(), which is then

@@ -24,31 +24,30 @@ struct gpu {
 	char name[80];
 	int major, minor;
 	cudaStream_t stream, beside; /* the first stream and the second (gpu_enqueue_beside()) */
-	/* events: the second stream waits for `forked`, the first stream for `joined` */
+	/* two events: the second stream waits for `forked`, and the first stream waits for `joined` */
 	cudaEvent_t forked, joined;
 	int forks;                           /* number of launches in the second stream since the last gpu_join() */
 	cublasHandle_t blas;                 /* handle of cuBLAS; NULL until the first product */
 	void *workspace;                     /* workspace of cuBLAS; NULL until the first product */
 	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
-	/* n_stage: number of bytes in the staging region; sent: number of these bytes whose copy was submitted */
+	/* number of bytes in the staging region, and number of these bytes whose copy was submitted */
 	size_t n_stage, sent;
 	unsigned char *pinned[2];   /* buffers for large transfers */
-	cudaEvent_t pinned_done[2]; /* events: the last transfer of each buffer has ended */
-	/* queue: launches of the first stream; queue_beside: launches of the second stream, submitted at the same
-	 * time */
+	cudaEvent_t pinned_done[2]; /* for each buffer: the event that its last transfer has ended */
+	/* launches of the first stream, and launches of the second stream, which are submitted at the same time */
 	struct gpu_step queue, queue_beside;
 	struct pinned *pinned_memory; /* list of the allocations of gpu_alloc_host() */
 	struct gpu_graphs graphs;
 	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
 	int busy;   /* 1: the first stream may have work */
-	/* [n_kernels]: kernels, and the bytes of dynamic shared memory that each was allowed
-	 * (cudaFuncSetAttribute()) */
+	/* For each kernel that has used dynamic shared memory: the maximum number of bytes that cudaFuncSetAttribute()
+	 * has allowed it. */
 	struct {
 		const void *fn;
 		unsigned shared;
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
-	int failed, dead; /* failed 1: a failure is not yet reported; dead 1: the device cannot continue */
+	int failed, dead; /* failed: 1 = a failure is not yet reported; dead: 1 = the device cannot continue */
 	char fail[160];   /* the failure, as a sentence */
 };
 
@@ -80,7 +79,7 @@ static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 }
 
 /* Return 0 if e is cudaSuccess. Else record a sentence (what failed, CUDA's name for it, what to do) and return -1.
- * what: the call that returned e. */
+ * `what` is the call that returned e. */
 static inline int gpu_check(struct gpu *g, cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)

@@ -13,9 +13,9 @@
 
 /* ---- single launches ---- */
 
-/* Allow a kernel its dynamic shared memory. CUDA requires a permission if static and dynamic shared memory together
- * exceed 48 KiB. The static size is not known here, so every kernel with dynamic memory gets the permission, once for
- * each size. Return 0, or -1 with the error set. */
+/* Allow a kernel its dynamic shared memory, by cudaFuncSetAttribute(). CUDA requires this if static and dynamic shared
+ * memory together exceed 48 KiB. The static size is not known here, so this is done for every kernel with dynamic
+ * shared memory, once for each size. Return 0, or -1 with the error set. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -30,7 +30,7 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 	              "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == GPU_KERNELS_MOST)
-		return 0; /* the table is full: the kernel's next launch asks for the permission again */
+		return 0; /* the table is full: the next launch of this kernel calls cudaFuncSetAttribute() again */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -74,7 +74,7 @@ void gpu_replay_drop(void *p)
 	free(r);
 }
 
-/* Return launch i as parameters of a graph node. param: memory for p.kernelParams. */
+/* Return launch i as parameters of a graph node. `param` is memory for p.kernelParams. */
 static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, void *param[1])
 {
 	const struct gpu_launch *l = &s->node[i].launch;
@@ -120,9 +120,9 @@ none:
 	return NULL;
 }
 
-/* Set the arguments of s in the graph, and in `before`, which has the arguments of the graph's last run. Only kernels
- * whose arguments changed are updated, because the device is idle during the updates. Return 0, or -1 if CUDA rejects
- * the update; the graph must then be rebuilt. */
+/* Update a graph to the arguments of step `s`. `before` has the arguments of the graph's last run, and is updated, too.
+ * Only kernels whose arguments changed are updated, because the device is idle during the updates. Return 0, or -1 if
+ * CUDA rejects the update; the graph must then be rebuilt. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {

@@ -27,7 +27,8 @@ enum {
 
 struct gpu_node {
 	struct gpu_launch launch;
-	size_t at, size; /* arguments: `size` bytes at offset `at` of gpu_step.arg; `at` is a multiple of 16 */
+	/* The arguments of the launch are in gpu_step.arg: `size` bytes at offset `at`, which is a multiple of 16. */
+	size_t at, size;
 };
 struct gpu_step {
 	struct gpu_node *node;
@@ -58,27 +59,28 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
 /* Write the name of a launch for messages: "rope_args". */
 void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
 
-/* GPU_GRAPHS, GPU_SEEN: sizes of the tables of graphs and of topologies without a graph. GPU_GRAPH_LEAST: a part with
- * fewer launches gets no graph. */
+/* GPU_GRAPHS: maximum number of CUDA graphs. GPU_SEEN: maximum number of topologies that are remembered without a
+ * graph. GPU_GRAPH_LEAST: a part of a step with fewer launches than this gets no graph. */
 enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 };
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step; /* launches, with the arguments of the last run */
-	/* hash: of the step's topology (its kernels and grids, without the values of arguments); used: number of the
-	 * gpu_graphs_find() call that last used the entry, 0 = empty entry */
+	/* `hash` is a hash of the step's topology: its kernels and grids, without the values of arguments. `used` is
+	 * the value of gpu_graphs.clock when the entry was last used; 0 means that the entry is empty. */
 	uint64_t hash, used;
 	void *exec; /* the CUDA graph; NULL = not built yet */
 };
 struct gpu_graphs {
-	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN]; /* seen: topologies without a graph */
+	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN]; /* seen: topologies that occurred, but have no graph yet */
 	uint64_t clock;                                     /* number of gpu_graphs_find() calls that used an entry */
 	void (*drop)(void *exec);                           /* frees a CUDA graph */
 };
 /* Decide how to run a step:
- * - GPU_PLAIN: as single launches.
- * - GPU_BUILD: build a graph. *out is a new entry that has the step. Set its exec, or call gpu_graphs_forget().
- * - GPU_REPLAY: run the graph of *out. out->step has the arguments of its last run; call gpu_step_take() for each
- *   argument that changed. */
+ * - GPU_PLAIN: run it as single launches.
+ * - GPU_BUILD: build a graph. *out is a new entry that has the step. The caller sets its exec, or calls
+ *   gpu_graphs_forget().
+ * - GPU_REPLAY: run the graph of *out. out->step has the arguments of the graph's last run; the caller calls
+ *   gpu_step_take() for each argument that changed. */
 enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
 void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *); /* empty the entry */
 void gpu_graphs_free(struct gpu_graphs *);
