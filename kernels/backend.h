@@ -55,8 +55,8 @@ enum dtype {
 	DT_IQ4_XS,
 	DT_MXFP4,
 	DT_COUNT,          /* weight types come before this value */
-	DT_I32 = DT_COUNT, /* for lists of slots */
-	DT_U8,             /* for bytes: key sketches, bit sets of blocks */
+	DT_I32 = DT_COUNT, /* for lists of slots, and other whole numbers */
+	DT_U8,             /* for bytes, such as key sketches and bit sets of blocks */
 	/* The next two types occur in model files only: the engine converts them to Q2_K (dtype_ternary()). */
 	DT_TQ1_0,
 	DT_TQ2_0,
@@ -69,8 +69,8 @@ struct dtype_info {
 	int32_t ggml_id; /* the type's number in GGUF files; -1 = not a weight type */
 };
 const struct dtype_info *dtype_info(enum dtype);
-/* Return the type that has number ggml_id in GGUF files, or -1 if it is unsupported. *name = the usual name of that
- * type, or NULL if GGUF does not define the number. */
+/* Return the type that has number ggml_id in GGUF files, or -1 if it is unsupported. Set *name to the usual name of
+ * that type, or to NULL if GGUF does not define the number. */
 int dtype_from_ggml(uint32_t ggml_id, const char **name);
 /* Return how many bytes n values take; n is a multiple of dtype_info(type)->block. */
 uint64_t dtype_bytes(enum dtype, uint64_t n);
@@ -130,7 +130,7 @@ enum activation {
 	ACT_GELU,        /* computed by the tanh approximation */
 	ACT_SILU_CLAMPED /* g * sigmoid(1.702 g) * (u + 1), where g = min(gate, 7) and u = up clamped to -7 .. 7 */
 };
-#define CLAMP_LIMIT 7.0f /* limit and slope in ACT_SILU_CLAMPED */
+#define CLAMP_LIMIT 7.0f /* bound of the clamping in ACT_SILU_CLAMPED; CLAMP_SLOPE is the factor in its sigmoid */
 #define CLAMP_SLOPE 1.702f
 /* The first half of a gated feed-forward: out = act(x gate^T + gate_bias) * (x up^T + up_bias). gate and up have the
  * same shape. gate_bias and up_bias are f32 [1][gate->rows], or NULL. */
@@ -140,26 +140,31 @@ struct matmul_glu {
 	int narrow; /* see matmul.narrow */
 };
 
-/* A convolution over time: the last `taps` inputs of a column are multiplied with weights of this column. If u[t] is
- * the input at token t, sum = w[0] u[t - taps + 1] + ... + w[taps - 1] u[t], added in this order.
- * - Gated form (LFM2): a token has the values B, C and x. u = B * x, and out = C * sum.
- * - Plain form: a token has the value u, and out = silu(sum + bias). */
+/* A convolution over time. The last `taps` inputs of a column are multiplied with the column's weights and summed,
+ * where u[t] is the input at token t:
+ *     sum = w[0] u[t - taps + 1] + ... + w[taps - 1] u[t]
+ *
+ * The terms are added in this order. The operation has two forms:
+ * - Gated form (LFM2): the tensor `in` has three values per token and column: B, C and x. An input u is B * x, and the
+ *   output is C * sum.
+ * - Plain form: the tensor `in` has the inputs u themselves, and the output is silu(sum + bias). */
 struct short_conv {
 	struct tensor *out; /* f32 [>= n][cols] */
-	/* Gated: f32 [>= n][3 * cols], for each token B, C and x. Plain: f32 [>= n][cols], for each token u. */
+	/* Gated form: f32 [>= n][3 * cols]; a token's row has the cols values B, then the values C, then the values x.
+	 * Plain form: f32 [>= n][cols]; a token's row has the inputs u. */
 	const struct tensor *in;
 	const struct tensor *w;    /* f32 [cols][taps] */
 	const struct tensor *bias; /* f32 [1][cols], for the plain form only; NULL = none */
 	/* f32 [taps - 1][cols]: the values u of the last (taps - 1) tokens before the call, the oldest first */
 	const struct tensor *state;
-	struct tensor *next; /* the state after the n tokens; not the same tensor as state */
+	struct tensor *next; /* output: the state after the call's n tokens; must not be the tensor `state` */
 	int32_t taps;        /* 2 or more */
 };
 
-/* A condition that is evaluated where the operation runs, without a round trip to the host: true if flag[0][col]
- * equals `is`. */
+/* A condition that is evaluated where the operation runs, without a round trip to the host. The predicate is true if
+ * the number flag[0][col] is equal to the member `is`. */
 struct predicate {
-	const struct tensor *flag; /* i32 [1][> col]; NULL = always true */
+	const struct tensor *flag; /* i32, one row of more than `col` columns; NULL = the predicate is always true */
 	int32_t col, is;
 };
 
@@ -185,19 +190,19 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
 	 * weight in the softmax by 1 / p. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* NULL = the part reads the keys and values of the call. Otherwise k and v are planes of this part alone, with
-	 * `cap` slots per KV head (CPU only). Then the part must have a list, of slots in these planes, and no
-	 * selection. */
+	/* If `k` and `v` are NULL, the part reads the keys and values of the call. Otherwise they are planes that only
+	 * this part reads, with `cap` slots per KV head (CPU only). Then `slots` must be a list of slots in these
+	 * planes, and `selection` must be NULL. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* number of slots per KV head in k and v */
 	int32_t slot0;   /* first slot, if `slots` is NULL */
 	int32_t n_slots; /* number of slots of the part */
 	/* the last `sample` slots of the list are a sample (topk_args.sample); attn() ignores this field */
 	int32_t sample;
-	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most 16
-	 * parts, and at least one part that is not skipped. If the call also has a probe, all parts with a predicate
-	 * must lie within the call's first attn_probe.skip slots. attn_probe.skip counts their slots even if the
-	 * predicate is false. */
+	/* If this predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most
+	 * 16 parts, and at least one part that is not skipped. If the call also has a probe, every part with a
+	 * predicate must be inside the call's first attn_probe.skip slots. That number includes the slots of skipped
+	 * parts. */
 	struct predicate when;
 };
 
@@ -214,7 +219,8 @@ struct delta_rule {
 	const struct tensor *alpha, *beta; /* f32 [>= n][n_value_head] */
 	const struct tensor *decay, *dt;   /* f32 [1][n_value_head]; decay < 0 */
 	const struct tensor *state;        /* f32 [n_value_head * key_dim][value_dim] */
-	struct tensor *next;               /* the state after the n tokens; not the same tensor as state */
+	/* output: the state after the call's n tokens; must not be the tensor `state` */
+	struct tensor *next;
 	int32_t n_key_head, n_value_head, key_dim, value_dim; /* key_dim at most DELTA_KEY */
 	int grouped;
 };
@@ -227,10 +233,11 @@ struct state_space {
 	struct tensor *out; /* f32 [>= n][n_head * head_dim] */
 	/* f32 [>= n][n_head * head_dim + 2 * n_group * state_dim]: x, b, c of a token */
 	const struct tensor *xbc;
-	const struct tensor *step;                    /* f32 [>= n][n_head] */
-	const struct tensor *decay, *bias, *skip;     /* n_head values of f32 each; decay < 0 */
-	const struct tensor *state;                   /* f32 [n_head * state_dim][head_dim] */
-	struct tensor *next;                          /* the state after the n tokens; not the same tensor as state */
+	const struct tensor *step;                /* f32 [>= n][n_head] */
+	const struct tensor *decay, *bias, *skip; /* n_head values of f32 each; decay < 0 */
+	const struct tensor *state;               /* f32 [n_head * state_dim][head_dim] */
+	/* output: the state after the call's n tokens; must not be the tensor `state` */
+	struct tensor *next;
 	int32_t n_head, n_group, state_dim, head_dim; /* state_dim at most DELTA_KEY */
 };
 
@@ -238,28 +245,32 @@ enum gate_kind { GATE_SILU, GATE_SIGMOID, GATE_GELU };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
-/* Measures attention during attn(): how much each slot gets (mass), and over how many slots a query's attention is
- * spread. p is the softmax probability of a slot for one token and one query head. The call's slots are numbered in
- * the order in which attn_args.part[] lists them; column c of mass is slot number skip + c. */
+/* Measures attention during attn(): how much attention each slot gets (mass), and over how many slots the attention of
+ * a query is spread. Both are computed from the softmax probability of each slot for one token and one query head. The
+ * slots of a call are numbered in the order in which attn_args.part[] lists them. Column c of the tensor `mass` is for
+ * the slot with the number c + `skip`. */
 struct attn_probe {
-	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL =
-	 * not wanted. Each token adds weight[token] * r to a slot's column, in token order. Here r is p, reduced over
-	 * query heads to one number: over the heads that share a KV head or, if whole_layer is 1, over all heads. */
+	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; NULL = mass is not measured. `rows` is
+	 * n_kv_head, or 1 if whole_layer is set. For each token, in token order, weight[token] * r is added to a slot's
+	 * column. Here r is the softmax probability of the slot, reduced over several query heads to one number. These
+	 * are the heads that share a KV head or, if whole_layer is set, all heads of the layer. */
 	struct tensor *mass;
-	/* The old sums, to which the call adds; NULL = they are in mass. `from` has the shape of mass and is a
-	 * different tensor. For columns of the call's own n tokens, the old sums count as 0. The new sums go to mass,
-	 * so a failed call leaves the old sums intact. */
+	/* The sums of attention mass before the call, in a tensor of the same shape as `mass`. NULL = they are in
+	 * `mass` itself. The sums of the call's own n tokens begin at 0. The new sums are written to `mass`, so the
+	 * tensor `from` still has the old sums if the call fails. */
 	const struct tensor *from;
-	int32_t mass_row;    /* first row that this call uses, in mass and in from */
-	const float *weight; /* [n], in host memory: weight of each token; a token of weight 0 is not measured */
-	enum reduce reduce;  /* how the p of several heads become one number; at most 256 heads */
+	int32_t mass_row;    /* first row of the tensors `mass` and `from` that this call uses */
+	const float *weight; /* [n], in host memory: the weight of each token; a token with weight 0 is not measured */
+	enum reduce reduce;  /* how the probabilities for several heads are reduced to one; at most 256 heads */
 	int whole_layer;     /* 1: reduce over all heads of the layer, into one row */
-	/* Spread of attention, f32 [1][> spread_col], or NULL. For every measured token and query head, the smallest
-	 * number of slots whose probabilities sum to `share` (exact to 2 %) is added to spread[0][spread_col]. */
+	/* Spread of attention, f32, one row of more than spread_col columns; NULL = spread is not measured. For a token
+	 * and a query head, the spread is the smallest number of slots whose probabilities sum to `share`. It is exact
+	 * to 2 %, and is added to spread[0][spread_col] for each measured token and query head. */
 	struct tensor *spread;
 	int32_t spread_col;
-	float share; /* 0 .. 1: the probability to which the counted slots sum */
-	/* number of slots at the beginning of the call that have no column in mass; spread counts these slots, too */
+	float share; /* 0 .. 1: sum of the probabilities of the slots that `spread` counts */
+	/* The first `skip` slots of the call have no column in `mass`. The tensor `spread` counts them like all other
+	 * slots. */
 	int32_t skip;
 };
 
@@ -273,10 +284,11 @@ struct attn_args {
 	const struct attn_part *part; /* [n_part] */
 	int32_t n_part;               /* 1 or more */
 	int32_t n_head, n_kv_head, head_dim, cap;
-	/* 1: no causal mask, every token sees all slots, as in encoders. Not together with window, blocks or
-	 * probe. */
+	/* 1: there is no causal mask, and every token sees all slots, as in encoders. Such a call must have no window,
+	 * no `blocks` and no probe. */
 	int bidirectional;
-	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
+	/* factor by which dot products q . k are multiplied before the softmax, usually 1 / sqrt(head_dim) */
+	float scale;
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
 	/* > 0: a token sees its own slot and the window - 1 slots before it, in the order of part[]. A call with a
 	 * window must not have a part with a list. 0 = no window. */
@@ -285,8 +297,8 @@ struct attn_args {
 	 * NULL = no sinks. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe; /* NULL = no probe */
-	/* 1: the tokens are prompt tokens. They attend with less precision if backend.prompts_apart is set. The result
-	 * of a token is still the same for any other tokens in the call and any number of threads. */
+	/* 1: the tokens are prompt tokens. They attend with less precision if backend.prompts_apart is set. Even then,
+	 * the result of a token does not depend on the other tokens in the call or on the number of threads. */
 	int prompt;
 	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
 	 * first block and the block of its own token. The call must have no window and a single part, a range from slot
@@ -296,12 +308,12 @@ struct attn_args {
 
 /* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of the attention that
  * each block gets. A query always reads the first block, the block of its own token and the block before its own
- * token's block. Then blocks are added in descending order of their estimates, until the blocks read have `share` of
- * the sum of all estimates. (Blocks with estimates within a factor of 2^(1/8) may be added together.) A query with an
- * estimate that is not finite reads all blocks.
+ * token's block. Then blocks are added in descending order of their estimates, until the estimates of the blocks read
+ * sum to the fraction `share` of the sum of all estimates. (Blocks with estimates within a factor of 2^(1/8) may be
+ * added together.) A query with an estimate that is not finite reads all blocks.
  *
- * The result for a query depends only on this query and the keys before it. MInference (2024), SeerAttention (2024)
- * and XAttention (2025) select for many queries at once instead. */
+ * The result for a query depends only on this query and the keys before it. MInference (2024), SeerAttention (2024) and
+ * XAttention (2025) select for many queries at once instead. */
 
 /* The estimate of a block is a sum of exp(score), where score = scale * q . k. The term of the key farthest from the
  * block's mean is computed exactly. The sum over the n other keys is estimated as n exp(m + v / 2). Here m and v are
@@ -316,60 +328,64 @@ struct read_blocks_args {
 	/* the keys of a layer; the call's n tokens are the last n of slots 0 .. n_slots - 1 */
 	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	float scale; /* factor of q . k */
+	float scale; /* factor by which dot products q . k are multiplied */
 	float share; /* 0 .. 1: a query's blocks are added until they have this share of the sum of all estimates */
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
-/* Scores the keys of one layer for one token, as input of topk(). For each query head, p is the softmax of the scores
- * (scale * q . k) over slots 0 .. n_slots - 1. The p of the query heads that share a KV head are reduced to one number
- * per slot. out is the logarithm of this number. page_scan() does the same with pages (page_bounds()) in place of
- * slots. */
+/* Scores the keys of one layer for one token, as input of topk(). A score is q . k * scale. For each query head, the
+ * softmax of the scores over slots 0 .. n_slots - 1 gives a probability for each slot. The probabilities for the query
+ * heads that share a KV head are reduced to one number per slot. `out` receives the logarithm of this number.
+ * page_scan() does the same with pages (page_bounds()) in place of slots. */
 struct scan_args {
-	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
+	/* f32 [n_kv_head][cols >= n_slots]. For page_scan(), a column is a page: f32 [n_kv_head][cols >= ceil(n_slots /
+	 * page)]. */
 	struct tensor *out;
 	const struct tensor *q; /* f32 [>= 1][n_head * head_dim] */
-	/* the keys of a layer; or a key sketch (key_sketch()); or page bounds (page_bounds()) */
+	/* the keys of a layer, or a key sketch (key_sketch()), or page bounds (page_bounds()) */
 	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	int32_t bits; /* 2, 4 or 8: `keys` is a key sketch; 16: the keys themselves. Unused by page_scan. */
-	float scale;  /* factor of q . k, 0 or more */
-	/* how the p of the heads that share a KV head become one number: REDUCE_MAX or REDUCE_MEAN */
+	float scale;  /* factor by which dot products q . k are multiplied, 0 or more */
+	/* how the probabilities of the heads that share a KV head are reduced to one number: REDUCE_MAX or
+	 * REDUCE_MEAN */
 	enum reduce reduce;
-	int32_t page; /* page_scan: number of slots in a page */
+	int32_t page; /* number of slots in a page, for page_scan() */
 	/* page_scan only. 1: out = the largest upper bound over the query heads that share a KV head, without
 	 * softmax, as in the Quest paper. */
 	int raw;
-	struct predicate when; /* key_scan: if false, out is unchanged */
+	struct predicate when; /* key_scan() leaves `out` unchanged if this predicate is false */
 };
 
 /* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `rows` rows per KV head; a
  * row has room for one entry. Row r of KV head h is row h * rows + r of k and v.
  *
- * A wanted entry that is in the cache keeps its row. For any other wanted entry, the rows are searched in a circle,
- * from the row after the last one filled (clock algorithm). The entry gets the first row that may be overwritten:
- * - In a call that is not a prefetch: an empty row, or a row whose entry neither this call nor the call before wanted.
- *   (Prefetches do not count as calls.) If there is no such row, any row whose entry this call does not want.
- * - In a prefetch (`ahead`): an empty row, or a row whose entry neither this prefetch nor the last two calls wanted. If
- *   there is no such row, the entry is not copied. */
+ * If a wanted entry is already in the cache, it stays in its row. For every other wanted entry, a row is chosen by the
+ * clock algorithm: the rows are searched in a circle, from the row after the last one that was filled. The entry
+ * replaces the contents of the first row that is free to be overwritten:
+ * - In a normal call, a row is free if it is empty, or if this call and the previous call do not want its entry.
+ *   (Prefetches do not count as calls.) If no row is free, the first row is taken whose entry this call does not want.
+ * - In a prefetch (member `ahead`), a row is free if it is empty, or if this prefetch and the last two calls do not
+ *   want its entry. If no row is free, the entry is not copied. */
 struct fetch_args {
 	struct tensor *k, *v; /* the cache, [n_kv_head * rows][head_dim] */
 	/* keys and values in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
 	const struct tensor *from_k, *from_v;
-	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: which entry is in which row, kept by fetch_slots(). All
-	 * zeros = an empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
+	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: says which entry is in which row; fetch_slots() updates it. A map
+	 * of zeros stands for an empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
 	struct tensor *map;
 	const struct tensor *slots; /* i32 [n_kv_head][cols >= n]: the wanted slots, without duplicates */
-	/* output, i32 [n_kv_head][cols >= n]: the row of each wanted slot; unused if `ahead` */
+	/* output, i32 [n_kv_head][cols >= n]: the row of each wanted slot; unused in a prefetch */
 	struct tensor *list;
 	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: counters of each KV head, which the call increases */
 	struct tensor *count;
 	int32_t count_row;
-	/* cap: slots per KV head in host memory; rows: rows per KV head in the cache; n: number of wanted slots, at
-	 * most `rows` */
+	/* Host memory has `cap` slots per KV head, and the cache has `rows` rows per KV head. n is the number of wanted
+	 * slots, at most `rows`. */
 	int32_t n_kv_head, cap, rows, n;
-	/* 1: prefetch. An entry is left out if there is no free row for it. Later operations do not wait for the
-	 * copies. Until fetch_wait(), later operations must not use k, v, map or count, and must only read `slots`. */
+	/* 1: the call is a prefetch. It copies an entry only if there is a free row for it. Later operations do not
+	 * wait for the copies. Until fetch_wait(), later operations may read `slots` but must not change it, and must
+	 * not use k, v, map or count at all. */
 	int ahead;
 };
 /* Columns of fetch_args.count. FETCH_COUNT_WANTED: number of entries wanted. FETCH_COUNT_BROUGHT: number of entries
@@ -392,17 +408,19 @@ enum topk_order { SLOT_ORDER, BEST_FIRST };
 struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
-	int32_t n_kv_head, n, k;    /* n: slots 0 .. n - 1 have scores; k: number of slots to select, 0 < k <= n */
+	/* The scores are for slots 0 .. n - 1. k of these slots are selected, 0 < k <= n. */
+	int32_t n_kv_head, n, k;
 	/* Before the selection, each score is replaced by the largest of the `pool` scores around it, itself included.
 	 * `pool` is odd; 1 = no pooling. */
 	int32_t pool;
 	int32_t first, last;   /* number of slots at the beginning and at the end that are always selected ("forced") */
 	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */
-	struct predicate when; /* if false, the outputs are unchanged */
+	struct predicate when; /* if this predicate is false, the outputs are left unchanged */
 	/* > 0: append a sample of up to `sample` slots, taken from the slots that were not selected; 0 = no sample.
 	 * With their biases, the sampled slots give an unbiased estimate of the attention to all slots that were not
-	 * selected. A slot is taken with a probability p, at most 1. p is proportional to exp(score), to 0.1 %. The
-	 * sample is drawn without random numbers. A sample needs SLOT_ORDER, pool = 1 and no `when`.
+	 * selected. A slot is taken with a probability p, which is at most 1. Up to an error of 0.1 %, p is
+	 * proportional to exp(score). The sample is drawn without random numbers. A sample needs SLOT_ORDER, pool = 1
+	 * and no `when`.
 	 *
 	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
 	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */
@@ -420,26 +438,28 @@ struct kv_moves {
 	 * cannot read the list. */
 	const struct tensor *move;
 	int32_t move_row; /* row of `move` for KV head 0; KV head h uses row move_row + h */
-	/* f32 [..][dims]: a rotation in each row, cos and sin of each pair as in rope(). NULL if values are moved. */
+	/* f32 [..][dims]: each row is a rotation, stored as the cosine and sine of each pair of dimensions, as in
+	 * rope(). NULL if the call moves values, which are never rotated. */
 	const struct tensor *shift;
 	int32_t n, n_kv_head, head_dim, dims, cap;
 	int neox; /* how rope() pairs the dimensions */
 };
 
-/* Tells whether a layer's query has turned away from the query for which slots were last selected (the test of
- * RefreshKV). now[row] = the mean over the query heads of row q_row of q. cosine[0][col] = the cosine of the angle
- * between now[row] and then[row]. flag[0][col] = 1 if the cosine is at most `least`, else 0. */
+/* Measures how far the query of a layer has drifted from the query for which slots were last selected, as the test of
+ * RefreshKV does. Row q_row of `q` is averaged over the query heads, and the mean is stored in row `row` of the tensor
+ * `now`. The cosine of the angle between this row and row `row` of the tensor `then` is stored in cosine[0][col].
+ * flag[0][col] becomes 1 if the cosine is at most `least`, else 0. */
 struct query_drift_args {
-	struct tensor *now;     /* f32 [> row][head_dim] */
-	const struct tensor *q; /* f32 [> q_row][n_head * head_dim] */
+	struct tensor *now;     /* output, f32 [> row][head_dim]: row `row` receives the mean of the queries */
+	const struct tensor *q; /* f32 [> q_row][n_head * head_dim]: row q_row has the queries of all heads */
 	int32_t q_row, row, n_head, head_dim;
-	struct tensor *flag; /* i32 [1][> col]; NULL = compute only `now` */
-	/* f32 [1][> col]: column col receives the cosine of `now` and `then`; 0 if one of them is zero. Unused if
-	 * flag is NULL. */
+	struct tensor *flag; /* i32 [1][> col]; NULL = compute only the mean of the queries */
+	/* f32 [1][> col]: column `col` receives the cosine of the angle between the mean in `now` and the mean in
+	 * `then`, or 0 if one of these means is zero. Unused if flag is NULL. */
 	struct tensor *cosine;
 	int32_t col;
-	/* f32 [> row][head_dim], not the same tensor as `now`: the means at the last selection. Unused if flag is
-	 * NULL. */
+	/* f32 [> row][head_dim]: row `row` has the mean of the queries at the last selection. Must not be the tensor
+	 * `now`. Unused if flag is NULL. */
 	const struct tensor *then;
 	double least; /* a cosine of at most `least` counts as drift */
 };
@@ -454,7 +474,7 @@ enum {
 	LACKS_CLAMPED = 1 << 3, /* ACT_SILU_CLAMPED, and the biases of matmul_glu */
 	LACKS_MXFP4 = 1 << 4,   /* weights of DT_MXFP4 */
 	LACKS_BLOCKS = 1 << 5,  /* read_blocks(), attn_args.blocks */
-	LACKS_KV_APART = 1 << 6 /* a cache of q4_0, or with keys of another type than values */
+	LACKS_KV_APART = 1 << 6 /* a cache of type q4_0, or a cache whose keys and values have different types */
 };
 
 struct backend;
@@ -503,16 +523,17 @@ struct backend_ops {
 	 * dst have the same cols. They may be the same tensor if the rows do not overlap. */
 	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
 	             int32_t n);
-	/* Copy column col[i] of src to row i of out, for i < n. out f32 [>= n][>= src->rows]. col [n] is in host
-	 * memory; each col[i] is a column of src. */
+	/* Copy column col[i] of src to row i of out, for i < n. out is f32 [>= n][>= src->rows]. The n numbers col[i]
+	 * are in host memory and must be columns of src. */
 	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
 	/* ---- transformer: operations use rows 0 .. n - 1 (tokens) of their operands, which may have more rows ---- */
 
 	/* out f32 [n][cols] = rows id[i] of table. id [n] is in host memory; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-	/* Compute out = x / rms(x) * w for each group of `group` values of a row. group: all columns, or head_dim for
-	 * a norm per head. w is f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
+	/* For each group of `group` values of a row, compute out = x / rms(x) * w. A group is a whole row or, for a
+	 * norm per head, has head_dim values. w is f32 [1][group], or [1][cols] if every group has its own weights. out
+	 * may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
 	/* Normalise each row (layer norm): out = (x - mean) / sqrt(variance + eps) * w + b. w and b are f32
@@ -526,11 +547,12 @@ struct backend_ops {
 	/* out f32 [n][gate->rows] = act(x gate^T + gate_bias) * (x up^T + up_bias). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x,
 	                   int32_t n);
-	/* Copy row row[i] of x to row i of out, for i < n. out and x are different tensors, f32 of the same cols. row
-	 * [n] is in host memory; each row[i] is a row of x. */
+	/* Copy row row[i] of x to row i of out, for i < n. out and x are different f32 tensors with the same number of
+	 * columns. The n numbers row[i] are in host memory and must be rows of x. */
 	void (*take_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
-	/* Add weight[i] * row i of x to row row[i] of out, for i = 0 .. n - 1 in this order. out and x are different
-	 * tensors, f32 of the same cols. row and weight [n] are in host memory; each row[i] is a row of out. */
+	/* For i = 0 .. n - 1 in this order, multiply row i of x with weight[i] and add it to row row[i] of out. out and
+	 * x are different f32 tensors with the same number of columns. The arrays row[] and weight[] are in host
+	 * memory, and each row[i] must be a row of out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
 	                 const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
@@ -552,9 +574,9 @@ struct backend_ops {
 	               int32_t n);
 	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
-	/* Do n calls of attn() in one, each with one token, over the same keys and values. a[i]: the arguments of call
-	 * i, with its own output, lists of slots and scores. The bits are those of n separate calls in this order. On
-	 * the CPU, a slot that several calls share is read once for all of them. */
+	/* Do n calls of attn() in one. Each call has one token, and all calls read the same keys and values. a[i] has
+	 * the arguments of call i, with its own output, lists of slots and scores. The bits are those of n separate
+	 * calls in this order. On the CPU, a slot that several calls share is read once for all of them. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
@@ -624,8 +646,8 @@ struct backend {
 	/* 1: in a product, the bits of an output row do not depend on the other rows of the call */
 	int rows_alone;
 	int device; /* 1: tensors are in memory of a device, not in host memory */
-	/* 1: prompt tokens (attn_args.prompt) attend with less precision than other tokens, except to f32 keys and
-	 * values */
+	/* 1: prompt tokens (attn_args.prompt) attend with less precision than other tokens. With keys and values of
+	 * type f32, the precision is the same. */
 	int prompts_apart;
 	/* Everything that results of a device depend on: "NVIDIA H100 80GB HBM3, sm_90, driver 13000, runtime 12080,
 	 * plugin SIZE TIME"; "" for the CPU. SIZE is the size of the plugin's file in bytes, TIME the time of its last
@@ -639,10 +661,10 @@ struct backend {
 struct backend_options {
 	int threads; /* number of threads of the CPU backend; 0 = one per available core */
 };
-/* Open a backend. name: "cpu"; "cuda", which is in the plugin weir-cuda.so (plugin.c); or "auto": CUDA if it
- * opens, else the CPU. opt NULL = defaults. Return 0, or -1 with one sentence in err. The environment variable
- * WEIR_CPU=c|avx2|avx512|amx (on ARM: c|neon|neon-dot) limits the CPU's instruction sets to the named one and slower
- * ones. */
+/* Open a backend. `name` is "cpu"; or "cuda", which is in the plugin weir-cuda.so (plugin.c); or "auto": CUDA if it
+ * opens, else the CPU. If `opt` is NULL, defaults are used. Return 0, or -1 with one sentence in err. The environment
+ * variable WEIR_CPU=c|avx2|avx512|amx (on ARM: c|neon|neon-dot) limits the CPU's instruction sets to the named one and
+ * slower ones. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */

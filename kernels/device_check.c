@@ -154,7 +154,7 @@ static struct tensor plane_put(struct trial *t, enum dtype type)
 	return plane;
 }
 
-/* Return a list of every third slot for each KV head. */
+/* Return a list of slots for each KV head: 3 i + h for i = 0, 1, ..., where h is the number of the head. */
 static struct tensor list_put(struct trial *t)
 {
 	int32_t slot[KV_HEADS * (FILLED / 3)];
@@ -269,11 +269,12 @@ static void try_selection(struct trial *t, int32_t bits)
 		                   .pool = 1,
 		                   .sample = 16,
 		                   .bias = &bias };
-	op->topk(t->be, &best); /* 24 of the 40 slots are selected, so the sample has the other 16 */
+	op->topk(t->be, &best); /* 24 of the 40 slots are selected, so the 16 sampled slots are all of the others */
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, EXACT);
 	trial_result(t, "topk with a sample", &bias, KV_HEADS, NEAR);
 	best.n = FILLED;
-	/* Now the sample has 16 of many slots. Rounding may put another slot into it, so the limit is not EXACT. */
+	/* Now 16 slots are sampled out of many. Rounding on the device may change which ones, so the limit is not
+	 * EXACT. */
 	op->topk(t->be, &best);
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, 1e-3);
 	trial_drop(t);

@@ -1,5 +1,6 @@
-/* kernels/device_trial.h (private to kernels/) - a trial makes the calls that check a device, on one backend. It has
- * the operands and the results of these calls, and compares the results with those of another trial, the reference. */
+/* kernels/device_trial.h (private to kernels/) - a trial runs, on one backend, the operations that check a device. It
+ * has the operands and results of these operations. It compares the results with those of another trial, the
+ * reference. */
 #ifndef WEIR_DEVICE_TRIAL_H
 #define WEIR_DEVICE_TRIAL_H
 
@@ -37,19 +38,21 @@ struct trial {
 };
 
 /* Make an operand of random values from lo to hi (of zeros if the type is not a weight type). The trial holds it until
- * trial_drop(). Both trials get the same values, because both draw the same random numbers. */
+ * trial_drop(). The trial of a device and its reference get the same values, because they draw the same random
+ * numbers. */
 struct tensor trial_tensor(struct trial *, enum dtype, int32_t rows, int32_t cols, float lo, float hi);
 struct tensor trial_floats(struct trial *, int32_t rows, int32_t cols); /* f32, random values from -1 to 1 */
 struct tensor trial_zeros(struct trial *, enum dtype, int32_t rows, int32_t cols);
 /* Make an i32 operand with the values number[rows][cols]. */
 struct tensor trial_numbers(struct trial *, int32_t rows, int32_t cols, const int32_t *number);
-/* Make a weight as a model file stores it; the reference converts it to f32. as_table 1: for the operation embed. */
+/* Make a weight as a model file stores it; the reference converts it to f32. `as_table` is 1 if the weight is for the
+ * operation embed. */
 struct tensor trial_weight(struct trial *, enum dtype, int32_t rows, int32_t cols, int as_table);
 /* Hold a tensor until trial_drop(), which also frees `bytes` (may be NULL). */
 struct tensor trial_hold(struct trial *, struct tensor made, void *bytes);
 void trial_drop(struct trial *);
-/* Record the first n rows of a tensor, f32 or i32, as a result of the operation `name`. Compare it with the
- * reference; limit: largest normalised mean square error. */
+/* Record the first n rows of a tensor, f32 or i32, as a result of the operation `name`. Compare it with the reference;
+ * `limit` is the largest normalised mean square error. */
 void trial_result(struct trial *, const char *name, const struct tensor *from, int32_t n, double limit);
 
 #endif

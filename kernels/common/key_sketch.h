@@ -10,11 +10,14 @@
  * block before it or, if it is the first block, by 0. So the sketch depends only on the keys, not on how many are added
  * at a time. */
 
-/* Layout: for each KV head, blocks of SKETCH_BLOCK (256) keys. A block begins with the mean (f32 [head_dim]) and a
- * flag (f32; 1 = the mean is of this block's own keys), padded to 64 bytes. Then come 256 scales (f16), then 16
- * panels of 16 keys. A panel is a sequence of units of 64 bytes: 16 lanes of 32 bits, one lane for each key. A lane
- * has 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of the unit. So a
- * shift and a mask give four consecutive values of each of the 16 keys, the operand of a byte product. */
+/* Layout: for each KV head, blocks of SKETCH_BLOCK (256) keys. A block consists of:
+ * - the mean (f32 [head_dim]) and a flag (f32, 1 if the mean is of this block's own keys), together padded to 64 bytes
+ * - the scales of the 256 keys, f16
+ * - 16 panels of 16 keys each
+ * A panel is a sequence of units of 64 bytes. A unit has a lane of 32 bits for each of the 16 keys. A lane has the
+ * codes of 32 / bits consecutive values of a key. Byte j (0 .. 3) of the lane has the codes of values j, j + 4, j + 8
+ * ... of these, the first in its lowest bits. So a shift and a mask turn a unit into bytes with four consecutive values
+ * of each key, as byte products need them. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 
@@ -32,13 +35,13 @@ static inline int32_t sketch_groups(int32_t head_dim)
 	return (head_dim - 1) / SKETCH_GROUP + 1;
 }
 
-/* Return how many units n values of a key take. A unit has 32 bits of each key of a panel. */
+/* Return the number of units that n values of a key occupy. A unit has 32 bits of each key of a panel. */
 static inline int32_t sketch_units(int32_t n, int32_t bits)
 {
 	return (int32_t)(((int64_t)n * bits + 31) / 32);
 }
 
-/* Return how many values group g has: SKETCH_GROUP, or fewer in the last group. */
+/* Return the number of values in group g: SKETCH_GROUP, or fewer in the last group. */
 static inline int32_t sketch_values(int32_t head_dim, int32_t g)
 {
 	return head_dim - g * SKETCH_GROUP < SKETCH_GROUP ? head_dim - g * SKETCH_GROUP : SKETCH_GROUP;

@@ -21,9 +21,9 @@ static inline int kv_type_ok(enum dtype t)
 	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0 || t == DT_Q4_0;
 }
 
-/* 1 if planes of this type store the Hadamard transform of each key or value, in place of the vector itself. Such
- * vectors have no outliers, so few bits lose less. The transform keeps dot products: attention transforms the query
- * instead of every key, and the output instead of every value. */
+/* 1 if planes of this type store the Hadamard transform of each key or value instead of the vector itself. Transformed
+ * vectors have no outliers, so fewer bits are enough for them. The transform keeps dot products: attention transforms
+ * the query instead of every key, and the output instead of every value. */
 static inline int kv_transformed(enum dtype t)
 {
 	return t == DT_Q4_0;
@@ -57,9 +57,10 @@ int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
                      int32_t cap, int32_t bits, int32_t slot0, int32_t n);
-/* Check the arguments that key_scan() and page_scan() share, except `keys` and `q`. n: scores per KV head. */
+/* Check the arguments that key_scan() and page_scan() share, except `keys` and `q`. n is the number of scores per KV
+ * head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
-/* Check a scan of keys: scan_check(), and the keys or the key sketch that it reads. */
+/* Check all arguments of key_scan(): those that scan_check() checks, and the keys or the key sketch. */
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);
@@ -71,7 +72,7 @@ int fetch_check(struct backend *, const struct fetch_args *);
 
 int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
                       int32_t cap, int32_t page, int32_t slot0, int32_t n);
-/* Check a scan of n pages: scan_check(), and the page bounds that it reads. */
+/* Check all arguments of a scan of n pages: those that scan_check() checks, and the page bounds. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
 int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                      int32_t page, int32_t n);
@@ -88,8 +89,8 @@ int layernorm_check(struct backend *, const struct tensor *out, const struct ten
                     const struct tensor *b, int32_t n);
 int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
-/* Check the operands of take_rows() or add_rows(). n_out: minimum number of rows of out, which is n for take_rows() and
- * 0 for add_rows(). most: every row[i] must be below this number. */
+/* Check the operands of take_rows() or add_rows(). `out` must have at least n_out rows. (take_rows() passes n as n_out,
+ * add_rows() passes 0.) Every row number row[i] must be below `most`. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n);
 

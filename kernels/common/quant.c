@@ -234,9 +234,12 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. A byte holds up to five values: the first five digits, in
- * base 3, of the fraction byte / 256. Digit n (0 = the first) of byte i is value 32 n + i if i < 32, and value 160 + 16
- * n + i - 32 if 32 <= i < 48. Digit n of byte i of field qh is value 240 + 4 n + i. */
+/* Return value j (0 .. 255) of a block of TQ1_0: 0, 1 or 2. A byte holds up to five values. They are the first five
+ * digits, in base 3, of the fraction byte / 256. The digits are stored in this order:
+ * - Values 0 to 159: the first digits of bytes 0 to 31, then the second digits of these bytes, and so on to the fifth
+ *   digits.
+ * - Values 160 to 239: in the same way, the digits of bytes 32 to 47.
+ * - Values 240 to 255: in the same way, the first four digits of the four bytes of field qh. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
 	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "kernels/backend.h"
 
-/* w = d * (q - 8);  q[j], q[j+16] = low, high nibble of qs[j] */
+/* A weight w is d * (q - 8). The low nibble of qs[j] is q[j], the high nibble is q[j + 16]. */
 struct block_q4_0 {
 	uint16_t d;
 	uint8_t qs[16];
@@ -17,21 +17,21 @@ struct block_q4_0 {
 struct block_q4_1 {
 	uint16_t d, m;
 	uint8_t qs[16];
-}; /* w = d * q + m */
+}; /* a weight is d * q + m */
 struct block_q5_0 {
 	uint16_t d;
 	uint8_t qh[4];
 	uint8_t qs[16];
-}; /* w = d * (q - 16); bit j of qh = bit 4 of q[j] */
+}; /* a weight is d * (q - 16); bit 4 of q[j] is stored in bit j of qh */
 struct block_q5_1 {
 	uint16_t d, m;
 	uint8_t qh[4];
 	uint8_t qs[16];
-}; /* w = d * q + m */
+}; /* a weight is d * q + m */
 struct block_q8_0 {
 	uint16_t d;
 	int8_t qs[32];
-}; /* w = d * q */
+}; /* a weight is d * q */
 struct block_q2_k {
 	uint8_t scales[16];
 	uint8_t qs[64];
@@ -73,15 +73,15 @@ struct block_tq1_0 {
 	uint8_t qs[48];
 	uint8_t qh[4];
 	uint16_t d;
-}; /* w = d * (q - 1); a byte of qs has five q, a byte of qh four */
+}; /* a weight is d * (q - 1); a byte of qs stores five values q, a byte of qh stores four */
 struct block_tq2_0 {
 	uint8_t qs[64];
 	uint16_t d;
-}; /* w = d * (q - 1); q as in Q2_K */
+}; /* a weight is d * (q - 1); the values q are stored as in Q2_K */
 struct block_mxfp4 {
 	uint8_t e;
 	uint8_t qs[16];
-}; /* w = 2^(e - 128) * mxfp4_values[q] */
+}; /* a weight is 2^(e - 128) * mxfp4_values[q] */
 
 /* Convert an IEEE half to float (exact), and a float to a half (to nearest even), in plain C on any machine. */
 float f16_to_f32(uint16_t h);
