@@ -13,8 +13,10 @@
 #define CHILD_SECONDS 50.0 /* time limit of a child */
 
 struct child {
-	pid_t pid;          /* -1: not started, or ended */
-	int out, err;       /* read ends of pipes: standard output and error; -1: closed, or another child reads it */
+	pid_t pid; /* -1: not started, or ended */
+	/* Read ends of the pipes for standard output and standard error. -1: the pipe is closed, or another child reads
+	 * from it. */
+	int out, err;
 	struct str message; /* standard error so far */
 	int no_tables;      /* 1: pdftotext reported missing tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */

@@ -71,7 +71,7 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 	return 0;
 }
 
-/* Decode a document to UTF-8, and convert it in the jail. For formats whose files are text in any encoding. */
+/* Decode a document to UTF-8, and convert it in the jail. This is for formats whose files are text in any encoding. */
 static int import_decoded(enum doc_type type, const char *name, const char *mime, const char *p, size_t n,
                           struct doc *out, struct err *e)
 {

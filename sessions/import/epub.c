@@ -10,14 +10,16 @@
 
 #define SPINE_MAX 10000
 #define CSS_MAX                                                                                                        \
-	(64u << 20) /* most bytes of style sheets, counted once for each chapter that links them; others are ignored */
+	(64u << 20) /* maximum bytes of the style sheets that are read; a sheet counts for each chapter that links it */
 
+/* An item of the manifest. `href` is its path inside the archive. */
 struct item {
 	char *id, *href, *type;
-}; /* manifest item; href: path inside the archive */
+};
+/* An entry of the table of contents. */
 struct label {
 	char *href, *text;
-}; /* entry of the table of contents */
+};
 
 struct epub {
 	struct zip zip;

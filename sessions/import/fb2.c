@@ -16,13 +16,14 @@ struct fb2 {
 	int in_info;              /* 1: inside <title-info>, the description of the book itself */
 	int in_text;              /* 1: inside a body or the annotation: text is written */
 	struct str title, author; /* the book's title and authors, from the description */
-	struct str *into;         /* string that gets the text: title or author; NULL: neither is being read */
+	struct str *into;         /* string that gets the text: title or author; NULL: neither of them is being read */
 	int headed;               /* 1: title and author have been written */
-	int notes, sections;      /* notes: 1 = the body holds notes; sections: number of open sections */
-	int inner;                /* depth inside poems, quotations and the like; titles in them are not headings */
-	int in_title, skip;       /* skip: depth inside a title that repeats the book's title */
-	struct str label;         /* title of a note */
-	/* link: 1 = the next text is a note's number; bracket: 1 = "[" was written, "]" is due */
+	/* notes: 1 = this <body> contains notes; sections: number of open <section> elements */
+	int notes, sections;
+	int inner;          /* depth inside poems, quotations and the like; titles in them are not headings */
+	int in_title, skip; /* skip: number of open elements inside a title that repeats the book's title */
+	struct str label;   /* title of a note */
+	/* `link` is 1 if the next text is a note's number. `bracket` is 1 if "[" was written and "]" must follow. */
 	int raised, link, bracket;
 };
 
@@ -83,7 +84,7 @@ static void info_end(struct fb2 *x, const char *name)
 
 /* ---- titles and notes ---- */
 
-/* Put the title of a note, "1" or "[1]", before its text. */
+/* Put the label of a note, such as "1" or "[1]", before its text. */
 static void label_note(struct fb2 *x)
 {
 	const char *s = str_text(&x->label);

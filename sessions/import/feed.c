@@ -9,11 +9,11 @@
 /* First the data of the feed itself, then the data of the current entry. */
 struct feed {
 	struct writer *w;
-	int level; /* level of the title's heading: 1 = the feed's, 2 = an entry's */
+	int level; /* level of the next heading: 1 for the title of the feed, 2 for the title of an entry */
 	struct str title, date, summary, text;
 	struct str *into; /* string that gets the text: title, date, summary or text; NULL: none is being read */
-	int depth;        /* number of open elements inside the element of `into` */
-	int plain;        /* 1: `into` gets plain text or XHTML elements; 0: escaped HTML */
+	int depth;        /* number of open elements inside the element whose text is being read */
+	int plain;        /* 1: the element that is read has plain text or XHTML elements; 0: it has escaped HTML */
 };
 
 static int is_entry(const char *name)
@@ -21,7 +21,8 @@ static int is_entry(const char *name)
 	return !strcmp(name, "item") || !strcmp(name, "entry");
 }
 
-/* Write the title, date and text that were read, and clear them for an entry. level: heading level of its title. */
+/* Write the title, date and text that were read, and clear the strings for the next entry. `level` is the heading level
+ * of the next entry's title. */
 static void entry_write(struct feed *x, int level)
 {
 	const struct str *text = x->text.n ? &x->text : &x->summary;

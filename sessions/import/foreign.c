@@ -5,19 +5,20 @@
 #include <string.h>
 
 enum place {
-	FIRST,  /* `bytes` are at offset `at` of the file */
-	XML,    /* `bytes` are in the first XML_HEAD bytes of a file that begins with '<' */
-	STREAM, /* `bytes` are the name of a stream of a compound file, the container of old Office programs */
-	ENTRY,  /* `bytes` are the name of an entry of a zip archive */
+	FIRST, /* the string `bytes` is at offset `at` of the file */
+	XML,   /* the string `bytes` occurs in the first XML_HEAD bytes of a file that begins with '<' */
+	/* the string `bytes` is the name of a stream of a compound file (the container of old Office programs) */
+	STREAM,
+	ENTRY, /* the string `bytes` is the name of an entry of a zip archive */
 };
 
 enum { XML_HEAD = 1024 };
 
 struct foreign {
 	enum place place;
-	uint16_t at; /* FIRST: offset of the bytes */
+	uint16_t at; /* if `place` is FIRST: offset in the file at which `bytes` must be */
 	uint8_t n;
-	const char *bytes;  /* '?' stands for any byte; STREAM, ENTRY: name of the stream or entry */
+	const char *bytes;  /* the bytes or the name to find, as `place` says; '?' stands for any byte */
 	const char *what;   /* completes the sentence "document NAME is ..." */
 	const char *advice; /* what to do with the file; NULL: it cannot become a text */
 };
@@ -123,8 +124,9 @@ static int begins(const struct foreign *f, const char *p, size_t n)
 	return 1;
 }
 
-/* 1 if an entry of a compound file's directory is a stream with the row's name. An entry has 128 bytes: the name in
- * UTF-16 with a NUL; at byte 64 the name's length in bytes; at byte 66 the kind, 2 for a stream. */
+/* 1 if an entry of a compound file's directory is a stream whose name is f->bytes. An entry has 128 bytes. It begins
+ * with the name in UTF-16, which ends with a NUL. Byte 64 is the length of the name in bytes. Byte 66 is the kind of
+ * the entry: 2 for a stream. */
 static int is_stream(const struct foreign *f, const char *entry)
 {
 	if (f->place != STREAM || entry[66] != 2 || (unsigned char)entry[64] != 2 * (f->n + 1) || entry[65])
@@ -135,8 +137,8 @@ static int is_stream(const struct foreign *f, const char *entry)
 	return 1;
 }
 
-/* Find the row of the first stream in a compound file that has a row. The streams of embedded documents come later in
- * the directory. */
+/* Find the first stream in a compound file whose name is in foreigns[], and return its row. The streams of embedded
+ * documents come later in the directory. */
 static const struct foreign *by_stream(const char *p, size_t n)
 {
 	for (size_t at = 512; at + 128 <= n; at += 128)

@@ -16,7 +16,8 @@ struct candidate {
 	const char *label;
 	const char *frequent; /* the most frequent letters of the language, in UTF-8 */
 	int32_t from, to;     /* range of code points of the script; characters outside of it lower the score */
-	int wide;             /* 1: a multi-byte encoding, which decoding errors rule out */
+	/* 1: a multi-byte encoding; script_score() rules it out if there are too many decoding errors */
+	int wide;
 };
 
 static const struct candidate candidates[] = {
@@ -97,7 +98,8 @@ static const struct charset *guess_script(const char *p, size_t n)
 static const char *const latin[] = { "windows-1252", "windows-1250", "iso-8859-2", "windows-1254",
 	                             "windows-1257", "iso-8859-3",   "ibm850",     "ibm852" };
 enum {
-	/* Encodings that have the letters of a group of languages: bit i means latin[i]. */
+	/* Sets of encodings, one for each group of languages. Bit i is 1 if the encoding latin[i] has the letters of
+	 * these languages. */
 	WESTERN = 1 | 1 << 6,
 	CENTRAL = 1 << 1 | 1 << 2 | 1 << 7,
 	TURKISH = 1 << 3,
@@ -132,8 +134,8 @@ static const struct language {
 	{ ESPERANTO, "ĉĝĥĵŝŭĈĜĤĴŜŬ" },
 };
 
-/* Count the occurrences of each character beyond ASCII. Returns their total; *common: how many of them are used in
- * any language (is_common). */
+/* Count the occurrences of each character beyond ASCII. Returns their total. *common gets the number of those that any
+ * language uses (is_common). */
 static size_t count_characters(const char *label, const char *p, size_t n, uint32_t count[COUNTED], size_t *common)
 {
 	struct str text = { 0 };

@@ -74,7 +74,7 @@ static void add_text(struct html *h, const char *s)
 {
 	size_t n = strlen(s);
 
-	/* A script inside hidden text, or the description of a drawing: the characters are not counted. */
+	/* ignore a script inside hidden text and the description of a drawing; do not count their characters */
 	if (h->skip > 1 || (h->depth && h->frame[h->depth - 1].drawing))
 		return;
 	if (h->nav)
@@ -170,8 +170,8 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Return the title of a main text r[n]: the last heading of level 1 before it. NULL if there is none, or if the main
- * text has a heading of level 1 itself. */
+/* Return the last heading of level 1 before the main text, which consists of the ranges r[n]. Return NULL if there is
+ * none, or if the main text itself has a heading of level 1. */
 static const struct mark *title_before(const struct doc *d, const struct range *r, size_t n)
 {
 	const struct mark *title = NULL;
@@ -210,8 +210,8 @@ static void keep_ranges(const struct html *h, const struct range *r, size_t n)
 	doc_keep(d, all, k + n);
 }
 
-/* Keep only the main text that the page marks, if it is at least 200 bytes and a large part of the page: a quarter for
- * <main>, half for a single <article>. */
+/* Keep only the main text that the page marks, if it has at least 200 bytes and is a large part of the page: at least a
+ * quarter for <main>, or half for a single <article>. */
 static void keep_main(struct html *h)
 {
 	struct doc *d = h->w->doc;
@@ -238,7 +238,8 @@ size_t html_convert(struct writer *w, const char *utf8, size_t n, const struct h
 	return hidden;
 }
 
-/* Delete the text, and prepare *h for a second walk. whole: 1 = keep navigation; shown: 1 = keep hidden text. */
+/* Delete the text, and prepare *h to walk through the tree of the page again. If `whole` is 1, navigation will be kept.
+ * If `shown` is 1, hidden text will be kept. */
 static void start_again(struct html *h, int whole, int shown)
 {
 	struct writer *w = h->w;

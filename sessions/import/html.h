@@ -29,9 +29,12 @@ int html_has_class(const GumboNode *element, const char *class);
 
 /* ---- html_rules.c ---- */
 
-/* How an element's text is shown. gone: display: none, which hides all descendants. invisible: visibility: hidden.
- * no_size: font-size: 0. An element inside an invisible or sizeless one may be shown again. block: the element is on
- * lines of its own. floats: it is beside the line. no_marker: items of a list have no numbers. */
+/* How an element's text is shown; each field is 0 or 1. `gone` is 1 for "display: none", which hides the element and
+ * all its descendants. `invisible` is 1 for "visibility: hidden". `no_size` is 1 for "font-size: 0". Descendants of an
+ * invisible or sizeless element may be shown again.
+ *
+ * `block` is 1 if the element is on lines of its own. `floats` is 1 if it is beside the line. `no_marker` is 1 if items
+ * of a list have no numbers. */
 struct html_look {
 	unsigned char gone, invisible, no_size, block, floats, no_marker;
 };
@@ -41,7 +44,7 @@ struct html_rules *html_rules_new(const struct html_sheets *);
 void html_rules_add(struct html_rules *, const char *css, size_t n, const char *media);
 /* Add the rules of the style sheet that a <link> element names, if there is such a sheet. */
 void html_rules_link(struct html_rules *, const GumboNode *link);
-/* Change *look, the look of the element's parent, to the element's look. */
+/* On entry, *look says how the element's parent is shown. Change it to how the element is shown. */
 void html_rules_look(struct html_rules *, const GumboNode *element, struct html_look *look);
 void html_rules_free(struct html_rules *);
 

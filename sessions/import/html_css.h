@@ -7,20 +7,20 @@
 
 #include "sessions/import/html.h"
 
-/* Whether a selector or a media query matches. CSS_UNSURE: this program cannot tell. "A and B" has the smaller value of
- * A and B, "A or B" the larger one. */
+/* The result of matching a selector or a media query. CSS_UNSURE means that this program cannot tell. If two results
+ * are combined by "and", the smaller one is taken; if by "or", the larger one. */
 enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
 
-/* The properties that are read. CSS_SIZE: font-size. CSS_MARKER: list-style, which can hide the numbers of a list.
- * CSS_FLOAT: float, or a position that takes an element out of its line. */
+/* The properties that are read. CSS_SIZE is the property font-size. CSS_MARKER is list-style, which can hide the
+ * numbers of a list. CSS_FLOAT is float, or a position that takes an element out of its line. */
 enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_MARKER, CSS_FLOAT, CSS_PROPERTIES };
 
-/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if the parent element's text is hidden. CSS_BLOCK,
- * for display and CSS_FLOAT: text is shown on lines of its own. */
+/* CSS_UNSET means that there is no declaration. CSS_INHERITS means that text is hidden if the parent element's text is
+ * hidden. CSS_BLOCK is a value of CSS_DISPLAY and of CSS_FLOAT: text is shown on lines of its own. */
 enum css_value { CSS_UNSET, CSS_SHOWS, CSS_BLOCK, CSS_HIDES, CSS_INHERITS };
 
-/* What a block of declarations says about each property. is: enum css_value; important: 1 = declared with
- * !important. */
+/* What a block of declarations says about each property. is[] has values of enum css_value. important[] is 1 for a
+ * property that is declared with !important. */
 struct css_values {
 	unsigned char is[CSS_PROPERTIES], important[CSS_PROPERTIES];
 };
@@ -31,9 +31,10 @@ struct css_values {
 const char *css_skip_blanks(const char *p, const char *end);
 /* Return the end of the text without its trailing blanks. */
 const char *css_trim_end(const char *p, const char *end);
-/* Return the place of the first byte that is in `stop` and outside strings and brackets; or `end`. */
+/* Return the address of the first byte that is in `stop` and outside strings and brackets. Return `end` if there is
+ * none. */
 const char *css_scan(const char *p, const char *end, const char *stop);
-/* Return the '}' that closes a block, or `end`. p: after the block's '{'. */
+/* Return the address of the '}' that closes a block, or `end`. p is the address after the block's '{'. */
 const char *css_block_end(const char *p, const char *end);
 /* Return the end of the name that begins at p; p if there is none. */
 const char *css_name_end(const char *p, const char *end);
@@ -57,11 +58,12 @@ enum { CSS_BUCKETS = 1024 };
 /* A compound selector such as "div.a[b]": the conditions for one element. */
 struct css_compound {
 	const char *p, *end;
-	/* combinator between this compound selector and the one before it: ' ', '>', '+' or '~'; 0 = it is the first */
+	/* combinator between this compound selector and the one before it: ' ', '>', '+' or '~'; 0 if it is the first
+	 * one */
 	char before;
 };
 
-/* The compound selectors of all selectors of a page; its user frees p. */
+/* The compound selectors of all selectors of a page. The owner of this struct frees `p`. */
 struct css_compounds {
 	struct css_compound *p;
 	size_t n, cap;
@@ -69,15 +71,17 @@ struct css_compounds {
 
 /* Compound selectors with combinators between them, as in "table > tr.odd a". */
 struct css_selector {
-	size_t first, n; /* range in css_compounds; its last compound selector is for the element itself */
+	/* The selector's compound selectors are css_compounds.p[first .. first + n - 1]. The last of them is for the
+	 * matched element itself. */
+	size_t first, n;
 	/* number of ids << 20 | number of classes, attributes and pseudo-classes << 10 | number of element names */
 	uint32_t specificity;
 	/* css_bucket() of an id, class or name that every matching element has; 0 = there is none */
 	uint32_t bucket;
 };
 
-/* Read the selector [p, end) into *s, which is zero, and append its compound selectors to *all. Returns -1, and
- * appends nothing, if it is no selector. */
+/* Read the selector [p, end) into *s, which must be zero, and append its compound selectors to *all. Returns -1, and
+ * appends nothing, if the text is not a valid selector. */
 int css_selector_read(struct css_compounds *all, struct css_selector *s, const char *p, const char *end);
 /* Match an element with a selector. Adds to *tries the number of comparisons of an element with a compound selector.
  * Returns CSS_UNSURE if there were too many. */

@@ -13,7 +13,7 @@ enum {
 	PRE = 8,   /* white space in the element is kept */
 	VOID = 16, /* the element has no contents and no end tag */
 	NAV = 32,  /* the element is navigation */
-	LABEL = 64 /* the text of a <button> inside the element is written */
+	LABEL = 64 /* a <button> inside the element is not left out: its text is written */
 };
 
 /* clang-format off */
@@ -125,7 +125,8 @@ static int is_byline(const GumboNode *node)
 	       has_word(html_attr(node, "itemprop"), "author");
 }
 
-/* If a by-line, <main> or <article> begins, store its text offset. By-lines count only before <main> and <article>. */
+/* If a by-line, <main> or <article> begins, store its text offset. By-lines after the beginning of <main> or <article>
+ * are ignored. */
 static void begin_main(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
 {
 	if (!h->in_by && !h->in_main && !h->n_main && !h->in_article && !h->n_article && h->n_by < HTML_BYLINES &&
@@ -161,8 +162,8 @@ static int is_nav(const struct html *h, unsigned is, const GumboNode *node)
 	       has_word(role, "menubar");
 }
 
-/* Begin a superscript or a link. A superscript in a link, or a link in a superscript, is a note's number. If "[" has
- * been written for the link, a superscript in it is plain text. */
+/* Begin a superscript or a link. If a superscript and a link are nested, their text is the number of a note (h->raise
+ * is 2). But if the link already has a "[" before its text, a superscript in it is written as plain text. */
 static void begin_raised(struct html *h, struct html_frame *f, const char *name)
 {
 	if (!strcmp(name, "a")) {
@@ -246,7 +247,7 @@ static void void_element(struct html *h, const char *name, const GumboNode *node
 	}
 }
 
-/* 1 if a heading is open, or an element such as <summary>, in which a button is text. */
+/* 1 if the open elements include a heading or an element such as <summary>. A button inside them is written as text. */
 static int in_label(const struct html *h)
 {
 	for (int i = h->depth - 1; i >= 0; i--)

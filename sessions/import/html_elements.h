@@ -21,7 +21,7 @@ struct html_frame {
 	unsigned skips : 1; /* the element's contents are left out */
 	unsigned hides : 1; /* the element's text is counted as hidden */
 	unsigned nav : 1;   /* the element's text is counted as navigation */
-	unsigned label : 1; /* the text of a <button> inside the element is written */
+	unsigned label : 1; /* a <button> inside the element is not left out: its text is written */
 	unsigned main : 1;  /* the element is <main>, or its attribute `role` says so */
 	unsigned by : 1;    /* the element names the author: its text is a range of by[] in struct html */
 	unsigned list : 1, ordered : 1, heading : 1;
@@ -31,16 +31,16 @@ struct html_frame {
 	unsigned quote : 1;     /* the element is a quotation in a mail */
 	unsigned part : 1;      /* the element is a part of a formula, begun by writer_part_begin() */
 	unsigned drawing : 1;   /* SVG, outside of its <text> and <foreignObject> elements: its text is not shown */
-	/* formula, such as <mfrac>: signs before its second and third part */
+	/* if the element is a formula such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
 	const char *separators, *close; /* attributes of <mfenced>; the page's tree owns them */
 	unsigned parts;                 /* child elements that have begun so far */
-	/* part_begin: for a part of a formula, the result of writer_part_begin(). ranges: n_main + n_article + n_by at
-	 * that time */
+	/* If the element is a part of a formula, `part_begin` is the result of writer_part_begin(), and `ranges` was
+	 * the value of n_main + n_article + n_by (struct html) when the part began. */
 	size_t part_begin, ranges;
-	long number;           /* list: number of its next item */
+	long number;           /* if the element is a list: number of the next item */
 	struct html_look look; /* how the element's text is shown */
-	long span;             /* cell: number of columns that the cell covers */
+	long span;             /* if the element is a table cell: number of columns that it covers */
 };
 
 /* An open table. */
@@ -54,23 +54,23 @@ struct html {
 	int whole; /* 1: keep navigation */
 	int shown; /* 1: keep hidden text */
 	struct html_frame frame[HTML_DEPTH];
-	/* depth: number of open elements in frame[]; deeper: number of open elements that did not fit */
+	/* number of open elements in frame[], and number of open elements that did not fit */
 	int depth, deeper;
-	int skip, hide, nav; /* numbers of open elements with skips, hides, nav set */
+	int skip, hide, nav; /* number of open elements in which the flag `skips`, `hides` or `nav` is set */
 	size_t hidden;       /* characters of hidden text left out */
 	size_t left_out;     /* characters of navigation left out */
 	int lists;           /* number of open lists */
-	/* kind of the text that follows: 0 = ordinary; 1 = a superscript; 2 = a superscript in a link or a link in a
-	 * superscript, which is a note's number if it begins with a digit */
+	/* Kind of the text that follows. 0 = ordinary text; 1 = a superscript. 2 = a superscript inside a link, or a
+	 * link inside a superscript: if such a text begins with a digit, it is the number of a note. */
 	int raise;
 	int apart; /* 1: a floating element begins or ends before the text that follows */
-	/* main[n_main], article[n_article]: text ranges of the <main> and <article> elements that have ended. While
-	 * one is open, the next entry has the beginning of its range */
+	/* `main` has the text ranges of the <main> elements that have ended, and `article` those of the <article>
+	 * elements. If such an element is open, the next entry already has the beginning of its range. */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
 	int in_main, in_article; /* number of open <main> elements; number of open <article> elements */
-	/* by[n_by]: text ranges of the elements that name the author, before <main> and <article>. While one is open,
-	 * the next entry has the beginning of its range */
+	/* `by` has the text ranges of the elements that name the author and stand before <main> and <article>. If such
+	 * an element is open, the next entry already has the beginning of its range. */
 	struct range by[HTML_BYLINES];
 	size_t n_by;
 	int in_by;

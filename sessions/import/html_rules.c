@@ -13,12 +13,12 @@ enum {
 	RULES_MAX = 1 << 16, /* most rules of a page; further rules are ignored */
 	SELECTOR_MAX = 1000, /* most bytes of a selector; longer selectors are ignored */
 	NESTED_MAX = 8,      /* most at-rules around a rule; rules in more at-rules are ignored */
-	/* most comparisons by css_selector_matches() for one page. After that, rules are not compared and count as
-	 * CSS_UNSURE, TRIES_ALL times in all. Later rules are ignored */
+	/* Maximum number of comparisons by css_selector_matches() for one page. Then rules are no longer compared: the
+	 * result of the next TRIES_ALL rules is CSS_UNSURE, and further rules are ignored. */
 	TRIES_ALL = 20000000
 };
 
-/* A selector with the declarations of its block. A list of selectors makes one rule for each. */
+/* A selector with the declarations of its block. If a block has a list of selectors, each of them becomes a rule. */
 struct rule {
 	struct css_selector selector;
 	int unsure; /* 1: the rule is inside an at-rule, such as @media, and it is unknown whether that matches */
@@ -35,11 +35,11 @@ struct html_rules {
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* [css_selector.bucket] index of the first rule in the bucket's list; -1 = none */
 	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
-	/* number of comparisons so far; after TRIES_ALL, the number grows by one for each rule that is not compared */
+	/* number of comparisons so far, plus the number of rules that were not compared because of TRIES_ALL */
 	int tries;
 };
 
-/* Add a rule for one selector. media: whether the media query around it matches. */
+/* Add a rule for one selector. `media` says whether the media query that encloses the rule matches. */
 static void add_rule(struct html_rules *r, const struct css_values *v, const char *p, const char *end,
                      enum css_match media)
 {
@@ -59,7 +59,8 @@ static void add_rule(struct html_rules *r, const struct css_values *v, const cha
 		r->matters |= (v->is[i] == CSS_HIDES || v->is[i] == CSS_BLOCK) && media == CSS_YES;
 }
 
-/* Return whether the rules inside an at-rule apply. p: the at-rule's name, as in "media print {"; end: the '{'. */
+/* Return whether the rules inside an at-rule apply. p points to the at-rule's name, as in "media print {", and `end` to
+ * the '{'. */
 static enum css_match at_rule(const char *p, const char *end)
 {
 	const char *name = css_name_end(p, end);
@@ -73,8 +74,8 @@ static enum css_match at_rule(const char *p, const char *end)
 	               : CSS_NO;
 }
 
-/* Add the rules of a style sheet or at-rule. media: whether its media query matches; nested: number of at-rules around
- * it. */
+/* Add the rules of a style sheet or at-rule. `media` says whether the media query around them matches. `nested` is the
+ * number of at-rules around them. */
 static void read_rules(struct html_rules *r, const char *p, const char *end, enum css_match media, int nested)
 {
 	while ((p = css_skip_blanks(p, end)) < end) {
@@ -157,15 +158,16 @@ void html_rules_free(struct html_rules *r)
 
 /* ---- elements ---- */
 
-/* For each property, the declaration with the greatest weight so far. The bits of a weight, from the highest on:
- *     bit 62: !important; bit 61: the style attribute; from bit 24: the specificity; below: the rule's number + 1 */
+/* For each property, the declaration with the greatest weight so far. Bit 62 of a weight says that the declaration has
+ * !important. Bit 61 says that it is in the style attribute. The specificity begins at bit 24. The bits below it are
+ * the rule's number + 1. */
 struct winner {
 	uint64_t weight[CSS_PROPERTIES];
 	enum css_value is[CSS_PROPERTIES];
 };
 
-/* For each property, replace the winner by the declaration in v, unless the winner has more weight. unsure: 1 = it is
- * unknown whether v applies to the element, so v must not hide the element. */
+/* For each property, replace the winner by the declaration in v, unless the winner has more weight. If `unsure` is 1,
+ * it is unknown whether v applies to the element, so v must not hide the element. */
 static void compete(struct winner *w, const struct css_values *v, uint64_t weight, int unsure)
 {
 	for (int i = 0; i < CSS_PROPERTIES; i++) {
@@ -218,7 +220,8 @@ static void try_rules(struct html_rules *r, const GumboNode *node, struct winner
 	}
 }
 
-/* Set *hidden if the value shows or hides text; otherwise keep it as inherited from the parent element. */
+/* If the value v shows or hides text, set *hidden accordingly. Otherwise *hidden stays as inherited from the parent
+ * element. */
 static void change(unsigned char *hidden, enum css_value v)
 {
 	if (v == CSS_HIDES || v == CSS_SHOWS)

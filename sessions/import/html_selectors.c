@@ -7,7 +7,8 @@
 enum {
 	COMPOUNDS_MAX = 16, /* most compound selectors of one selector */
 	SIBLINGS_MAX = 100, /* most elements that are tried for one '~' */
-	TRIES_MAX = 1000    /* most comparisons of a compound selector with an element, to match one selector */
+	/* most comparisons of elements with compound selectors in one css_selector_matches() call */
+	TRIES_MAX = 1000
 };
 
 /* A simple selector, one condition of a compound selector: "div", ".a", "[b]" or ":not(p)". */
@@ -264,8 +265,9 @@ uint32_t css_bucket(char kind, const char *p, size_t n)
 	return 1 + h % (CSS_BUCKETS - 1);
 }
 
-/* Add the specificity of a compound selector to *specificity. Set *bucket to the bucket of an id if the selector has
- * one, else of a class, else of a name; 0 if it has none. Returns -1 if the text is no selector. */
+/* Add the specificity of a compound selector to *specificity. Set *bucket to the hash bucket of the selector's id. If
+ * it has no id, use its first class; if it has no class, use its element name. *bucket is 0 if it has none of them.
+ * Returns -1 if the text is not a valid selector. */
 static int compound_weigh(const struct css_compound *part, uint32_t *specificity, uint32_t *bucket)
 {
 	const char *p = part->p;
@@ -295,7 +297,8 @@ static int compound_weigh(const struct css_compound *part, uint32_t *specificity
 	return 0;
 }
 
-/* Append the compound selectors of a selector to *all. Returns -1 if the text is no selector. */
+/* Split a selector at its combinators, and append the compound selectors between them to *all. Returns -1 if the text
+ * is not a valid selector. */
 static int selector_cut(struct css_compounds *all, struct css_selector *s, const char *p, const char *end)
 {
 	char before = 0;

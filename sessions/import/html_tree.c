@@ -21,7 +21,8 @@ enum kind {
 	NESTS,  /* an element of this kind may be inside an element of the same name */
 	CLOSES, /* an element of this kind ends where the next element of the same name begins */
 	INLINE,
-	FORMAT, /* inline; stays open in the next paragraph if its own ends before its end tag */
+	/* inline; if a paragraph ends before the element's end tag, the element stays open in the next paragraph */
+	FORMAT,
 	VOID,
 	SINGLE, /* a page may have only one element of this name */
 };
@@ -30,8 +31,8 @@ enum { TAGS = 256 };
 struct tags {
 	unsigned char open[DEPTH_MAX]; /* [n] open elements, GumboTag */
 	size_t n;
-	unsigned of[TAGS];      /* for each tag, number of open elements */
-	unsigned dropped[TAGS]; /* for each tag, number of dropped start tags whose end tags are still to come */
+	unsigned of[TAGS];      /* [tag] number of open elements */
+	unsigned dropped[TAGS]; /* [tag] number of dropped start tags whose end tags are still to come */
 	unsigned format;        /* number of open elements of kind FORMAT */
 };
 
@@ -208,7 +209,7 @@ static int is_raw(GumboTag t)
 	       t == GUMBO_TAG_XMP || t == GUMBO_TAG_IFRAME || t == GUMBO_TAG_NOEMBED || t == GUMBO_TAG_NOFRAMES;
 }
 
-/* Return the end of the tag that begins at p: the place after its '>', or `end`. */
+/* Return the end of the tag that begins at p, which is the address after its '>', or `end`. */
 static const char *tag_end(const char *p, const char *end)
 {
 	char quote = 0;
@@ -264,8 +265,9 @@ static const char *copy_cdata(struct str *out, const char *p, const char *end)
 	return to + (to < end ? 3 : 0);
 }
 
-/* Copy the name of the tag at p. In XHTML, copy a whole start tag. If the tag begins a raw element (is_raw()), copy the
- * contents as well. A dropped tag becomes <br> or <wbr>. Returns the end of what was copied. */
+/* Copy the beginning of the tag at p: '<' and its name. In XHTML, copy a whole start tag. If the tag begins a raw
+ * element (is_raw()), copy the element's contents, too. If the tag must be dropped, write <br> or <wbr> instead.
+ * Returns the end of what was copied. */
 static const char *copy_tag(struct tags *k, struct str *out, const char *p, const char *end, int xml)
 {
 	int close = p[1] == '/';

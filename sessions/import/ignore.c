@@ -58,8 +58,8 @@ static long segment(const char *p, char out[PATTERN_MOST + 1])
 	return (long)n;
 }
 
-/* 1 if the first segment of a pattern matches the first segment of a path. *next_pattern, *next: the segments after
- * them; NULL = there are none. */
+/* 1 if the first segment of a pattern matches the first segment of a path. *next_pattern and *next get the segments
+ * after them; NULL = there are none. */
 static int segment_matches(const char *pattern, const char *path, const char **next_pattern, const char **next)
 {
 	char a[PATTERN_MOST + 1], b[PATTERN_MOST + 1];
@@ -105,9 +105,10 @@ static int path_matches(const char *pattern, const char *path)
 
 struct ignore_rule {
 	char *pattern;
-	int unless;   /* 1 = "!": a path that matches is not ignored */
-	int folder;   /* 1 = matches folders only */
-	int anywhere; /* 1 = compared with the file's name; 0 = with its path below the folder of the .gitignore */
+	int unless; /* 1: the pattern begins with "!", so a path that matches it is not ignored */
+	int folder; /* 1: the pattern matches only folders */
+	/* 1: the pattern is matched with a file's name; 0: with its path below the folder of the .gitignore */
+	int anywhere;
 };
 
 /* Parse one line, which ends with a NUL. Returns 1 and sets *r, whose strings point into the line; 0 = the line has no
@@ -138,7 +139,7 @@ static int rule_parse(char *line, struct ignore_rule *r)
 
 struct ignore_file {
 	size_t base; /* length of the folder's path, with the slash after it */
-	int level;   /* level of its folder, as given to ignores_enter() */
+	int level;   /* level of the .gitignore's folder, as given to ignores_enter() */
 	struct str text;
 	struct ignore_rule *rule; /* [n_rule] in the order of the file; the strings are in text */
 	size_t n_rule, cap;
@@ -201,7 +202,7 @@ static int file_tells(const struct ignore_file *f, const char *path, int is_fold
 	return -1;
 }
 
-/* ---- the files that hold for a folder ---- */
+/* ---- .gitignore files of a folder and the folders above it ---- */
 
 static void ignores_drop(struct ignores *g)
 {
@@ -249,8 +250,9 @@ void ignores_above(struct ignores *g, const char *folder)
 		if (!i)
 			break;
 	}
-	/* If .git was found (`inside`), it is in the folder of end[n - 2], or in the listed folder if n is 1. Read the
-	 * .gitignore files from there downwards. */
+	/* If `inside` is 1, the folder that was tested last contains .git. Its path has the length end[n - 2]. Read the
+	 * .gitignore files from this folder down to the parent of `folder`. If n is 1, .git is in `folder` itself, and
+	 * there is no file to read. */
 	for (int k = n - 2; inside && k >= 0; k--) {
 		str_clear(&path);
 		str_add(&path, folder, end[k]);

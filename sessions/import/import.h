@@ -46,13 +46,13 @@ enum page_state {
 };
 struct mark {
 	enum mark_kind kind;
-	int level; /* headings: 1 to 6; pages: enum page_state */
+	int level; /* level of a heading, 1 to 6; for a page, an enum page_state */
 	/* offset of the first byte of the page, heading or paragraph. A page or section ends where the next one
 	 * begins */
 	size_t at;
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
-	/* For marks_at(). last[kind]: 1 + index of the last mark of that kind among this mark and the marks before it;
-	 * 0 = there is none. All 0: not computed. */
+	/* Used by marks_at(). last[kind] is 1 + the index of the last mark of that kind up to this mark, which is
+	 * included; 0 = there is none. If all are 0, they are not computed yet. */
 	uint32_t last[MARK_KINDS];
 };
 
@@ -75,7 +75,8 @@ struct doc {
 	size_t n_mark;
 	int32_t pages;      /* 0: the format has no pages */
 	struct str notices; /* notices for the user, one sentence a line; may be empty */
-	/* running heads, feet and page numbers of a PDF, which are not in the text: each "PAGE\tLINE\n" */
+	/* Running heads, feet and page numbers of a PDF. They are not in `text`. Each of them is a line
+	 * "PAGE\tLINE\n". */
 	struct str left_out;
 	struct doc_origin origin;
 };
@@ -105,15 +106,16 @@ void doc_stop_when(int (*stopped)(void));
 struct doc_recognition {
 	const char *languages; /* in tesseract's names: "deu+eng". NULL: the document's language, else English */
 	const char *kept; /* folder where recognised pages are kept, so that no page is recognised twice. NULL: none */
-	/* Called before a page is recognised, from the thread of the import. page: its number among the pages to
-	 * recognise, from 1; left: estimate of the seconds until all are recognised, < 0 = unknown. May be NULL. */
+	/* Called before a page is recognised, from the thread of the import. `page` is its number, from 1, among the
+	 * pages to recognise. `left` is an estimate of the seconds until all of them are recognised, < 0 = unknown. May
+	 * be NULL. */
 	void (*progress)(int32_t page, int32_t pages, double left, void *ud);
 	void *ud;
 };
 /* Set how all later imports of this process recognise text. NULL: the defaults, all 0. */
 void doc_recognise_by(const struct doc_recognition *);
-/* Delete recognised pages from the folder that keeps them (struct doc_recognition). Only pages of the documents hash[n]
- * stay. hash: SHA-256 of a document's file. */
+/* Delete recognised pages from the folder that keeps them (struct doc_recognition). Only pages of some documents stay:
+ * those whose files have the SHA-256 hash[0] .. hash[n - 1]. */
 void doc_recognised_prune(const char *folder, const uint8_t (*hash)[32], size_t n);
 /* Append the name of the program that recognises text, and its languages. -1 if none is installed; *e says what to
  * install. */
@@ -132,8 +134,8 @@ void doc_mark_again(struct doc *);
 enum doc_change { DOC_SAME, DOC_CHANGED, DOC_GONE };
 void origin_copy(struct doc_origin *to, const struct doc_origin *from);
 void origin_free(struct doc_origin *);
-/* Tell whether the file of a document has changed since it was read. Size and time are compared; the content only if
- * the time alone differs. If the content is unchanged, the new time is stored in *o. */
+/* Tell whether the file of a document has changed since it was read. If only its time differs, the content is compared.
+ * If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
 #define DOC_PATHS_MAX 20000 /* most documents that one argument may name */
@@ -141,10 +143,10 @@ enum doc_change doc_changed(struct doc_origin *o);
 /* A document that an argument names. */
 struct doc_path {
 	char *path;
-	int64_t size, mtime; /* as in struct doc_origin, for a file that was found in a folder; else 0 */
+	int64_t size, mtime; /* if the file was found in a folder: size and time, as in struct doc_origin; else 0 */
 };
 /* The documents that an argument names. Files are skipped if the endings of their names show that they are no
- * documents. n_other: number of skipped files; other: name of the first one. */
+ * documents. `n_other` is the number of skipped files, and `other` is the name of the first one. */
 struct doc_paths {
 	struct doc_path *at;
 	size_t n, cap;
@@ -165,9 +167,9 @@ void doc_paths_free(struct doc_paths *);
 int doc_helper(int argc, char **argv);
 /* Read a model file (header, keys, tensors, vocabulary, template) in the jail, because a bad file could crash this
  * process. Returns -1 with ERR_MODEL if the reader crashed or used too much time or memory; -1 with ERR_CANCELLED if
- * the user stopped it; else 0. Other errors are reported when the caller reads the file itself. list: path of a list of
- * good files, which are not read again unless they have changed; may be NULL. remember: 1 = add the file to the
- * list. */
+ * the user stopped it; else 0. Other errors are reported when the caller reads the file itself. `list` is the path of a
+ * list of good files, which are not read again unless they have changed; it may be NULL. If `remember` is 1, the file
+ * is added to the list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
 /* Append the names of the parts of the jail that this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);

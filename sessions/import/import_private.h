@@ -1,32 +1,55 @@
 /* sessions/import/import_private.h - declarations shared by the files of sessions/import.
  *
- *     import.c: reads files, pipes and addresses; url.c: http and https; list.c: files of a folder or a pattern;
- *     ignore.c: files that git ignores;
- *     type.c: finds a document's format; document.c: chooses its converter;
- *     charset.c: encodings by name; guess.c: guesses the encoding of a text;
- *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
- *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write the text;
- *     html_rules.c, html_css.c, html_selectors.c: find what style sheets hide;
- *     docx.c, docx_*.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; fb2.c: FictionBook; rtf.c, rtf_text.c: RTF;
- *     form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings;
- *     xlsx.c, xlsx_*.c: Excel workbooks; pptx.c, pptx_layout.c: PowerPoint; opc.c: parts of DOCX, XLSX and PPTX;
- *     feed.c: feeds of news;
- *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
- *     mail.c, mime.c: mail;
- *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
- *     pdf.c, pdf_*.c: PDF: make a text of the words and their places on the page, which pdftotext prints;
- *     foreign.c: recognises formats that are not read, and names a converter;
- *     text.c: plain text of any encoding; refuses binary files;
- *     clean.c: removes from a text what only a terminal or printer understands;
- *     man.c: source of manual pages;
- *     marks.c: marks (offsets of pages, headings and paragraphs); marks_text.c: finds the marks of a text;
- *     marks_plain.c, marks_markup.c, marks_tex.c: find the headings of one kind of text each;
- *     helper.c: parses documents in jailed processes; child.c: starts a jailed process; jailed.c: its main function;
- *     jail.c: confines it; records.c: reads what it prints;
- *     ocr.c, ocr_*.c: recognise the text of pictures with tesseract; picture.c: pictures; pdf_convert.c, pdf_scan.c:
- *     PDF, and PDF pages without text;
- *     model.c: checks model files in the jail;
- *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
+ *     import.c              reads files, pipes and addresses
+ *     url.c                 reads http and https
+ *     list.c                lists the files of a folder or a pattern
+ *     ignore.c              finds the files that git ignores
+ *     type.c                finds a document's format
+ *     document.c            chooses a document's converter
+ *     charset.c             encodings by name
+ *     guess.c               guesses the encoding of a text
+ *     writer.c              output of all converters: text in blocks, lines and table cells, with marks
+ *     html.c                HTML and XHTML
+ *     html_tree.c           parses HTML
+ *     html_elements.c, html_table.c, html_formula.c    write the text of HTML elements
+ *     html_rules.c, html_css.c, html_selectors.c       find what style sheets hide
+ *     docx.c, docx_*.c      DOCX
+ *     odf.c, odf_*.c        OpenDocument
+ *     epub.c                EPUB
+ *     fb2.c                 FictionBook
+ *     rtf.c, rtf_text.c     RTF
+ *     form_field.c          form fields of DOCX and RTF
+ *     symbol_fonts.c        text for fonts of pictures, such as Wingdings
+ *     xlsx.c, xlsx_*.c      Excel workbooks
+ *     pptx.c, pptx_layout.c  PowerPoint
+ *     opc.c                 parts of DOCX, XLSX and PPTX
+ *     feed.c                feeds of news
+ *     notebook.c            Jupyter notebooks
+ *     subtitles.c           subtitles
+ *     mail.c, mime.c        mail
+ *     zip.c                 unpacks archives
+ *     xml.c                 parses XML
+ *     list_labels.c         labels of list items
+ *     pdf.c, pdf_*.c        PDF: arrange the words that pdftotext prints by their positions on the page
+ *     pdf_convert.c         runs pdftohtml and pdftotext, which parse a PDF in the jail
+ *     pdf_scan.c            PDF pages without text
+ *     foreign.c             recognises formats that are not read, and names a converter
+ *     text.c                plain text of any encoding; refuses binary files
+ *     clean.c               removes from a text what only a terminal or printer understands
+ *     man.c                 source of manual pages
+ *     marks.c               marks: offsets of pages, headings and paragraphs
+ *     marks_text.c          finds the marks of a text
+ *     marks_plain.c, marks_markup.c, marks_tex.c       find the headings in one kind of text each
+ *     helper.c              parses documents in jailed processes
+ *     child.c               starts a jailed process
+ *     jailed.c              main function of a jailed process
+ *     jail.c                confines a jailed process
+ *     records.c             reads what a jailed process prints
+ *     ocr.c, ocr_*.c        recognise the text of pictures with tesseract
+ *     picture.c             pictures
+ *     model.c               checks model files in the jail
+ *     stop.c                lets the user stop an import
+ *     origin.c              detects changes of a document's file
  *
  * The parsers gumbo, libxml2, libarchive and poppler run only in the jailed process. */
 #ifndef WEIR_IMPORT_PRIVATE_H
@@ -58,8 +81,8 @@ int charset_is_wide(const struct charset *);
 /* Load all of iconv's conversions and keep them in memory. Call before jail_enter(): glibc loads each conversion from
  * a file, and the jailed process cannot open files. */
 void charset_load(void);
-/* Append p[n] to *out as UTF-8. Undecodable bytes become U+FFFD; *replaced is their number. -1: iconv does not know
- * the charset. */
+/* Append p[n] to *out as UTF-8. Bytes that cannot be decoded become U+FFFD; *replaced gets the number of these U+FFFD.
+ * -1: iconv does not know the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
 /* Append a page (HTML, XHTML or text) as valid UTF-8. Its encoding is the declared one, else guessed from its bytes.
  * The output of iconv() is checked and made valid, too. */
@@ -72,16 +95,16 @@ const char *charset_symbol(unsigned char);
 enum { FORM_ENTRIES = 64 }; /* most entries of a list; further entries are ignored */
 enum form_kind { FORM_NONE, FORM_BOX, FORM_LIST };
 
-/* A form field of DOCX or RTF. All zero: none. */
+/* A form field of DOCX or RTF. If all members are zero, there is none. */
 struct form_field {
 	enum form_kind kind;
 	int is_set; /* 1: value is the user's, not the default */
-	long value; /* box: 1 = ticked; list: index of the chosen entry */
+	long value; /* for a box: 1 = ticked; for a list: index of the chosen entry */
 	char *entry[FORM_ENTRIES];
 	size_t n_entry;
 };
-/* Set the value. by_user: 1 = the user has set it; 0 = it is the default, which does not replace a value of the
- * user. */
+/* Set the value of a form field. `by_user` is 1 if the user has set it, and 0 if it is the default, which does not
+ * replace a value of the user. */
 void form_field_set(struct form_field *, long value, int by_user);
 void form_field_entry(struct form_field *, const char *s, size_t n);
 /* Return the text for the value of a box or list; NULL: there is none. The field owns the text. */
@@ -92,7 +115,8 @@ void form_field_clear(struct form_field *);
 
 /* Return a number for a font whose characters are pictures, such as Wingdings; 0 for any other font. */
 int symbol_font(const char *name, size_t n);
-/* Return the text for a byte in a font of pictures; a bullet if the byte has no text. font: result of symbol_font(). */
+/* Return the text for a byte in a font of pictures; a bullet if the byte has no text. `font` is the result of
+ * symbol_font(). */
 const char *symbol_text(int font, unsigned char byte);
 
 /* ---- guess.c ---- */
@@ -149,7 +173,8 @@ struct writer {
 };
 void writer_text(struct writer *, const char *s, size_t n); /* write UTF-8 text; collapse white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
-/* Write a line break. begun: 1 = the paragraph has text already; then a second break in a row makes a blank line. */
+/* Write a line break. `begun` is 1 if the paragraph already has text; if so, two line breaks in a row make a blank
+ * line. */
 void writer_line(struct writer *, int begun);
 /* Call before superscript text. If the text is a number and follows a letter, digit or bracket, '^' is written first.
  * Without it, 10 with exponent 3 would become 103. */
@@ -191,19 +216,19 @@ struct range {
 /* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of the ranges move
  * to the next text that is kept. */
 void doc_keep(struct doc *, const struct range *, size_t n);
-/* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and another one if damage
- * ended the text early (*why: the parser's error). -1 if there is no text. */
+/* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out. Add another one if damage
+ * ended the text early; *why is then the parser's error. -1 if there is no text. */
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
-/* Add the notice "3 comments left out" (what: "comment"), unless there are none. */
+/* Add a notice such as "3 comments left out", unless n is 0. `what` is the noun, "comment". */
 void doc_note_left_out(struct doc *, size_t n, const char *what);
 /* add one notice, a sentence */
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
  * does not. */
 int heading_level(const char *line, size_t n);
-/* Find the parts of a heading in a PDF, where number and title may be on different lines. heading_number_level(): level
- * of a line that is only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title without
- * a number. */
+/* The next two functions are for headings in a PDF, where number and title may be on different lines.
+ * heading_number_level() returns the level of a line that is only a number ("3.1", "Chapter 4"), or 0. heading_title()
+ * returns 1 if the line looks like a title without a number. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
 
@@ -216,14 +241,14 @@ int heading_title(const char *line, size_t n);
  * e->msg then is only the end of a sentence, such as "is encrypted". The parent process puts "document 'NAME' " before
  * it. */
 
-/* Finds style sheets that a page names by <link>. find: returns the n bytes of the sheet href, which stay valid until
- * the page is converted; NULL: it is missing. */
+/* Finds style sheets that a page names by <link>. find() returns the n bytes of the sheet `href`, which stay valid
+ * until the page is converted. It returns NULL if the sheet is missing. */
 struct html_sheets {
 	const char *(*find)(void *ud, const char *href, size_t *n);
 	void *ud;
 };
-/* Write XHTML or MathML that is a part of a document, such as an EPUB chapter. sheets: NULL = linked style sheets are
- * not applied. Returns the number of hidden characters left out. */
+/* Write XHTML or MathML that is a part of a document, such as an EPUB chapter. If `sheets` is NULL, linked style sheets
+ * are not applied. Returns the number of hidden characters left out. */
 size_t html_convert(struct writer *, const char *utf8, size_t n, const struct html_sheets *sheets);
 int html_import(const char *p, size_t n, struct doc *, struct err *);
 int epub_import(const char *p, size_t n, struct doc *, struct err *);
@@ -242,17 +267,17 @@ int gzip_import(const char *p, size_t n, struct doc *, struct err *);
 /* The input of these two functions is text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
-/* Input: see pdf_feed(). A page without readable text gets a mark of level PAGE_EMPTY or PAGE_UNREADABLE. The parent
- * then has this page recognised. The document may have no text at all. */
+/* Import a PDF; pdf_feed() describes the input. A page without readable text gets a mark of level PAGE_EMPTY or
+ * PAGE_UNREADABLE. The parent process then has this page recognised. The document may have no text at all. */
 int pdf_import(const char *p, size_t n, struct doc *, struct err *);
-/* Append the language that the catalog of a PDF names, as "de-AT", cut to 15 bytes. In pdf_language.c. */
+/* Append the language that the catalog of a PDF names, such as "de-AT", cut to 15 bytes. In pdf_language.c. */
 void pdf_language(const char *p, size_t n, struct str *out);
 
 /* ---- zip.c ---- */
 
 struct zip_entry {
 	char *name;
-	/* further names under which zip_find() finds the entry: normalised (NFC), with case folded, each between
+	/* further names under which zip_find() finds the entry: names in Unicode NFC with case folded, each between
 	 * newlines */
 	char *keys;
 	char *p;
@@ -265,7 +290,8 @@ struct zip {
 /* Unpack the entries whose name want() accepts. Too many entries, too large ones and too high a compression ratio are
  * errors. */
 int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
-/* Find an entry by its name, exactly or else by its keys. NULL: missing. */
+/* Find an entry by its name. If no entry has exactly this name, find one by its keys (struct zip_entry). NULL: there is
+ * none. */
 const struct zip_entry *zip_find(const struct zip *, const char *name);
 /* Resolve href, a link in the entry `base`, to the name of an entry, which the caller frees: decode %XX, resolve "."
  * and "..", drop "#...". NULL if the path would leave the archive. */
@@ -278,7 +304,7 @@ struct xml_attr {
 	const char *name;
 	const char *value;
 	size_t n;
-}; /* name: without namespace prefix; value: n bytes, not NUL-terminated */
+}; /* `name` has no namespace prefix; `value` has n bytes and no NUL */
 struct xml_handler {
 	/* names come without namespace prefix */
 	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);
@@ -302,7 +328,7 @@ long xml_number(const struct xml_attr *, long otherwise);
 struct opc {
 	const struct zip *zip;
 	struct opc_relation {
-		char *id, *type; /* type: a URL that ends in "/worksheet" or another kind of part */
+		char *id, *type; /* `type` is a URL that ends in "/worksheet" or another kind of part */
 		char *target;    /* name of the entry; the archive may lack this entry */
 	} * relation;
 	size_t n, cap;
@@ -313,7 +339,8 @@ void opc_free(struct opc *);
 /* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
 const struct zip_entry *opc_by_id(const struct opc *, const struct xml_attr *id);
 const struct zip_entry *opc_by_type(const struct opc *, const char *type);
-/* Find the main part of the file: the one in the file's relationships, else the entry called `usual`. NULL: missing. */
+/* Find the main part of the file, which the file's relationships name. If they do not name it, take the entry with the
+ * name `usual`. NULL: the part is missing. */
 const struct zip_entry *opc_main(const struct zip *, const char *usual);
 /* For zip_read(): 1 for XML that may contain text of the document. */
 int opc_want(const char *name);
@@ -336,7 +363,8 @@ enum list_format {
 };
 struct list_level {
 	enum list_format format;
-	/* what follows item z: 1 = aa, ab, ac, as columns of spreadsheets; 0 = aa, bb, cc */
+	/* which letters number the items after item 26 (z): 1 = aa, ab, ac, as columns of a spreadsheet; 0 = aa, bb,
+	 * cc */
 	int as_columns;
 	long start, count;              /* count: number of the last item; before the first item it is start - 1 */
 	char pattern[LIST_PATTERN_MAX]; /* such as "%1.%2.": %N stands for the count of level N */
@@ -344,7 +372,7 @@ struct list_level {
 void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
 void list_levels_restart(struct list_level[LIST_LEVELS], int from); /* restart level `from` and deeper ones */
 void list_levels_count(struct list_level[LIST_LEVELS], int level);  /* count one item; deeper levels restart */
-/* Append the number of the item that was counted last, as "2.a) ". Returns 0 if the item has no number. */
+/* Append the number of the item that was counted last, such as "2.a) ". Returns 0 if the item has no number. */
 int list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
 /* Return the start value of an item or level, clamped to a sane range; 1 if the attribute is missing. */
 long list_start(const struct xml_attr *);
@@ -353,7 +381,7 @@ long list_start(const struct xml_attr *);
 
 struct docx_lists;
 struct docx_lists *docx_lists_read(const struct zip_entry *numbering);
-/* Count one item of a list and append its number, as "2.a) ". Returns 0 if the list is unknown or its items have
+/* Count one item of a list and append its number, such as "2.a) ". Returns 0 if the list is unknown or its items have
  * bullets. */
 int docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
@@ -363,22 +391,23 @@ void docx_lists_free(struct docx_lists *);
 /* Properties of a paragraph, text span, section or table: those of its style, and those inherited from the style's
  * parents. */
 struct odf_look {
-	int level;                /* heading level; 0 = not a heading */
-	int hidden, raised, kept; /* kept: keep white space, as in program text */
+	int level; /* heading level; 0 = not a heading */
+	/* flags: the text is hidden; it is a superscript; its white space is kept, as in program text */
+	int hidden, raised, kept;
 	int break_before, break_after;
-	long page_number; /* if break_before: number of the new page; 0 = the next number */
+	long page_number; /* if break_before is 1: number of the new page, or 0 for the next number */
 	const char *list; /* name of the list style (owned by the styles); NULL = none */
 };
 struct odf_styles;
-/* Hash a name. family: a letter for the kind of name, because a style and a list may have the same name. */
+/* Hash a name. `family` is a letter for the kind of the name, because a style and a list may have the same name. */
 size_t odf_name_hash(char family, const char *name, size_t n);
 /* Read the styles of styles.xml and content.xml. NULL: the file is missing. */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
-/* Set *out to the properties of a style, including those that the style inherits. family: "paragraph", "text",
+/* Set *out to the properties of a style, including those that the style inherits. `family` is "paragraph", "text",
  * "section" or "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
-/* How a list style numbers its items. level[].count: number of the item that was counted last, in any list of this
- * style. */
+/* How a list style numbers its items. level[].count is the number of the item that was counted last, in any list of
+ * this style. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
 	int used;       /* 1: some list has this style */
@@ -398,25 +427,24 @@ enum jail_kind {
 	 * into files */
 	JAIL_MODEL,
 };
-/* Which optional parts the jail has: its own root directory (1 = yes), and Landlock (the version of its ABI). 0: the
- * kernel does not offer this part to users. */
+/* Which optional parts the jail has. `root` is 1 if it has a root directory of its own. `landlock` is the version of
+ * Landlock's ABI. 0 means that the kernel does not offer this part to users. */
 struct jail_level {
 	int root, landlock;
 };
-/* Confine this process for good. path: absolute path of the program (JAIL_EXEC) or the model file (JAIL_MODEL). data:
- * absolute path of a further folder that the program may read; NULL or "" = none. -1: not confined; the caller must not
- * parse anything. */
+/* Confine this process for good. `path` is the absolute path of the program (JAIL_EXEC) or of the model file
+ * (JAIL_MODEL). `data` is the absolute path of a further folder that the program may read; NULL or "" = none. -1: the
+ * process is not confined, and the caller must not parse anything. */
 int jail_enter(enum jail_kind, const char *path, const char *data, struct jail_level *, struct err *);
 
 /* ---- jailed.c ---- */
 
-/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: the task:
- *
- *     a doc_type_name: parse a document; for a PDF, parse the output of pdftohtml and pdftotext;
- *     helper_language_type: find the language of a PDF;
- *     helper_model_type: read the model file argv[3];
- *     helper_program_type: execute the program argv[3] with the arguments from argv[5] on; it may read the folder
- *     argv[4] ("" = none). */
+/* Arguments of the jailed process. argv[1] is helper_argument. argv[2] says what to do:
+ * - If it is a doc_type_name, parse a document. For a PDF, parse the output of pdftohtml and pdftotext.
+ * - If it is helper_language_type, find the language of a PDF.
+ * - If it is helper_model_type, read the model file argv[3].
+ * - If it is helper_program_type, execute the program argv[3] with the arguments from argv[5] on. The program may read
+ *   the folder argv[4]; "" means that there is none. */
 extern const char helper_argument[], helper_language_type[], helper_model_type[], helper_program_type[];
 /* Exit status of the jailed process if jail_enter() failed. Executed programs do not use this status. */
 enum { EXIT_NO_JAIL = 125 };
@@ -445,20 +473,20 @@ int url_document(const char *url, struct doc *, struct err *);
 
 /* ---- document.c ---- */
 
-/* Import bytes of any format.  mime: a server's Content-Type, or NULL. */
+/* Import bytes of any format. `mime` is a server's Content-Type, or NULL. */
 int document_import(const char *name, const char *mime, const char *p, size_t n, struct doc *, struct err *);
 
 /* ---- ignore.c ---- */
 
-/* The .gitignore files that hold for a folder; the deepest folder's file is the last. All paths are absolute. */
+/* The .gitignore files that apply to a folder, from the highest folder to the deepest one. All paths are absolute. */
 struct ignores {
 	struct ignore_file *at;
 	size_t n, cap;
 };
 /* Read the .gitignore files of the folders above a folder, if it is part of a git repository. */
 void ignores_above(struct ignores *, const char *folder);
-/* Read the .gitignore of a folder. level: 0 for the folder that is listed, 1 for a folder in it, and so on. First drop
- * the .gitignore files of this level and deeper levels, which belong to other folders. */
+/* Read the .gitignore of a folder. `level` is 0 for the folder that is listed, 1 for a folder in it, and so on. First
+ * drop the .gitignore files of this level and deeper levels, which belong to other folders. */
 void ignores_enter(struct ignores *, const char *folder, int level);
 void ignores_leave(struct ignores *, int level);
 /* 1 if git ignores the path. Call it only if git does not ignore the folders of the path. */
@@ -469,8 +497,8 @@ void ignores_free(struct ignores *);
 
 struct stat;
 int64_t origin_mtime(const struct stat *); /* return the time of the last change, in nanoseconds since 1970 */
-/* Record the file that a document was read from: path, size, time (from st, taken when the file was opened) and
- * hash. */
+/* Record the file that a document was read from: its path, size, time and hash. `st` must be taken when the file was
+ * opened. */
 void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);
 
 /* ---- foreign.c ---- */

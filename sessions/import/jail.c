@@ -94,8 +94,8 @@ static const char *const tables[] = { "/usr/share/poppler",    "/usr/local/share
 	                              "/var/cache/fontconfig", NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
-/* Set `out` to the path that the process may open: the model file. If "-of-" in its name shows that the model is split
- * into several files, set `out` to their folder. */
+/* Set `out` to the path that the process may open. This is the model file or, if "-of-" in its name shows that the
+ * model is split into several files, their folder. */
 static void model_paths(const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -132,7 +132,8 @@ static int map_user(uid_t user, gid_t group)
 	return write_text("/proc/self/gid_map", text);
 }
 
-/* Create the folders of the path target, and at its end an empty folder or file to mount on. */
+/* Create an empty folder or file with the path `target`, on which something will be mounted. Create the folders above
+ * it, too. */
 static int make_target(char *target, int is_folder)
 {
 	int fd;
@@ -152,7 +153,8 @@ static int make_target(char *target, int is_folder)
 }
 
 enum { PATHS = 20 };
-/* A path to mount in the new root. fd: descriptor of the path, opened before the new root's mount hides the path. */
+/* A path to mount in the new root. `fd` is a descriptor of the path, opened before the new root's mount hides the
+ * path. */
 struct bound {
 	const char *path;
 	int fd;
@@ -292,8 +294,8 @@ static int set_landlock(enum jail_kind kind, const char *path, const char *data,
 		return 0;
 	}
 	all.fs = all_rights(*abi);
-	all.net = *abi >= 4 ? 3 : 0;    /* TCP bind and connect */
-	all.scoped = *abi >= 6 ? 3 : 0; /* abstract UNIX sockets, signals */
+	all.net = *abi >= 4 ? 3 : 0;    /* restrict bind() and connect() of TCP */
+	all.scoped = *abi >= 6 ? 3 : 0; /* restrict connections to abstract UNIX sockets, and signals */
 	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
 		return -1;
@@ -346,7 +348,7 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 	return 0;
 }
 
-/* Calls that ask about paths. fontconfig needs them to find fonts. */
+/* System calls that query the status of a path. fontconfig needs them to find fonts. */
 static const int of_paths[] = {
 	SCMP_SYS(stat),      SCMP_SYS(lstat),      SCMP_SYS(newfstatat), SCMP_SYS(statx),      SCMP_SYS(access),
 	SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink),   SCMP_SYS(readlinkat), SCMP_SYS(statfs),
@@ -355,8 +357,8 @@ static const int of_paths[] = {
 /* Calls with which fontconfig tries to write its cache. They fail with EACCES. */
 static const int of_caches[] = { SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(unlink), SCMP_SYS(unlinkat) };
 
-/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which ask about an open file. seccomp cannot check that the path
- * is empty, so these calls can also ask about other files, unless the jail has its own root directory. */
+/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which query the status of an open file. seccomp cannot check that
+ * the path is empty, so these calls can also query other files, unless the jail has its own root directory. */
 static int add_stat(scmp_filter_ctx f)
 {
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
@@ -384,7 +386,7 @@ static int add_fcntl(scmp_filter_ctx f)
 }
 
 /* Add the calls that an executed program needs and a parser does not. It may open files for reading. If the jail has
- * its own root directory, the program may also ask about paths, because it may read every file there. */
+ * its own root directory, the program may also query the status of paths, because it may read every file there. */
 static int add_program(scmp_filter_ctx f, int root)
 {
 	const unsigned long writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
@@ -420,8 +422,8 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind, int root)
 	rc |= add_stat(f);
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Opening a file for reading fails with EACCES, which libraries tolerate. Opening for writing ends the
-	 * process. */
+	/* A parser that opens a file for reading gets the error EACCES, which libraries tolerate. A parser that opens a
+	 * file for writing is killed. */
 	if (kind == JAIL_MODEL)
 		no = SCMP_ACT_ALLOW; /* Landlock restricts which files can be opened */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
@@ -453,7 +455,8 @@ int jail_enter(enum jail_kind kind, const char *path, const char *data, struct j
 {
 	level->root = set_root(kind, path, data);
 	errno = 0;
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* set after the namespaces, because a new namespace clears it */
+	/* the parent-death signal is set after the namespaces, because a new namespace clears it */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return jail_failed(e, "no_new_privs");
 	/* Landlock needs descriptors, so it comes before the limits. */

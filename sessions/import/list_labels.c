@@ -70,7 +70,7 @@ static void add_roman(struct str *out, long v, int capital)
 
 static void add_count(struct str *out, const struct list_level *l)
 {
-	long v = MAX(l->start, l->count); /* count is start - 1 while the level has no item */
+	long v = MAX(l->start, l->count); /* if the level has no item yet, l->count is l->start - 1 */
 
 	if (v <= 0 || v >= 5000 || l->format == LIST_DECIMAL)
 		str_addf(out, "%ld", v);

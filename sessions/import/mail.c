@@ -31,7 +31,8 @@ static void write_lines(struct writer *w, const char *s, size_t n)
 	w->pre--;
 }
 
-/* Return the number of quotation marks ('>') that begin a line. *from: offset of the text after them. */
+/* Return how many '>' characters begin a line; each of them is a level of quotation. Set *from to the offset of the
+ * text after them. */
 static int quote_depth(const char *s, size_t n, size_t *from)
 {
 	int depth = 0;
@@ -78,7 +79,7 @@ static int is_blank(const char *s, size_t n)
 	return !n;
 }
 
-/* Write a plain text. flowed: a line that ends with a blank continues on the next line (RFC 3676). */
+/* Write a plain text. If `flowed` is 1, a line that ends with a blank continues on the next line (RFC 3676). */
 static void write_plain(struct mail *m, const char *p, size_t n, int flowed)
 {
 	int before = 0, joined = 0;
@@ -182,7 +183,7 @@ static size_t count_letters(const struct str *s)
  * letters. */
 static void write_alternative(struct mail *m, const struct mime *whole, const char *boundary, int depth)
 {
-	struct doc forms[2] = { { 0 }, { 0 } }; /* [0]: the plain form; [1]: any other form */
+	struct doc forms[2] = { { 0 }, { 0 } }; /* forms[0] is plain text; forms[1] is any other form, such as HTML */
 	struct writer *w = m->w;
 	struct mime part;
 	size_t at = 0;
@@ -222,7 +223,8 @@ static void write_multipart(struct mail *m, const struct mime *whole, const char
 		write_alternative(m, whole, str_text(&boundary), depth);
 		n = 1;
 	} else {
-		/* The parts after the first one are its pictures or a signature. */
+		/* In multipart/related, skip parts after the first one that are not text, such as pictures. In
+		 * multipart/signed, skip the signature. */
 		for (; mime_next(whole, str_text(&boundary), &at, &part); n++) {
 			struct str own = { 0 };
 			int field = mime_field(&part, "Content-Type", &own);
@@ -344,7 +346,7 @@ static int begins_message(const char *p, size_t n, size_t at)
 	return i < n && i > (size_t)(line - p) + 1 && (p[i] == ':' || p[i] == ' ');
 }
 
-/* Copy a message of a mailbox without its first line and without the ">" before "From " in its text. */
+/* Copy a message of a mailbox. Leave out its first line, and each ">" that was put before "From " in its text. */
 static void unquote_from(const char *p, size_t n, struct str *out)
 {
 	for (size_t at = 0, next; at < n; at = next) {

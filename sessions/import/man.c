@@ -48,8 +48,8 @@ static size_t characters(const char *s, size_t n, size_t count)
 	return at;
 }
 
-/* Read the name of a font, string, character or register: one character, two after '(', or any number in brackets.
- * Returns the bytes read, with brackets. */
+/* Read the name of a font, string, character or register: one character, two characters after '(', or any number of
+ * characters in brackets. Returns how many bytes were read, with '(' or brackets. */
 static size_t name_at(const char *s, size_t n, struct part *name)
 {
 	const char *close = n && *s == '[' ? memchr(s, ']', n) : NULL;
@@ -149,7 +149,8 @@ struct words {
 	size_t n;
 };
 
-/* Return the length of the word at s, up to its quotation mark or blank, or the comment that ends the line. */
+/* Return the length of the word at s. A quoted word ends at a quotation mark, any other word at a blank. A comment also
+ * ends the word. */
 static size_t word_length(const char *s, size_t n, int quoted)
 {
 	size_t i = 0;
@@ -180,7 +181,7 @@ static void split_words(struct part line, struct words *w)
 	}
 }
 
-/* Append the words from `from` on, with `between` between them. */
+/* Append the words with index `from` and higher, separated by the string `between`. */
 static void put_words(const struct words *w, size_t from, const char *between, struct str *out)
 {
 	for (size_t i = from; i < w->n; i++) {
@@ -192,10 +193,11 @@ static void put_words(const struct words *w, size_t from, const char *between, s
 
 /* State of man_read(). */
 struct page {
-	int mdoc; /* 1: macros of mdoc(7), 0: of man(7) */
+	int mdoc; /* 1: the page has macros of mdoc(7); 0: of man(7) */
 	/* 1: inside the definition of a macro; the definition ends with ".." or at the next heading */
 	int defining;
-	int table;         /* table of tbl(1): 1 = in the formats of its columns, 2 = in its rows; 0 = in other text */
+	/* in a table of tbl(1): 1 = the formats of the columns, 2 = the rows; 0 = outside of tables */
+	int table;
 	int heading;       /* level, if the next text line is a heading; else 0 */
 	struct part named; /* mdoc: the name that ".Nm" stands for */
 };
@@ -226,8 +228,8 @@ static void put_man_macro(const struct words *w, struct str *out)
 		put_words(w, 1, is_one_of(w->at[0], "BR BI IB IR RB RI") ? "" : " ", out);
 }
 
-/* Append a word of an mdoc macro. If the word is an option, append a dash before it. *glue: 1 = no blank before the
- * word. */
+/* Append a word of an mdoc macro. If the word is an option, append a dash before it. If *glue is 1, no blank is written
+ * before the word. */
 static void put_mdoc_word(struct part word, int option, int *glue, struct str *out)
 {
 	int closes = word.n == 1 && strchr(".,:;)]?!", *word.s), opens = word.n == 1 && strchr("([", *word.s);
@@ -312,7 +314,7 @@ static int put_line(struct page *page, struct part line, struct str *out)
 		return 0;
 	}
 	page->defining = is_one_of(w.at[0], "de de1 am ig");
-	/* The condition "n" holds if the page is shown by a terminal, not printed. */
+	/* The condition `n` of a macro such as ".if n" is true if the page is shown on a terminal, not printed. */
 	if (w.n > 2 && is_one_of(w.at[0], "if ie") && is_word(w.at[1], "n") && *w.at[2].s == '.')
 		return put_line(page, (struct part){ w.at[2].s, (size_t)(line.s + line.n - w.at[2].s) }, out);
 	if (is_one_of(w.at[0], page->mdoc ? "Dt" : "TH")) {

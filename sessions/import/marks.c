@@ -242,7 +242,7 @@ static void sort_kinds(struct doc *d)
 	at[0] = d->mark, at[1] = at[0] + n[0], at[2] = at[1] + n[1];
 	for (size_t i = 0; i < d->n_mark; i++)
 		*at[copy[i].kind]++ = copy[i];
-	/* Each kind is sorted already: merge the three. */
+	/* The marks of each kind (page, heading, paragraph) are sorted already. Merge the three kinds. */
 	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
 	at[0] = copy, at[1] = copy + n[0], at[2] = at[1] + n[1];
 	while (to < d->n_mark) {

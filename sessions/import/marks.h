@@ -10,18 +10,18 @@ struct line {
 	const char *s;
 	size_t n;
 };
-/* Return the line that begins at byte `at` of the text. *next: offset of the line after it. */
+/* Return the line that begins at byte `at` of the text. *next gets the offset of the line after it. */
 struct line line_at(const struct str *, size_t at, size_t *next);
 /* 1 if the line is at least two characters, all of them c. */
 int line_is_all(struct line, char c);
-/* 1 if the user has stopped the import. Checked only once per MiB of text. *asked: offset of the last check, at first
- * 0. */
+/* 1 if the user has stopped the import. This is checked only once per MiB of text. *asked is the offset of the last
+ * check; the caller sets it to 0 at first. */
 int marks_stopped(size_t at, size_t *asked);
 
 /* Sort the marks by offset; at equal offsets pages come first, then headings, then paragraphs. */
 void marks_sort(struct doc *d);
 
-/* Each of these functions finds the headings of d->text and stores them by doc_mark(). */
+/* Find the headings of d->text, and store them by doc_mark(). Each mark_...() function is for one text format. */
 void mark_plain(struct doc *d);
 void mark_markdown(struct doc *d);
 void mark_rst(struct doc *d);

@@ -12,7 +12,7 @@
 
 #define ARGUMENT_MAX 600 /* longest argument of a heading that is read, in bytes */
 
-/* A command: its name without the backslash; n = 0 at the end of the text. */
+/* A command: its name without the backslash. At the end of the text, n is 0. */
 struct command {
 	const char *name;
 	size_t n;
@@ -53,8 +53,8 @@ static const char *skip_blanks(const char *p, const char *end)
 	return p;
 }
 
-/* Return the end of the group that begins at p: the place after its `close`. p: points to `open`. NULL if the group
- * does not end within ARGUMENT_MAX bytes. */
+/* Return the address of the byte after the group that begins at p. The group begins with the character `open` and ends
+ * with the matching character `close`. Return NULL if the group does not end within ARGUMENT_MAX bytes. */
 static const char *group_end(const char *p, const char *end, char open, char close)
 {
 	int depth = 0, braces = 0;
@@ -130,8 +130,8 @@ static int title_sign(struct title *t, struct command c)
 	return 0;
 }
 
-/* Append what a command of a title stands for. p: the end of the command's name. Returns the place after the
- * command. */
+/* Append to a title the text that command c stands for. p is the address after the command's name. Return the address
+ * at which the title continues. */
 static const char *title_command(struct title *t, struct command c, const char *p, const char *end)
 {
 	static const char *const dropped[] = { "label", "footnote", "thanks", "index",          "cite", "footnotemark",
@@ -148,7 +148,8 @@ static const char *title_command(struct title *t, struct command c, const char *
 	if (!letters)
 		return p;
 	p = skip_blanks(p, end);
-	/* Of \texorpdfstring{signs}{words}, the words are the title. */
+	/* A dropped command's argument is skipped. For \texorpdfstring{signs}{words}, this is the first argument; the
+	 * second one becomes part of the title. */
 	if (is_named(c, dropped) && p < end && (*p == '{' || *p == '['))
 		after = group_end(p, end, *p, *p == '{' ? '}' : ']');
 	return after ? after : p;
@@ -188,7 +189,7 @@ static void tex_title(const char *p, const char *end, struct str *out)
 
 /* ---- headings ---- */
 
-/* Return the level of a command that begins a heading; 0 for others. below: 1 = the text has chapters, so that its
+/* Return the level of a command that begins a heading; 0 for others. `below` is 1 if the text has chapters, so that its
  * sections are one level deeper. */
 static int heading_command(struct command c, int below)
 {

@@ -1,4 +1,5 @@
-/* sessions/import/marks_text.c - finds the pages and headings of a text. How depends on the kind of text. */
+/* sessions/import/marks_text.c - finds the pages and headings of a text. Each kind of text has its own rules for
+ * headings. */
 #include "sessions/import/marks.h"
 
 #include <stdio.h>

@@ -38,7 +38,7 @@ static void decode_base64(const char *p, size_t n, struct str *out)
 	}
 }
 
-/* Decode quoted-printable. space: the character for a blank in a header, '_'; 0 in a body. */
+/* Decode quoted-printable text. In a header, `space` is '_', which stands for a blank. In a body, `space` is 0. */
 static void decode_quoted(const char *p, size_t n, char space, struct str *out)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -243,8 +243,9 @@ static int raw_param(const char *s, const char *name, struct str *out)
 	return 0;
 }
 
-/* Decode a value such as "utf-8''a%20b", or a further part of one, and append it. first: 1 = the value may begin with a
- * charset, which is appended to *label. */
+/* Decode percent escapes, such as "%20", in the value of a parameter or in one part of a divided value. Append the
+ * result to *out. If `first` is 1, the value may begin with a charset, as in "utf-8''a%20b"; the charset is appended to
+ * *label. */
 static void add_percent(const char *s, int first, struct str *label, struct str *out)
 {
 	const char *mark = first ? strchr(s, '\'') : NULL, *second = mark ? strchr(mark + 1, '\'') : NULL;

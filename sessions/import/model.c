@@ -64,7 +64,8 @@ int model_check(const char *path, const char *list, int remember, struct err *e)
 	int rc = 0;
 
 	if (!whole)
-		return 0; /* the caller reports why when it opens the file */
+		/* The path cannot be resolved. The caller reports the error when it opens the file. */
+		return 0;
 	line_of(whole, &line);
 	if (!line.n || !list || !is_listed(list, &line)) {
 		rc = helper_model(whole, e);

@@ -1,8 +1,8 @@
-/* sessions/import/notebook.c - converts Jupyter notebooks (nbformat 3 and 4): texts as they are; code and its outputs
- * between the fences of Markdown.
+/* sessions/import/notebook.c - converts Jupyter notebooks (nbformat 3 and 4). Texts are written as they are; code and
+ * its outputs are written between the fences of Markdown.
  *
- * If an output has several forms, the plainest is written. Pictures and other outputs without text are counted in a
- * notice. If the file is cut off, the cells before the cut are converted. */
+ * If the file has an output in several formats, the plainest is written. Pictures and other outputs without text are
+ * counted in a notice. If the file is cut off, the cells before the cut are converted. */
 #include "sessions/import/import_private.h"
 #include "engine/base/json.h"
 
@@ -89,7 +89,8 @@ static int has_picture(struct jv data)
 	return 0;
 }
 
-/* Append the plainest form of an output. data: an object of forms by media type; in nbformat 3 the output itself. */
+/* Append the plainest format of a cell's output. `data` is an object that has the output in several formats, by media
+ * type. In nbformat 3, `data` is the output itself. */
 static void add_data(struct notebook *b, struct jv data, struct str *out)
 {
 	static const char *const kinds[] = { "text/plain", "text",  "text/markdown",

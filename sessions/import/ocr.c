@@ -17,7 +17,8 @@
 /* divides_word() searches this many bytes of the page before and after a hyphen for the same word with its hyphen */
 #define HYPHEN_NEAR    4096u
 #define DPI            "300"
-/* If a page cannot be recognised at DPI, it is drawn again with this longer side, in pixels: an A4 page at 300 dpi. */
+/* If a page cannot be recognised at DPI, it is drawn again with this many pixels on its longer side, as many as A4 has
+ * at 300 dpi. */
 #define SMALL_PIXELS   "3508"
 
 static struct doc_recognition settings;
@@ -66,8 +67,8 @@ static void hash_file_state(EVP_MD_CTX *md, const char *path)
 	str_free(&s);
 }
 
-/* Hash how a document is recognised: tesseract, the languages and their data files. Returns 0; -1: no hash could be
- * computed. */
+/* Hash how a document is recognised: tesseract, the languages and their data files. Returns 0, or -1 if no hash could
+ * be computed. */
 static int way_hash(const struct ocr *o, uint8_t hash[32])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -156,8 +157,8 @@ static int ends_in_letter(const char *p, size_t n)
 	return n && (byte_is_letter(p[n - 1]) || (unsigned char)p[n - 1] >= 0x80);
 }
 
-/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 if it is part of a compound word:
- * the page contains the word with its hyphen within HYPHEN_NEAR bytes of the line. */
+/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 if it belongs to a compound word:
+ * then the page contains the word with its hyphen within HYPHEN_NEAR bytes of the line. */
 static int divides_word(const struct str *page, const char *p, size_t n, const char *q, size_t m)
 {
 	const char *from = p - MIN(HYPHEN_NEAR, (size_t)(p - page->p));
@@ -245,7 +246,8 @@ static int start_drawing(struct child *c, const struct ocr *o, const char *numbe
 	return child_start(c, helper_program_type, words, o->file, out);
 }
 
-/* Start tesseract, which reads a picture from the descriptor `in`. number: the picture's number in its file, from 0. */
+/* Start tesseract, which reads a picture from the descriptor `in`. `number` is the picture's number in its file, from
+ * 0. */
 static int start_reading(struct child *c, const struct ocr *o, const char *number, int in)
 {
 	struct str page = { 0 };

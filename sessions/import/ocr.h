@@ -12,13 +12,13 @@
 
 /* ---- ocr_language.c ---- */
 
-enum { OCR_LANGUAGES_MAX = 64 }; /* bytes of a list of languages, such as "deu+eng", with its NUL */
+enum { OCR_LANGUAGES_MAX = 64 }; /* maximum bytes of a list of languages, such as "deu+eng", with its NUL */
 /* Find the folder with tesseract's languages: $TESSDATA_PREFIX, or where packages put it. The caller frees it; NULL:
  * there is none. */
 char *ocr_data_folder(void);
-/* Choose the languages to recognise. said: the user's choice, such as "deu+eng"; NULL = none. document: the language
- * that the document names, such as "de-AT"; "" = none. If tesseract lacks the document's language, *note says which
- * package has it. -1: tesseract has no language, or lacks one of the user's choice; *e says what to install. */
+/* Choose the languages to recognise. `said` is the user's choice, such as "deu+eng"; NULL = none. `document` is the
+ * language that the document names, such as "de-AT"; "" = none. If tesseract lacks the document's language, *note says
+ * which package has it. -1: tesseract has no language, or lacks one of the user's choice; *e says what to install. */
 int ocr_languages(const char *folder, const char *said, const char *document, char out[OCR_LANGUAGES_MAX],
                   struct str *note, struct err *e);
 /* append the names of the installed languages, with blanks between them */
@@ -30,8 +30,8 @@ struct ocr_kept {
 	char *folder, *path; /* NULL: nothing is kept */
 	struct str pages;    /* content of the file: records of pages */
 };
-/* Read the kept pages of a document. document: SHA-256 of its bytes; way: hash of how its pages are recognised
- * (languages, program). folder: NULL = no pages are kept. */
+/* Read the kept pages of a document. `document` is the SHA-256 of its bytes. `way` is a hash of how its pages are
+ * recognised (languages, program). If `folder` is NULL, no pages are kept. */
 void ocr_kept_open(struct ocr_kept *, const char *folder, const uint8_t document[32], const uint8_t way[32]);
 /* 1 = the page is kept, and its text is appended to *out. */
 int ocr_kept_get(const struct ocr_kept *, int32_t page, struct str *out);
@@ -42,7 +42,8 @@ void ocr_kept_close(struct ocr_kept *);
 /* ---- ocr.c ---- */
 
 struct ocr {
-	char *tesseract, *pdftoppm, *folder; /* pdftoppm: NULL if the document is a picture */
+	/* the two programs (pdftoppm is NULL for a picture), and tesseract's data folder */
+	char *tesseract, *pdftoppm, *folder;
 	char languages[OCR_LANGUAGES_MAX];
 	int file; /* descriptor of an anonymous file with the document's bytes */
 	struct ocr_kept kept;
@@ -53,8 +54,9 @@ struct ocr {
 	double seconds;      /* seconds spent on recognising pages; pages recognised by an earlier import take none */
 	int32_t n_timed;
 };
-/* Prepare to recognise pages of a document. is_pdf: 0 = a picture. pages: how many pages will be recognised. *note:
- * notices for the user. -1: programs are missing; e->msg is a clause that says what to install. */
+/* Prepare to recognise pages of a document. `is_pdf` is 0 for a picture. `pages` says how many pages will be
+ * recognised. *note gets notices for the user. -1: programs are missing; e->msg is a clause that says what to
+ * install. */
 int ocr_open(struct ocr *, const char *p, size_t n, int is_pdf, int32_t pages, struct str *note, struct err *e);
 /* Append the text of a page, numbered from 1. Returns 0, also if the page could not be recognised; then
  * o->failed is set. -1 = the user has stopped the import; *e says so. */
@@ -65,8 +67,9 @@ void ocr_close(struct ocr *);
 
 /* ---- ocr_margins.c ---- */
 
-/* Delete running heads, feet and page numbers from the texts page[n]. An empty text is a page that was not recognised.
- * The deleted lines are appended to *left_out, in the form of doc.left_out. Returns their number. */
+/* Delete running heads, feet and page numbers from the texts page[0] .. page[n - 1]. An empty text is a page that was
+ * not recognised. The deleted lines are appended to *left_out, in the form of doc.left_out. Returns the number of
+ * deleted lines. */
 size_t ocr_leave_out_margins(struct str *page, size_t n, struct str *left_out);
 
 /* ---- pdf_scan.c ---- */

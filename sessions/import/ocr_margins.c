@@ -55,8 +55,9 @@ static struct edge edge_of(const struct str *page, int last)
 	return e;
 }
 
-/* 1 if at least TIMES of the pages i - NEAR to i + NEAR have the same line as page i. *before: 1 = a page before i has
- * it. */
+/* e[] contains the first lines of all pages, or the last lines of all pages. Return 1 if at least TIMES of the lines
+ * e[i - NEAR] to e[i + NEAR] have the same letters as line e[i]. Set *before to 1 if one of them is on a page before
+ * page i. */
 static int recurs(const struct edge *e, size_t n, size_t i, int *before)
 {
 	int times = 0;

@@ -3,7 +3,8 @@
  *
  * Writes the text that a reader sees: deleted text, comments and hidden text are left out. Footnotes and endnotes
  * appear as "[1]" where they are referred to; their text follows at the end. The pages of a text are taken from the
- * page breaks that the file stores, if none is missing. Each slide is a page. A sheet's name becomes a heading. */
+ * page breaks that the file stores. If page breaks are missing in the file, the text has no pages. Each slide is a
+ * page. A sheet's name becomes a heading. */
 #include "sessions/import/odf.h"
 #include "engine/base/utf8.h"
 
@@ -14,7 +15,7 @@
 
 /* ---- the text ---- */
 
-/* 1 for shapes: like text boxes, they contain paragraphs. */
+/* 1 if the element is a drawn shape. Like a text box, a shape can contain paragraphs. */
 static int is_shape(const char *name)
 {
 	static const char *const names[] = { "custom-shape", "rect",      "ellipse", "circle",
@@ -193,8 +194,8 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
 }
 
-/* 1 if a page has more than PAGE_CHARACTERS_MAX characters, which means that page breaks are missing. end: end of the
- * last page. */
+/* 1 if a page has more than PAGE_CHARACTERS_MAX characters, which means that page breaks are missing. `end` is the end
+ * of the last page. */
 static int has_overlong_page(const struct doc *d, size_t end)
 {
 	for (size_t i = d->n_mark; i-- > 0;) {

@@ -6,14 +6,15 @@
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
-/* An open list. style: NULL if it has none. first: 1 while the current item has no paragraph yet. */
+/* An open list. `style` is NULL if the list has none. `first` is 1 while the current item has no paragraph yet. */
 struct odf_list {
 	struct odf_list_style *style;
 	size_t counter;
 	int first;
 };
-/* An open table. empty: cells without text since the last cell with text; they are written only if text follows. times,
- * rows: how often the file repeats the current cell and row. */
+/* An open table. `empty` counts the cells without text since the last cell with text; they are written only if a cell
+ * with text follows. The file stores the current cell once for `times` equal cells, and the current row once for `rows`
+ * equal rows. */
 struct odf_cells {
 	int row_begun, cell_begun;
 	long empty, times, rows;
@@ -26,12 +27,12 @@ struct odf_cells {
 struct odf_flow {
 	int paragraphs;    /* number of open paragraphs */
 	int begun;         /* 1: the paragraph has text */
-	int heading, kept; /* heading: level, 0 = none; kept: 1 = white space is kept */
-	int blank;         /* in kept text: the last character was white space */
+	int heading, kept; /* heading: heading level, 0 = none; kept: 1 = white space is kept */
+	int blank;         /* 1: the last character was white space; used only if white space is kept */
 	int numbered;      /* level, if the heading gets a number such as "2.1" before its text; else 0 */
 	int last_was_item, last_was_kept;
 	int break_after;
-	int frames, title; /* title: 1 = paragraphs are a slide's title */
+	int frames, title; /* title: 1 = the paragraphs are a slide's title */
 	struct odf_list list[ODF_LISTS_MAX];
 	int lists;
 };
@@ -48,8 +49,10 @@ struct odf {
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
-	unsigned char hides[ODF_DEPTH_MAX]; /* [open] 1 = this open paragraph, span, section or table is hidden */
-	int open, hide, raised;             /* hide: number of hidden open elements */
+	/* hides[k] is 1 if the element that is open at depth k hides its text. Such elements are paragraphs, spans,
+	 * sections and tables. */
+	unsigned char hides[ODF_DEPTH_MAX];
+	int open, hide, raised; /* `hide` is the number of hidden open elements */
 	size_t hidden, comments;
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
@@ -63,7 +66,7 @@ struct odf {
 
 void odf_page(struct odf *, long number);       /* begin a page or slide; number 0: the next one */
 void odf_page_break(struct odf *, long number); /* begin a page at a page break before a paragraph or table */
-void odf_hide_begin(struct odf *, int hidden);  /* begin an element; a hidden one hides all inside it */
+void odf_hide_begin(struct odf *, int hidden);  /* begin an element; if it is hidden, it hides everything inside it */
 void odf_hide_end(struct odf *);
 void odf_paragraph_begin(struct odf *, int is_heading, const struct xml_attr *, size_t n);
 void odf_paragraph_end(struct odf *);

@@ -54,8 +54,10 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 	return 0;
 }
 
-/* Set the list's style and its counter: the counter of the list that it continues, or a new one. other: xml:id of the
- * list to continue; NULL = none. goes_on: 1 = continue the last list with this style. */
+/* Set the style of list l, and choose the counter of its items. If `other` is the xml:id of an earlier list, list l
+ * continues the counter of that list. If no list has this id, or if `goes_on` is 1, list l continues the counter of the
+ * last list with the same style. In all other cases, or if there is no such counter, list l gets a new one. `other` may
+ * be NULL. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
                       const struct xml_attr *other)
 {
@@ -119,7 +121,7 @@ void odf_item_begin(struct odf *x, int header, const struct xml_attr *start)
 		x->counters->counter[l->counter].count[f->lists - 1] = list_start(start) - 1;
 }
 
-/* Count an item of the innermost list and append its number, as "2.a) ". Returns 0 if the item has none. */
+/* Count an item of the innermost list and append its number, such as "2.a) ". Returns 0 if the item has no number. */
 static int count_item(struct odf *x, struct str *label)
 {
 	struct odf_flow *f = &x->flow;

@@ -181,7 +181,8 @@ static void read_level(struct list_level *levels, const struct xml_attr *a, size
 	add_text(l, xml_attr(a, n, "num-prefix"));
 	for (long i = shown < 1 ? number : shown > number ? 1 : number - shown + 1; i <= number; i++) {
 		size_t k = strlen(l->pattern);
-		/* Skip a parent level without a number. */
+		/* A label such as "2.1" includes the numbers of the parent levels. Leave out a parent level whose items
+		 * have no number. */
 		if ((i == number || levels[i - 1].format != LIST_BULLET) && k < LIST_PATTERN_MAX - 4)
 			snprintf(l->pattern + k, LIST_PATTERN_MAX - k, "%%%ld%s", i, i < number ? "." : "");
 	}

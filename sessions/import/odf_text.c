@@ -199,7 +199,7 @@ void odf_line_break(struct odf *x)
 	if (x->hide)
 		return;
 	writer_line(x->w, x->flow.begun);
-	x->flow.blank = 0; /* a blank after the break is written */
+	x->flow.blank = 0; /* white space after the line break is not dropped */
 }
 
 /* ---- frames, notes, objects ---- */

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keep the hyphen between two words of the text at a line end, if each word has at least this many letters. */
+/* If a word is divided by a hyphen at a line end, and both halves are words that occur elsewhere in the text, the
+ * hyphen is kept. Each half must have at least this many letters. */
 #define PART_LETTERS 4
 
 /* ---- words divided at the end of a line ---- */
@@ -76,7 +77,7 @@ static int by_hash(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* 1 if the text has the word with hash h `times` times or more. */
+/* 1 if the word with hash h occurs in the text at least `times` times. */
 static int words_have(const struct words *w, uint64_t h, size_t times)
 {
 	size_t from = 0, to = w->n;
@@ -140,13 +141,12 @@ static int ends_in_address(const char *p, size_t n)
 
 enum line_end { END_LINE, END_DIVIDED, END_HYPHEN, END_BLANK };
 
-/* Tell how the text continues from line l on the next line. *hyphen: bytes of the hyphen that ends line l; 0 = there is
- * none.
- *
- *     END_LINE:    a new line begins;
- *     END_DIVIDED: the hyphen divides a word: join the lines without it;
- *     END_HYPHEN:  the hyphen is part of the word: join the lines with it;
- *     END_BLANK:   the hyphen stands for the rest of a word ("Vor- und"): join the lines with a blank. */
+/* Tell how line l is joined to the next line, judging by the hyphen at the end of line l. Set *hyphen to the length of
+ * this hyphen in bytes, or to 0 if line l does not end with one. Return one of these:
+ * - END_LINE: the lines are not joined.
+ * - END_DIVIDED: the hyphen divides a word, so the lines are joined without it.
+ * - END_HYPHEN: the hyphen is part of the word, so the lines are joined with it.
+ * - END_BLANK: the hyphen stands for the rest of a word ("Vor- und"), so the lines are joined with a blank. */
 static enum line_end line_end(const struct pdf *f, const struct words *w, const struct pdf_line *l,
                               const struct pdf_line *next, size_t *hyphen)
 {
@@ -179,7 +179,7 @@ static enum line_end line_end(const struct pdf *f, const struct words *w, const 
 		return words_have(w, compound, 1) ? END_HYPHEN : END_BLANK;
 	if (words_have(w, solid, 1))
 		return END_DIVIDED;
-	/* If both parts are words of the text, take them for a compound: syllables are seldom words. */
+	/* If both halves are words that occur in the text, take the word for a compound: syllables are seldom words. */
 	return words_have(w, compound, 1) || (a >= PART_LETTERS && b >= PART_LETTERS &&
 	                                      words_have(w, word_hash(0, p + l->n - mark - a, a), 2) &&
 	                                      words_have(w, word_hash(0, q, b), 2))
@@ -207,8 +207,9 @@ static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 	return NULL;
 }
 
-/* 1 if a paragraph may continue from line l on `next`: there is no blank line between the two. Or `next` is higher up,
- * because it is in another column or page, and its letters have about the same size. */
+/* 1 if the paragraph of line l may continue in the line `next`. This is so if there is no blank line between them. It
+ * is also so if `next` is higher on its page, which means another column or page, and its letters have about the same
+ * size. */
 static int goes_on(const struct pdf_line *l, const struct pdf_line *next)
 {
 	return !l->row && !next->row &&
@@ -219,8 +220,8 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	/* heading: number of lines of the current heading that are still to be written. from: offset of the heading's
-	 * text + 1; 0 = none of it is written yet */
+	/* `heading` is the number of lines of the current heading that are still to be written. `from` is 1 + the
+	 * offset at which the heading's text begins; 0 if none of it is written yet. */
 	size_t heading = 0, hyphen, from = 0;
 	int level = 0, gap = 1;
 
@@ -260,8 +261,8 @@ static int is_rare(int32_t cp)
 	return (cp >= 0x180 && cp < 0x250) || (cp >= 0xe000 && cp < 0xf900) || cp == 0xfffd || cp >= 0xf0000;
 }
 
-/* Return PAGE_UNREADABLE if more than a third of the page's letters are rare characters (is_rare). Texts in languages
- * that use such characters have fewer of them. */
+/* Return PAGE_UNREADABLE if at least 3 letters of the page are rare characters (is_rare), and these are more than a
+ * third of all its letters. A readable page has fewer of them, even in a language that uses such characters. */
 static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
 {
 	size_t letters = 0, rare = 0;

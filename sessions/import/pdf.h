@@ -30,7 +30,7 @@ struct pdf_line {
 	size_t at, n;           /* range of the line's text in pdf.text; " | " separates the cells of a table's row */
 	unsigned char gap;      /* 1: a blank line precedes this line */
 	unsigned char row;      /* 1: the line is a row of a table */
-	unsigned char upright;  /* as in struct pdf_piece */
+	unsigned char upright;  /* 0: letters lie on their side, or stand above each other */
 	unsigned char left_out; /* LEFT_...: a running head, foot or page number; 0 = the line is written */
 	unsigned char running;  /* 1: first occurrence of a running head or foot; it stays in the text */
 };
@@ -38,7 +38,7 @@ struct pdf_line {
 enum { LEFT_LINE = 1, LEFT_NUMBER };
 
 struct pdf_page {
-	size_t line, n_line; /* range of its lines in pdf.line */
+	size_t line, n_line; /* the page's lines: index of the first one in pdf.line, and their number */
 	float width, height;
 };
 
@@ -46,7 +46,7 @@ struct pdf_page {
 struct pdf_entry {
 	uint32_t page; /* index of the page */
 	int level;
-	size_t at, n; /* range of its title in pdf.titles */
+	size_t at, n; /* the entry's title: its offset in pdf.titles, and its length */
 };
 
 struct pdf {
@@ -83,18 +83,19 @@ void pdf_add_lines(struct pdf *);
 
 /* ---- pdf_margins.c ---- */
 
-/* Mark lines as left out: page numbers, and running heads and feet. The first occurrence of a running head or foot
- * stays, unless it repeats a title. */
+/* Mark page numbers, running heads and running feet, so that they are left out. The first occurrence of a running head
+ * or foot stays, unless it repeats a title. */
 void pdf_leave_out_margins(struct pdf *);
-/* Hash the letters and digits of a line, without case and punctuation, and without the number before a title.
- * *letters: how many letters there are. */
+/* Hash the letters and digits of a line, without case and punctuation, and without the number before a title. *letters
+ * gets the number of letters. */
 uint64_t pdf_letters_hash(const char *p, size_t n, size_t *letters);
 
 /* ---- pdf_headings.c ---- */
 
 struct pdf_headings;
 struct pdf_headings *pdf_headings_begin(const struct pdf *);
-/* Return the number of lines from line i of page pg that are a heading, and its level; 0 if there is none. */
+/* If the lines of page pg from line i on are a heading, return how many lines it has, and set *level to its level.
+ * Return 0 if there is no heading. */
 size_t pdf_heading(struct pdf_headings *, const struct pdf_page *pg, size_t i, int *level);
 void pdf_headings_end(struct pdf_headings *);
 

@@ -21,7 +21,8 @@ struct pdf_headings {
 
 /* ---- numbers in sequence ---- */
 
-/* Parse the numbers of "6.2.1" at the start of a line into part[]. Returns how many there are; *n: bytes parsed. */
+/* Parse the numbers of "6.2.1" at the start of a line into part[]. Returns how many numbers there are. Sets *n to the
+ * number of bytes parsed. */
 static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
 {
 	int parts = 0;
@@ -65,8 +66,8 @@ static int size_class(float size)
 	return size * 2 < 1 ? 0 : size * 2 >= SIZES ? SIZES - 1 : (int)(size * 2 + 0.5f);
 }
 
-/* Count the lines from line i that look like one heading: of one size, without a blank line between them. Returns at
- * most one more than LINES_MOST. *bytes: their length. */
+/* Count the lines from line i on that look like one heading: they have the same size, and no blank line separates them.
+ * Returns at most LINES_MOST + 1. Sets *bytes to the length of these lines. */
 static size_t lines_alike(const struct pdf *f, const struct pdf_page *pg, size_t i, size_t *bytes)
 {
 	size_t n = 1, end = pg->line + pg->n_line;
@@ -78,7 +79,7 @@ static size_t lines_alike(const struct pdf *f, const struct pdf_page *pg, size_t
 	return n;
 }
 
-/* Return how many lines from line i are a heading in large letters; 0 if there is none. */
+/* If a heading in large letters begins at line i, return its number of lines. Otherwise return 0. */
 static size_t large_lines(const struct pdf *f, const struct pdf_page *pg, size_t i)
 {
 	const struct pdf_line *l = &f->line[i];
@@ -150,8 +151,8 @@ static int is_title(const char *line, size_t n, const char *title, size_t n_titl
 	}
 }
 
-/* Return how many lines from line i are the title of an outline entry of page pg, and set *level to the entry's level.
- * 0 if no entry fits. */
+/* If the lines of page pg from line i on are the title of an outline entry, return how many lines the title has, and
+ * set *level to the entry's level. Return 0 if they are no entry's title. */
 static size_t outline_lines(struct pdf_headings *h, const struct pdf_page *pg, size_t i, int *level)
 {
 	const struct pdf *f = h->f;

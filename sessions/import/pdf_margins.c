@@ -1,10 +1,10 @@
-/* sessions/import/pdf_margins.c - finds running heads and feet, and page numbers.
+/* sessions/import/pdf_margins.c - finds running heads, running feet and page numbers.
  *
- * Both stand in a page's margins, in letters that are not much larger than the letters of the text.
+ * They all stand in a page's margins, in letters that are not much larger than the letters of the text.
  *
- * A page number stands alone or beside a running head, and it counts the pages: between nearby pages, the numbers at
- * the same place differ as much as the pages' indexes. A number that does not count the pages is text. A number after
- * a word other than "page" is text, too: "Invoice No. 4711".
+ * A page number stands alone or beside a running head, and it counts the pages: if another page is k pages later, the
+ * number at the same place there is larger by k. A number that does not count the pages is text. A number after a word
+ * other than "page" is text, too: "Invoice No. 4711".
  *
  * A running head or foot is a line that recurs at the same place. The first one stays in the text, unless it repeats a
  * title. */
@@ -14,29 +14,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* height of the zones at a page's top and bottom that hold heads and feet, as a share of the page's height */
+/* height of the zones at a page's top and bottom that contain heads and feet, divided by the page's height */
 #define MARGIN 0.15f
 #define LARGE  1.25f /* lines in letters of more than this many times the usual size are no heads or feet */
-#define SAME   3.0f  /* two lines are at the same place if their positions differ by less than this, in points */
+#define SAME   3.0f  /* two lines are at the same place if their positions differ by fewer points than this */
 
-/* EDGE: most rows of a margin that are examined, from the edge inwards; PIECES: most lines in these rows. NEAR: a page
- * is compared with NEAR pages before it and NEAR pages after it. FEW_PAGES: a document with fewer pages is short.
- * OFFSET_MOST: most that a page's number may exceed its index in the file; numbers of invoices are larger. YEAR_FIRST
- * to YEAR_LAST: years, which are no page numbers. */
+/* EDGE is the maximum number of rows that are examined in a margin, counted from the page's edge. PIECES is the maximum
+ * number of lines in these rows. Each page is compared with NEAR pages before it and NEAR pages after it. A document is
+ * short if it has fewer than FEW_PAGES pages. A number is no page number if it exceeds the page's index in the file by
+ * OFFSET_MOST or more, as numbers of invoices do. Numbers from YEAR_FIRST to YEAR_LAST are taken for years. */
 enum { EDGE = 6, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR_FIRST = 1700, YEAR_LAST = 2100 };
 
 /* A line in the margin of a page. */
 struct candidate {
 	uint32_t page, line;
 	int bottom;
-	/* text: hash of the line, with its page number as '#'; letters: hash of its letters alone */
+	/* hash of the line's text, with '#' in place of the page number; hash of only its letters */
 	uint64_t text, letters;
 	size_t n_letters;
-	/* numbers that may be the page number: [0] at the line's end, [1] at its beginning; -1 = none */
+	/* Numbers that may be the page number: number[0] is at the line's end, number[1] at its beginning; -1 =
+	 * none. */
 	long number[2];
-	int bare[2];   /* 1: besides number[i] the line has only words for "page", the number of pages, and signs */
-	int counts;    /* 1: one of its numbers is a page number */
-	int is_number; /* 1: besides the page number the line has no text of its own: leave it out */
+	int bare[2];   /* 1: apart from number[i], the line has only signs, words for "page" and the number of pages */
+	int counts;    /* 1: number[0] or number[1] is a page number */
+	int is_number; /* 1: the line has no text of its own besides its page number, so it is left out */
 	int recurs;    /* 1: a running head or foot */
 	int first;     /* 1: the first occurrence of a running head or foot */
 };
@@ -45,8 +46,9 @@ struct margins {
 	struct pdf *f;
 	struct candidate *c;
 	size_t n, cap;
-	size_t *page;      /* [n_page + 1] index of each page's first candidate */
-	uint64_t *letters; /* [n_letters] sorted hashes of the letters of each line that is not a candidate */
+	size_t *page; /* [n_page + 1] index of each page's first candidate */
+	/* [n_letters] one hash for each line that is not a candidate: a hash of the line's letters; sorted */
+	uint64_t *letters;
 	size_t n_letters;
 };
 
@@ -139,8 +141,8 @@ struct token {
 	int sign;
 };
 
-/* Read the first token at p, of n bytes, into *t. Returns how many bytes were read. A sign ends a word if it is '/',
- * not ASCII, or followed by a blank or the end. So "3.1" is one token. */
+/* Read the first token at p, of n bytes, into *t. Return how many bytes were read. A sign ends the word before it in
+ * three cases: the sign is '/'; it is not ASCII; or a blank or the end follows it. So "3.1" is one token. */
 static size_t next_token(const char *p, size_t n, struct token *t)
 {
 	size_t at = 0, from;
@@ -171,15 +173,15 @@ static int parts_number(const struct token *t)
 	return t->sign && !strchr(".:,-()[]", *t->p);
 }
 
-/* 1 if v may be the number of a page. page: index of that page in the file. */
+/* 1 if v may be the number of a page. `page` is the index of that page in the file. */
 static int may_be_page(long v, uint32_t page)
 {
 	return v >= 0 && v < (long)page + OFFSET_MOST && (v < YEAR_FIRST || v > YEAR_LAST || page > YEAR_FIRST / 2);
 }
 
-/* Find numbers that may be page numbers: number[0] at the end and number[1] at the beginning of a line of n tokens.
+/* Find numbers that may be page numbers in a line of n tokens: number[0] at its end and number[1] at its beginning.
  * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest of the line. In
- * "No. | 12" the dot shows that 12 is no page number. place[side]: index of the number's token. */
+ * "No. | 12" the dot shows that 12 is no page number. place[side] gets the index of the number's token. */
 static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t place[2])
 {
 	size_t words = 0, numbers = 0;
@@ -252,9 +254,10 @@ static const struct pdf_line *line_of(const struct margins *m, const struct cand
 	return &m->f->line[c->line];
 }
 
-/* Find the numbers of line c, and hash its text and its letters. side: -1 = hash the line as it is; 0 or 1 =
- * number[side] is a page number. Then hash '#' in place of the number, and only the letters before a number at the
- * line's end (0) or after a number at its beginning (1). */
+/* Find the numbers of line c that may be page numbers, and hash the text and the letters of the line. If `side` is -1,
+ * no page number is known yet, so both hashes are of the whole line. Otherwise number[side] is the page number, and '#'
+ * is hashed in its place. Side 0 is the line's end: only the letters before the number are hashed. Side 1 is the line's
+ * beginning: only the letters after the number are hashed. */
 static void hash_text(const struct margins *m, struct candidate *c, int side)
 {
 	const struct pdf_line *l = line_of(m, c);
@@ -288,7 +291,8 @@ static int by_y(const void *a, const void *b)
 	return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Add the lines in a page's margins, from the edge inwards. s: buffer with one entry for each line of the page. */
+/* Add the lines in a page's margins, from the edge inwards. `s` is a buffer with one entry for each line of the
+ * page. */
 static void add_candidates(struct margins *m, uint32_t page, struct place *s)
 {
 	const struct pdf_page *pg = &m->f->page[page];
@@ -335,8 +339,8 @@ static int same_place(const struct margins *m, const struct candidate *a, const 
 	       (width - y->x1 - x->x0 < SAME && x->x0 - width + y->x1 < SAME);
 }
 
-/* Find page numbers: between nearby pages, they differ as much as the pages' indexes. Two numbers are compared only if
- * they are at the same place, or if both are bare (struct candidate). */
+/* Find page numbers. If another page is k pages later, the page number there must be larger by k. Two numbers are
+ * compared only if they are at the same place, or if both are bare (struct candidate). */
 static void find_page_numbers(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -375,7 +379,7 @@ static int by_text(const void *a, const void *b)
 	                                      : (*x > *y) - (*x < *y);
 }
 
-/* Count the pages that have a different line at c's place. */
+/* Count the pages that have a line at the same position as line c, but with a different text. */
 static size_t count_others(const struct margins *m, const struct candidate *c)
 {
 	size_t others = 0;
@@ -389,9 +393,9 @@ static size_t count_others(const struct margins *m, const struct candidate *c)
 	return others;
 }
 
-/* 1 if n equal lines at one place, sorted by page, are a running head or foot. In a short document, half of the pages
- * must have the line, and no page may have another line at that place. In a longer document, the line must be on 1/5 of
- * all pages, or on 2/5 of the pages from its first page to its last. */
+/* 1 if n equal lines at the same place, sorted by page, are a running head or foot. In a short document, half of the
+ * pages must have the line, and no page may have another line at that place. In a longer document, the line must be on
+ * 1/5 of all pages, or on 2/5 of the pages from its first page to its last. */
 static int is_running(const struct margins *m, struct candidate *const *c, size_t n)
 {
 	size_t pages = m->f->n_page, span = c[n - 1]->page - c[0]->page + 1;
@@ -411,7 +415,8 @@ static void find_recurring(struct margins *m)
 		s[i] = &m->c[i];
 	qsort(s, m->n, sizeof(struct candidate *), by_text);
 	for (size_t i = 0, to; i < m->n; i = to) {
-		/* Let [i, to) be equal lines at one place, with not too many pages between two consecutive ones. */
+		/* Find the end of a run s[i] .. s[to - 1] of lines with the same text at the same position. Between two
+		 * successive lines of the run, there are only a few pages. */
 		for (to = i + 1; to < m->n && s[to]->text == s[i]->text &&
 		                 s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
 		                 same_place(m, s[to - 1], s[to]);
@@ -453,7 +458,7 @@ static void collect_letters(struct margins *m)
 	free(margin);
 }
 
-/* 1 if a line that is not a candidate has the same letters as c: then c repeats a title. */
+/* 1 if a line that is not a candidate has the same letters as c, which means that c repeats a title. */
 static int stands_elsewhere(const struct margins *m, const struct candidate *c)
 {
 	return c->n_letters >= 4 && bsearch(&c->letters, m->letters, m->n_letters, sizeof c->letters, by_hash);
@@ -490,8 +495,8 @@ static void keep_line(const struct pdf *f, size_t i)
 		f->line[i].left_out = 0;
 }
 
-/* Keep a line if no blank line separates it from a line that stays. It is then part of that line's block, such as a
- * form on each page, and no head or foot. */
+/* Keep a line that was taken for a head or foot if the line above or below it stays, and no blank line is between the
+ * two. Such lines belong to one block, for example a form that is on each page. */
 static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 {
 	for (size_t i = pg->line + pg->n_line; i-- > pg->line + 1;)
@@ -502,8 +507,9 @@ static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 			keep_line(f, i);
 }
 
-/* Mark lines as left out: page numbers, running heads and feet. The first running head or foot stays, unless the text
- * has its words elsewhere. If these are all lines of a page, only its page numbers are left out. */
+/* Mark page numbers, running heads and running feet, so that they are left out. The first occurrence of a head or foot
+ * stays, unless its words also occur outside of the margins. If no line of a page would stay, only its page numbers are
+ * left out. */
 static void leave_out(struct margins *m)
 {
 	for (uint32_t p = 0; p < m->f->n_page; p++) {

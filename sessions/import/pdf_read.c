@@ -23,8 +23,8 @@ static int tag_is(struct tag t, const char *name)
 	return t.n >= k && !memcmp(t.p, name, k) && (t.n == k || t.p[k] == ' ');
 }
 
-/* Return the number after `before`, the beginning of an attribute (" xMin=\""). 0 if the attribute is missing or the
- * number is absurd. */
+/* Parse the number in tag t that follows the string `before`, which is the beginning of an attribute (" xMin=\"").
+ * Return 0 if the attribute is missing or the number exceeds a million. */
 static float tag_number(struct tag t, const char *before)
 {
 	const char *p = memmem(t.p, t.n, before, strlen(before)), *end = t.p + t.n;

@@ -14,28 +14,32 @@
 #include <string.h>
 
 /* Distances, in heights of letters. */
-#define WIDE      11.0f /* least average width of the lines of a wide flow */
+#define WIDE      11.0f /* a flow is wide if its lines have at least this average width */
 #define LABEL_GAP 4.0f  /* most space between a number or bullet and its text */
 #define WORD_GAP  1.3f  /* most space between two words of a line */
 #define ROW_GAP   2.5f  /* most space between two rows of a table */
 
-/* LONG: a flow with fewer lines is short; TABLES: a row may continue one of the last TABLES tables */
+/* LONG: a flow (text column) with fewer lines than this is short. TABLES: a row may continue one of the last TABLES
+ * tables. */
 enum { LONG = 4, TABLES = 8 };
 
+/* A flow: a text column as pdftotext has found it. */
 struct flow {
 	float width, widest; /* sum and maximum of the widths of the flow's lines, in heights of letters */
-	/* number of lines that are nearly as wide as the widest; lines of a table of contents do not count */
+	/* number of lines that are nearly as wide as the widest line; lines of a table of contents do not count */
 	uint32_t full;
-	/* lines: number of the flow's lines; beside: how many of them have a neighbour on their baseline. Lines of two
-	 * wide flows do not count as neighbours */
+	/* `lines` is the number of lines in the text column. `beside` is the number of those lines that have a
+	 * neighbour, which is another line on the same baseline. Lines of two wide columns do not count as
+	 * neighbours. */
 	uint32_t lines, beside;
 };
 
-/* A piece. The parts of a page are sorted by baseline, and from left to right on one baseline. */
+/* One piece of the page (struct pdf_piece). A page's parts are sorted by baseline; parts on the same baseline are
+ * sorted from left to right. */
 struct part {
 	uint32_t piece; /* index in pdf.piece, where pieces are in pdftotext's order */
 	float base;     /* y of the baseline */
-	uint32_t join;  /* JOIN_...: how this part is joined to the part at its left */
+	uint32_t join;  /* JOIN_NONE, or how this part is joined to the part at its left */
 	uint32_t table; /* 1 + index in rows.table of the part's table; 0 = the part is in no table */
 	uint32_t row;   /* number of the part's baseline on the page */
 };
@@ -50,7 +54,8 @@ struct grid {
 
 /* A line to be written: one part, or several that are joined. */
 struct out {
-	/* key: index in pdf.piece; output lines are sorted by their keys. table: as in struct part */
+	/* `key` is an index in pdf.piece; output lines are sorted by their keys. `table` is 1 + the index in rows.table
+	 * of the line's table, or 0 if the line is in no table. */
 	uint32_t key, table;
 	uint32_t part, n; /* the line consists of the parts [part, part + n) */
 };
@@ -89,7 +94,7 @@ static int by_base(const void *a, const void *b)
 	                          : (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Number the baselines of the parts, which are sorted by `base`. */
+/* Set part.row of all parts, which are sorted by part.base. Parts on the same baseline get the same number. */
 static void find_baselines(struct rows *r)
 {
 	for (size_t i = 1, from = 0; i < r->n; i++) {
@@ -104,7 +109,8 @@ static void find_baselines(struct rows *r)
 /* Sort the parts of one baseline from left to right. */
 static void sort_row(struct rows *r, size_t from, size_t to)
 {
-	/* Insertion sort is fast, because most parts are in order. 64 limits the time for hostile files. */
+	/* Insertion sort is fast, because most parts are in order. A part moves by at most 64 places, which limits the
+	 * time for hostile files. */
 	for (size_t i = from + 1; i < to; i++)
 		for (size_t k = i; k > from && piece_of(r, k)->box.x0 < piece_of(r, k - 1)->box.x0 && i - k < 64; k--) {
 			struct part p = r->part[k];
@@ -146,8 +152,8 @@ static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
 	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
 }
 
-/* For each of the parts [from, to), which are on one baseline: if the part has a neighbour, count it in `beside` of its
- * flow. */
+/* The parts [from, to) are on the same baseline. For each part that has a neighbour there, increment `beside` of the
+ * part's flow (text column). Parts of two wide flows do not count as neighbours. */
 static void count_neighbours(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
@@ -161,10 +167,12 @@ static void count_neighbours(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* 1 if lines of flow w may be cells of a table. Short flows always may. In a narrow flow, at least 1/2 of the lines
- * must have a neighbour on their baseline. In a wide flow, at least 3/10 of the lines must have one. A wide flow with
- * 6/10 full lines is text. But it may have cells if it has fewer than 3 * LONG lines and 9/10 of them have a
- * neighbour. */
+/* 1 if the lines of flow w (a text column) may be cells of a table. The condition depends on the flow:
+ * - If the flow has fewer than LONG lines, there is no condition.
+ * - In a narrow flow, at least 1/2 of the lines have a neighbour on their baseline.
+ * - In a wide flow, at least 3/10 of the lines have a neighbour.
+ * - A wide flow is usually text if at least 6/10 of its lines have nearly the full width. In this case, at least 9/10
+ *   of the lines have a neighbour, and the flow has fewer than 3 * LONG lines. */
 static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
@@ -174,7 +182,7 @@ static int has_cells(const struct flow *w)
 	return w->beside * 10 >= w->lines * 3;
 }
 
-/* Join the parts [from, to), which are on one baseline: set part.join. */
+/* Join the parts [from, to), which are on one baseline, by setting part.join. */
 static void join_row(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from + 1; i < to; i++) {
@@ -281,8 +289,9 @@ static void make_outputs(struct rows *r)
 
 		for (to = i + 1; to < r->n && r->part[to].join; to++)
 			;
-		/* Write joined parts where their last part stands in pdftotext's order: if the first part is a
-		 * label, the last part is the label's text. */
+		/* Lines are sorted by `key`, a position in pdftotext's output. A row of a table takes the position of
+		 * the table's first piece. Another line takes the position of its last part. If a label, such as a
+		 * bullet, is joined to its text, the last part is the text. */
 		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
 			           .table = table,
 			           .part = (uint32_t)i,
@@ -315,9 +324,10 @@ static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
 	str_free(&s);
 }
 
-/* 1 if a blank line is written between lines with the pieces a and b. same_table: the space between them must exceed
- * 1.2 heights of letters. In one block of pdftotext there is no blank line. Otherwise there is one if the flow or the
- * size of letters changes, if the space exceeds 0.5 heights, or if b is above a. */
+/* 1 if a blank line is written between two lines that contain the pieces a and b. The space between the lines is
+ * measured in heights of b's letters. In a table (same_table = 1), write a blank line if the space exceeds 1.2. Outside
+ * a table, write none if pdftotext has put a and b into one block. Otherwise write one if the space exceeds 0.5, if b
+ * is above a, or if the flow (text column) or the size of the letters changes. */
 static int blank_between(const struct pdf_piece *a, const struct pdf_piece *b, int same_table)
 {
 	float space = (b->box.y0 - a->box.y1) / b->size;
@@ -353,7 +363,8 @@ void pdf_add_lines(struct pdf *f)
 	}
 	qsort(r.part, r.n, sizeof *r.part, by_base);
 	find_baselines(&r);
-	/* For each baseline: pass 0 counts neighbours in all flows, and pass 1 joins parts by these counts. */
+	/* Take the parts baseline by baseline, twice. Pass 0 counts the neighbours of each flow's lines. Pass 1 joins
+	 * parts, which depends on these counts. */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t from = 0, to; from < r.n; from = to) {
 			for (to = from + 1; to < r.n && r.part[to].row == r.part[from].row; to++)

@@ -16,7 +16,7 @@ struct scan {
 	size_t n;
 };
 
-/* Append the numbers of the pages in this state: "3, 17-19, 40". Returns how many there are. */
+/* Append the numbers of the pages that are in this state, as in "3, 17-19, 40". Returns the number of these pages. */
 static size_t list_pages(const struct doc *d, enum page_state state, struct str *out)
 {
 	size_t count = 0, page = 0, first = 0, ranges = 0;
@@ -125,7 +125,8 @@ static void copy_page(struct doc *out, const struct scan *s, size_t i)
 static void put_pages(struct doc *d, const struct scan *s)
 {
 	struct doc out = { 0 };
-	int after = 0; /* 1: the text of the page before was recognised */
+	/* 1: the text of the previous page with text was recognised by OCR */
+	int after = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		const struct mark *m = &d->mark[s->mark[i]];

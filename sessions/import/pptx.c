@@ -25,9 +25,9 @@ struct pptx {
 	/* the shape that is being read */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	struct pptx_place place;            /* the shape takes this place of the slide's layout */
-	struct pptx_layout layout;          /* what the slide inherits */
-	enum bullet inherited[LIST_LEVELS]; /* [level] bullet by the shape's own list styles */
+	struct pptx_place place;            /* placeholder of the slide layout that the shape fills */
+	struct pptx_layout layout;          /* what the slide inherits from its layout */
+	enum bullet inherited[LIST_LEVELS]; /* bullets that the shape's own list styles set for each level */
 	int in_styles;                      /* 1: inside the shape's list styles */
 	int style_level;
 	struct list_level number[LIST_LEVELS];
@@ -36,7 +36,7 @@ struct pptx {
 	int begun, in_text, raised, last_was_item;
 	long level;
 	enum bullet bullet;
-	const char *lead; /* "Notes: " or NULL: to be written before the next text */
+	const char *lead; /* text to write before the next text: "Notes: ", or NULL for none */
 };
 
 /* ---- paragraphs ---- */
@@ -213,7 +213,8 @@ static void shape_end(struct pptx *x)
 	x->in_shape = 0;
 }
 
-/* Read which place of the slide's layout the shape takes. In a body, paragraphs are list items by default. */
+/* Read from <p:ph> which placeholder of the slide layout the shape fills. In a body placeholder, paragraphs are list
+ * items by default. */
 static void take_placeholder(struct pptx *x, const struct xml_attr *a, size_t n)
 {
 	static const char *const furniture[] = { "dt", "ftr", "hdr", "sldNum", "sldImg" };

@@ -21,7 +21,8 @@ struct rtf_group {
 	int hidden, raised; /* properties of the text */
 	int skip;           /* number of bytes after \u that repeat its character in the code page */
 	int font;
-	/* 1: the group is a formula's bracket, a note, or a part of a formula (which begins at offset part_at) */
+	/* 1: the group is a formula's bracket, a note, or a part of a formula. The part's text begins at offset
+	 * part_at. */
 	int bracket, note, part;
 	int instruction; /* 1: the group is in a field's instruction, which may describe a form field */
 	size_t part_at;
@@ -30,14 +31,15 @@ struct rtf_group {
 	 * of these and is skipped. */
 	int alternatives;
 };
-/* A font. page: code page, 0 = the document's. fixed: fixed-width, which shows program text. */
+/* A font. page: its code page, or 0 if it uses the document's. fixed: 1 = all characters have the same width, so text
+ * in this font is program text. */
 struct rtf_font {
 	int number, page, fixed;
 	int symbol; /* result of symbol_font() for the font's name */
 };
 struct rtf_style {
 	int number, level, program;
-}; /* level: heading level, 0 = none; program: program text */
+};
 
 struct rtf {
 	struct writer *w; /* current writer: document or notes */
@@ -56,10 +58,10 @@ struct rtf {
 	int32_t high;     /* pending high surrogate */
 	int drop;         /* bytes still to skip after \u */
 	size_t hidden;
-	/* The paragraph and its surroundings. */
+	/* State of the paragraph that is being read. */
 	int begun, heading, level, in_table, program, kept, last_was_item, last_was_kept;
 	struct str label;     /* label of the list item that begins */
-	int table, row, cell; /* 1: a table, row, cell is open */
+	int table, row, cell; /* 1: a table is open, a row is open, a cell is open */
 	size_t note, comments;
 	struct form_field form; /* the form field whose instruction is being read */
 	/* saved while a note is read */

@@ -63,9 +63,8 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if byte c of a list item's label begins a letter beyond ASCII. A label with a letter is a number, not a bullet.
- * Returns 0 if c is a lead byte of signs (0xc2, 0xe2 or 0xef), or if the label is one character. n: bytes of the
- * label. */
+/* 1 if byte c begins a non-ASCII letter in a list item's label of n bytes. A label with such a letter is a number, not
+ * a bullet. Returns 0 if the label is one character, and if c is 0xc2, 0xe2 or 0xef, which begin signs. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
@@ -171,7 +170,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 	}
 	while (blank < n && s[blank] == ' ')
 		blank++;
-	/* Blanks alone begin a paragraph only in program text. */
+	/* Ignore blanks at the beginning of a paragraph, except in program text. */
 	if (blank == n && !x->begun && !is_program_text(x))
 		return;
 	begin_paragraph(x);

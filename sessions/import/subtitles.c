@@ -9,15 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAUSE          2.0 /* seconds without text that end a paragraph */
+#define PAUSE          2.0 /* a pause of at least this many seconds ends a paragraph */
 #define SENTENCE_BYTES 160 /* a paragraph of at least this many bytes ends at the end of a sentence */
 #define MOST_BYTES     600 /* a paragraph of at least this many bytes ends at the next cue */
 
 struct subtitles {
 	struct writer *w;
 	struct str paragraph, last;
-	double begin, end; /* seconds: beginning of the paragraph, end of its last cue */
-	int open, rolling; /* rolling: 1 = each cue repeats the last line of the cue before it */
+	/* in seconds: when the paragraph begins, and when its last cue ends */
+	double begin, end;
+	int open, rolling; /* rolling: 1 = each cue repeats the last line of the previous cue */
 };
 
 struct row {
@@ -251,7 +252,9 @@ int subtitles_import(const char *p, size_t n, struct doc *d, struct err *e)
 		} else if (!r.n) {
 			skip = 0;
 		} else if (read_dialogue(&b, r) || (following.n && read_times(following, &begin, &end))) {
-			; /* read_dialogue() has read the line, or the line is a number before the times of a cue */
+			/* read_dialogue() has read the line, or the line is the number of a cue and the next line has
+			 * its times */
+			;
 		} else if (blank && b.rolling) {
 			skip = 1; /* skip a comment, a style sheet, or the name of a cue */
 		} else if (b.open && !skip) {

@@ -34,14 +34,15 @@ int doc_refuse(struct err *e, const char *path, const char *why)
 
 /* ---- text ---- */
 
-/* Counts of a scan of bytes as UTF-8. bad: invalid sequences; nul: NUL bytes; runs: runs of NUL bytes; control: other
+/* Counts from a scan of bytes as UTF-8. bad: invalid sequences. nul: NUL bytes. runs: runs of NUL bytes. control: other
  * control characters that are rare in texts. */
 struct survey {
 	size_t bad, multibyte, nul, runs, control;
 };
 
-/* 1 if the NULs show binary data. A text may have few runs of NULs, of any length: a log has them if it was truncated
- * while a program wrote to it. But the rest of a text has few other bytes that are not text. */
+/* 1 if so many bytes are NULs that the file is binary data. A text file may have a few runs of NULs, of any length: a
+ * log has them if it was truncated while a program wrote to it. But its other bytes must be text: few control
+ * characters, and little invalid UTF-8. */
 static int has_binary_nuls(const struct survey *s, size_t n)
 {
 	size_t rest = n - s->nul;
@@ -81,19 +82,20 @@ static const struct charset *foreign_charset(const struct survey *s, const char 
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Text in another encoding rarely looks like multi-byte UTF-8. If it often does, the text is UTF-8, and the bad
-	 * bytes are damage. */
+	/* Text in another encoding rarely contains valid multi-byte sequences of UTF-8. If many are valid, the text is
+	 * UTF-8 with damaged bytes. */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
-/* Result of tidy(). used: bytes written; bad: invalid sequences; nul: NUL characters. */
+/* Result of tidy(). `used` is the number of bytes written, `bad` the number of invalid sequences, `nul` the number of
+ * NUL characters. */
 struct tidied {
 	size_t used, bad, nul;
 };
 
-/* Write the text to `to`, as valid UTF-8 with \n line ends and without NULs. Within a line, one NUL becomes a blank,
- * and several NULs in a row become a line end. to NULL: only count. keep_cr: 1 = a CR without LF stays; 0 = such a CR
- * becomes a line end. */
+/* Write the text to the buffer `to` as valid UTF-8, with \n line ends and without NULs. If `to` is NULL, only count.
+ * Within a line, one NUL becomes a blank, and several NULs in a row become a line end. If keep_cr is 1, a CR without LF
+ * stays. If keep_cr is 0, it becomes a line end. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -177,8 +179,8 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 }
 
 /* Recognise UTF-16 without a byte order mark. Such a text has NUL bytes, as high bytes of ASCII characters, either all
- * at even or all at odd offsets. It has a blank or newline, no control characters and no unpaired surrogates. NULL: not
- * UTF-16. */
+ * at even or all at odd offsets. It has a blank or newline, no control characters and no unpaired surrogates. Returns
+ * NULL if the text is not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = { 0 }, low, blanks = 0;
@@ -187,7 +189,9 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 		nul[i & 1] += !p[i];
 	if (n % 2 || nul[0] + nul[1] < n / 256 || (nul[0] && nul[1]))
 		return NULL;
-	low = nul[0] > 0; /* index of the low byte in a pair: NULs at even offsets are high bytes */
+	/* If the NULs are at even offsets, the first byte of each pair is the high one, so the low byte is at index
+	 * 1. */
+	low = nul[0] > 0;
 	for (size_t i = 0, pair = 0; i < n; i += 2) {
 		unsigned high = (unsigned char)p[i + !low], c = high << 8 | (unsigned char)p[i + low];
 		int first = high >= 0xd8 && high < 0xdc, second = high >= 0xdc && high < 0xe0;
@@ -237,7 +241,8 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 static int take_utf8(const char *name, const char *p, size_t n, struct doc *out, struct tidied *t, struct err *e)
 {
 	const char *slash = strrchr(name, '/');
-	int keep_cr = memchr(p, '\n', n) != NULL; /* without any LF, CR ends lines */
+	/* in a text without LF, each CR is a line end */
+	int keep_cr = memchr(p, '\n', n) != NULL;
 	struct survey s = survey_bytes(p, n);
 	char *text;
 

@@ -175,8 +175,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 	                           : NULL;
 	enum doc_type type;
 
-	/* EPUB and OpenDocument: the first entry of the archive is not compressed, so its content is at offset 30: the
-	 * media type. */
+	/* In EPUB and OpenDocument, the first entry of the archive holds the media type. The entry is not compressed,
+	 * so its name is at offset 30, followed by the media type. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
 	if (kind)

@@ -9,14 +9,14 @@ enum xlsx_look { XLSX_NUMBER, XLSX_PERCENT, XLSX_DATE, XLSX_TIME, XLSX_DATE_TIME
 
 /* How cells of each style show numbers. */
 struct xlsx_styles {
-	unsigned char *look; /* [index of a cell's style] enum xlsx_look */
+	unsigned char *look; /* look[i]: how cells of style number i show numbers, an enum xlsx_look */
 	size_t n, cap;
 	struct xlsx_format {
 		long id;
 		enum xlsx_look look;
 	} * format; /* [n_format] the workbook's own number formats */
 	size_t n_format, format_cap;
-	int in_cells;  /* while reading: 1 inside <cellXfs> */
+	int in_cells;  /* 1: the element <cellXfs> is being read */
 	int from_1904; /* 1: days are counted from 1904-01-01 */
 };
 /* Read xl/styles.xml; NULL: missing. */

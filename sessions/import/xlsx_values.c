@@ -41,7 +41,7 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 {
 	int day = 0, month = 0, time = 0, elapsed = 0, percent = 0;
 
-	/* Read the first section, up to ';': it is for positive numbers. */
+	/* A format has sections separated by ';'. Read only the first section, which is for positive numbers. */
 	for (size_t i = 0; i < n && s[i] != ';';) {
 		size_t next = skip_literal(s, n, i, &elapsed);
 

@@ -19,8 +19,8 @@
 #define ENTRY_BYTES_MAX (64u << 20)
 #define TOTAL_BYTES_MAX (512u << 20)
 #define NAME_BYTES_MAX  1024
-#define RATIO_MAX       100        /* most bytes unpacked for each byte of the archive */
-#define RATIO_FREE      (1u << 20) /* the ratio is checked above this many bytes */
+#define RATIO_MAX       100        /* maximum number of unpacked bytes for each byte of the archive */
+#define RATIO_FREE      (1u << 20) /* RATIO_MAX applies only if more than this many bytes are unpacked */
 
 static int refuse_bomb(struct err *e)
 {
@@ -28,8 +28,9 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry into *to. in: size of the archive in bytes; *all: bytes unpacked so far, of all entries. Returns 0;
- * -1 if the entry is damaged or too large, if all entries together are too large, or if *all / in exceeds RATIO_MAX. */
+/* Unpack an entry into *to. `in` is the size of the archive in bytes. *all is the number of bytes unpacked so far, for
+ * all entries together. Returns 0. Returns -1 if the entry is damaged or too large, if all entries together are too
+ * large, or if *all / in exceeds RATIO_MAX. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;
