@@ -24,7 +24,8 @@
 #include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
-/* In ms. A file that was changed more recently may change again and keep its file times. So its hash is not stored. */
+/* In milliseconds. The hash of a file is not stored if the file was changed less than this time ago: the file may
+ * change again without a change of its file times. */
 #define RACY_MS 100
 
 /* ---- the weights ---- */
@@ -217,9 +218,9 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
 }
 
-/* Hash the text of a fingerprint as if other kernels (CPU or GPU code) had computed the KV entries. `name` becomes
- * the value of line "kernels". `begun` becomes the value of line "begun by" (kernels of the first KV entries);
- * n_begun = 0 removes that line. */
+/* Replace two lines in the text of a fingerprint, and hash the result. `name` is the new value of line "kernels": the
+ * kernels (CPU or GPU code) that computed the newest KV entries. `begun` is the new value of line "begun by": the
+ * kernels that computed the first KV entries. If n_begun is 0, line "begun by" is removed. */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {
@@ -259,9 +260,10 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* Set *o to the kernels (CPU or GPU code) that computed a snapshot's KV entries. name: kernels of the newest entries.
- * begun: value of line "begun by" in the snapshot's fingerprint text; "" = no such line. ours: 1 = `name` are this
- * program's kernels. Returns 1, or 0 if begun is malformed. */
+/* Set *o, which tells which kernels (CPU or GPU code) computed a snapshot's KV entries. `name` and `begun` are values
+ * from the snapshot's fingerprint text. `name` is the value of line "kernels": the kernels of the newest entries.
+ * `begun` is the value of line "begun by", or "" if there is no such line. `ours` is 1 if `name` means this program's
+ * kernels. Returns 1, or 0 if `begun` is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];
@@ -278,8 +280,10 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	return 1;
 }
 
-/* Set *out if the first entries of a timeline were restored from near copies, and nothing else is in `begun`; otherwise
- * set out->tokens to 0. name, begun: values of the lines "kernels" and "begun by" in the fingerprint's text. */
+/* Find out if a timeline begins with KV entries that were restored from near copies (4 bits a value, not exact). `name`
+ * and `begun` are the values of the lines "kernels" and "begun by" in its fingerprint text. If `begun` is "near copies
+ * until N", without names of kernels, set out->tokens to N, and out->exact to the fingerprint without this line.
+ * Otherwise set out->tokens to 0. */
 static void near_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      struct near_begun *out)
 {
@@ -303,7 +307,8 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 
 	out->fp = *mine;
 	out->near.tokens = 0;
-	/* Without the text of this program's fingerprint, a snapshot is usable only if its fingerprint is equal. */
+	/* If the text of the fingerprint `mine` is not known, the names of other kernels cannot be put into it. Then
+	 * the snapshot is usable only if its fingerprint is equal to `mine`. */
 	if (!known || n_saved != HASH_BYTES)
 		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
 	if (!own)
@@ -357,8 +362,8 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 
 /* ---- why a snapshot cannot be used ---- */
 
-/* 1 if the line `name` differs between the texts `was` and `is`. Then copy `sentence` to out[], with "%1" and "%2"
- * replaced by the values of the two lines. */
+/* Compare the values that two fingerprint texts have in the line with this name. If they differ, copy `sentence` to
+ * out[], with "%1" and "%2" replaced by the values in `was` and `is`, and return 1. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
                    char *out, size_t cap)
 {
@@ -410,13 +415,14 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 
 		for (size_t i = 0; i < LEN(known) && !found; i++)
 			found = differs(&was, &s->identity, known[i][0], strlen(known[i][0]), known[i][1], out, cap);
-		/* Report a line that is not in known[] under its own name. */
+		/* No line listed in known[] differs. Find another line whose value differs, and report it by the line's
+		 * name. */
 		for (const char *nl; !found && p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
 			char sentence[96], name[48];
 			const char *space = memchr(p, ' ', (size_t)(nl - p));
 
-			/* Skip the lines "kernels" and "begun by": fingerprint_fits() accepts a snapshot that
-			 * differs only in them, so they are not the reason. */
+			/* Skip the lines "kernels" and "begun by". They are never the reason why a snapshot is refused,
+			 * because fingerprint_fits() accepts a snapshot that differs only in them. */
 			if (!space || space - p > 24 || is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1) ||
 			    is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
 				continue;

@@ -90,14 +90,15 @@ struct snap_info {
 	int32_t tokens;
 	int64_t used;   /* seconds since 1970 */
 	uint64_t bytes; /* bytes of head, tail and chunks together */
-	/* own: bytes of head and tail (KV entries after the last whole chunk of 256 tokens). shared: bytes of the
-	 * snapshot's chunks that other sessions also need */
+	/* own: bytes of head and tail (KV entries after the last whole chunk of 256 tokens). shared: bytes of those
+	 * chunks of the snapshot that other sessions need, too */
 	uint64_t own, shared;
 	int head; /* 1 = head and tail are complete and undamaged */
-	/* chunks: number of chunks of KV entries that the snapshot needs; bad: number of these that are missing or
-	 * damaged */
+	/* chunks: number of chunks of KV entries that the snapshot needs. bad: number of these chunks that are missing
+	 * or damaged */
 	int32_t chunks, bad;
-	int32_t near; /* number of the chunks that are near copies: 4 bits a value, not bit-equal */
+	/* number of the snapshot's chunks that are stored as near copies: packed to 4 bits a value, so not exact */
+	int32_t near;
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
 /* List the snapshots of a session, newest first. Every byte of a snapshot is verified before its callback. The list

@@ -21,7 +21,8 @@
 
 
 #define DAY_MS      86400000
-/* One call packs chunks of at most WORK_LEAST bytes, plus twice the bytes that are needed. */
+/* One call of snaps_pack_old() packs at most this many bytes of chunks, plus twice the bytes by which kv.db is to
+ * grow. */
 #define WORK_LEAST  (256u << 20)
 /* In ms. An unfinished save (row of table head with done = 0) that is older than this belongs to a process that
  * died. */
@@ -187,7 +188,8 @@ static int chunk_pack_near(struct snaps *s, const struct candidate *c, struct er
 	if (entries_pack(how, s->staging, c->bytes, s->packed))
 		return 0;
 	near_key(key, c->key);
-	/* Delete the exact bytes first, so that the near copy is written to their pages. */
+	/* Delete the bytes of the exact chunk first, so that SQLite writes the near copy to the pages that become
+	 * free. */
 	if (parts_delete(s, c->number, e) ||
 	    db_find(&s->db, e, &number, "SELECT id FROM chunk WHERE key = ? AND bytes = ?", "bi", key, sizeof key,
 	            (int64_t)packed) < 0 ||
@@ -332,8 +334,9 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* The row 'scrub' in table `about` makes the next start repeat the erasure. Delete it in a transaction that
-	 * finds no free page, because another process may free pages between two transactions. */
+	/* The row 'scrub' in table `about` makes the next start repeat the erasure. Another process may free pages
+	 * between two transactions. So the transaction that deletes the row first verifies that the file has no free
+	 * page. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);

@@ -150,8 +150,9 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
  * A near copy of a chunk takes 4 bits a value and is not bit-equal to it (engine/timeline/packed.c). Its key is the
  * chunk's key and one more byte. So a near copy and the exact chunk never replace each other. */
 
-/* NEAR: last byte of a near copy's key. Change it when the form of packed entries changes. EXACT_FIRST: the first
- * tokens of a sequence receive much attention, so this many stay exact. */
+/* NEAR is the last byte of a near copy's key. Change NEAR when the byte layout of packed KV entries changes.
+ * EXACT_FIRST is the number of tokens at the beginning of a sequence whose KV entries are not packed, because they
+ * receive much attention. */
 enum { NEAR = 3, EXACT_FIRST = 16 };
 
 struct entries_packing near_packing(int32_t dim, int64_t depth)

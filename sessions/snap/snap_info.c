@@ -145,7 +145,7 @@ struct seen_chunk {
 struct looking {
 	struct snaps *s;
 	int64_t session;
-	struct seen_chunk *chunk; /* [n] chunks that the session's snapshots need, sorted by id */
+	struct seen_chunk *chunk; /* [n] chunks of KV entries that the session's snapshots need, sorted by id */
 	size_t n, cap;
 };
 
@@ -300,7 +300,8 @@ static int list_heads(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 	int64_t head;
 	int rc;
 
-	/* List only snapshots that exist now: their row numbers are below s->serial. */
+	/* List only snapshots that exist now. A snapshot that is saved later gets a row number of at least
+	 * s->serial. */
 	if (snaps_read_serial(l->s, e))
 		return -1;
 	head = l->s->serial;

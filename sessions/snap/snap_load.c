@@ -33,7 +33,7 @@ struct loading {
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
 	int32_t near; /* end of the last chunk that was loaded from a near copy, in tokens */
-	int64_t head; /* number of the head whose tail is loaded */
+	int64_t head; /* row number, in table `head`, of the snapshot to load */
 	int32_t done; /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
 };
@@ -122,8 +122,8 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* Tell the timeline if other kernels (CPU or GPU code) computed its first KV entries, or if these were restored from
- * near copies. The fingerprint of later saves then contains the names of the kernels, or NEAR_NAME. */
+/* If the first KV entries come from other kernels (CPU or GPU code) or from near copies, record this in the timeline.
+ * The fingerprint of later saves then contains the names of these kernels, or NEAR_NAME. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -170,8 +170,9 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	/* How well the snapshot fits this program. 3: same fingerprint. 2: other kernels (CPU or GPU code)
-	 * computed its first KV entries, ours the newest. 1: other kernels computed the newest ones. 0: unusable. */
+	/* How well the snapshot fits this program. 3: the fingerprints are equal. 2: this program's kernels (CPU or GPU
+	 * code) computed its newest KV entries, but other kernels computed its first entries. 1: other kernels computed
+	 * its newest KV entries. 0: it cannot be used. */
 	int fits;
 };
 
@@ -186,8 +187,8 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the snapshot of a message with the largest `fits`; of several such snapshots, the newest. Returns 1; 0 = the
- * message has no snapshot; -1 on error. */
+/* Find the snapshot of a message whose fingerprint fits best (found_head.fits), and the newest of several that fit
+ * equally. Returns 1; 0 = the message has no snapshot; -1 on error. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {

@@ -26,7 +26,7 @@
 #include <sys/types.h>
 
 #define SNAPS_APPLICATION 0x77656b76 /* application_id of kv.db: the letters "wekv" */
-#define SNAPS_VERSION     1          /* version of the schema and of heads */
+#define SNAPS_VERSION     1          /* version of the schema and of the byte layout of heads (records of snapshots) */
 #define SNAPS_FILE        "kv.db"
 /* maximum number of bytes that one transaction writes; bounds the journal and SQLite's memory */
 #define SNAPS_TX_BYTES    (64u << 20)
@@ -34,15 +34,18 @@
 enum {
 	CHUNK_TOKENS = 256,
 	PART_BYTES = 4 << 20,
-	/* id of a row of table `part`: number of its owner (a row of table chunk or head) << PART_BITS | number of
-	 * the part */
+	/* The id of a row in table `part` is OWNER << PART_BITS | PART. OWNER is the number of the row of table chunk
+	 * or head to which the bytes belong; PART is the number of the part. */
 	PART_BITS = 12,
-	PART_TAIL = 2048,   /* a head's parts from this number on are its tail */
-	HEADS_KEPT = 4,     /* newest snapshots kept for each session; undo and fork may need an older one */
-	PREFIX_LEAST = 512, /* shortest prefix that is loaded without a head, in tokens */
+	/* In table `part`, the parts of a snapshot's head from number PART_TAIL on contain the head's tail: the KV
+	 * entries after the last whole chunk. */
+	PART_TAIL = 2048,
+	/* Number of newest snapshots that are kept for each session. Undo and fork may need an older one. */
+	HEADS_KEPT = 4,
+	PREFIX_LEAST = 512, /* snap_load_prefix() loads only prefixes of at least this many tokens */
 	PAGE_BYTES = 8192,
 	KEY_BYTES = 32,
-	NEAR_KEY_BYTES = 33, /* key of a near copy (snap_chunks.c) */
+	NEAR_KEY_BYTES = 33, /* bytes of the key of a near copy (snap_chunks.c) */
 };
 
 struct snaps {
@@ -55,7 +58,7 @@ struct snaps {
 	int64_t serial;   /* number of the next row of table chunk or head; valid only inside a transaction */
 	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */
 	uint64_t staging_cap;
-	uint8_t *packed; /* buffer for a near copy between SQLite and s->staging */
+	uint8_t *packed; /* buffer for a near copy, the packed form of a chunk */
 	uint64_t packed_cap;
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
@@ -64,8 +67,8 @@ struct snaps {
 		 * the next save, or when kv.db is closed. */
 	} used[16];
 	int n_used;
-	/* mine: the fingerprint computed last. identity, entries_identity: the texts whose hashes are mine.all and
-	 * mine.entries. */
+	/* `mine` is the fingerprint computed last. It consists of two hashes: mine.all is the hash of the text
+	 * `identity`, and mine.entries is the hash of the text `entries_identity`. */
 	struct fingerprint mine;
 	struct str identity, entries_identity;
 	uint64_t (*disk_free)(const char *dir); /* free bytes of the disk; tests replace it */
@@ -93,15 +96,16 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
 
 /* ---- snap_chunks.c ---- */
 
-/* Compute the key under which KV entries of n tokens (a chunk) are stored. before: key of the previous chunk; all
- * zero for the first one. marks: for each token one byte that says how it was computed (enum token_mark); NULL =
- * all were prefilled. */
+/* Compute the key under which KV entries of n tokens (a chunk) are stored. `before` is the key of the previous chunk,
+ * or all zero for the first chunk. `marks` has one byte for each token, which says how the token was computed (enum
+ * token_mark). If `marks` is NULL, all tokens were prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* The two possible sizes, in bytes, of the KV entries of 256 tokens (a chunk). all: with the entries of all layers.
- * full: without the entries of sliding-window layers, which may have been overwritten before the save. Without sliding
- * windows the two sizes are equal. near_dim: 0 = only an exact chunk is wanted; else a near copy may replace a missing
- * exact chunk, and near_dim is the head dimension. depth: number of the chunk in its sequence, from 0. */
+/* Sizes by which a chunk (the KV entries of 256 tokens) is found in kv.db. `all` is its size in bytes with the entries
+ * of all layers. `full` is its size without sliding-window layers, whose entries may have been overwritten before the
+ * save. If the model has no sliding windows, the two sizes are equal. If near_dim is 0, only the exact chunk is found.
+ * Otherwise a near copy (4 bits a value) may replace a missing exact chunk, and near_dim is the head dimension. `depth`
+ * is the number of the chunk in its sequence, from 0. */
 struct chunk_bytes {
 	uint64_t all, full;
 	int32_t near_dim, depth;
@@ -109,7 +113,7 @@ struct chunk_bytes {
 struct found_chunk {
 	int64_t number;
 	uint64_t bytes;   /* size of the chunk in kv.db, in bytes */
-	uint64_t entries; /* size of the KV entries in bytes: `all` or `full` of struct chunk_bytes */
+	uint64_t entries; /* size of the KV entries in bytes: one of the two sizes in struct chunk_bytes */
 	int windows;      /* 1: the chunk contains the entries of sliding-window layers, too */
 	int near;         /* 1: the chunk is a near copy */
 };
@@ -124,8 +128,8 @@ int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes,
  * row. */
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int near, int32_t depth, const void *, uint64_t n,
                 int64_t *number, struct err *);
-/* Replace chunk `old` (KV entries of 256 tokens) by chunk `number` in all snapshots that need it. Both have the same
- * key. Deletes the stored bytes of `old`. */
+/* Replace chunk number `old` (KV entries of 256 tokens) by chunk number `number` in all snapshots that need it. Both
+ * chunks have the same key. Deletes the stored bytes of the replaced chunk. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
 /* Call after deleting a row that a query has found. Returns -1 if SQLite deleted nothing: in a damaged file, a loop of
@@ -176,17 +180,17 @@ int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
  * entries cannot be packed, and nothing is stored. */
 int near_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
 /* Make room until kv.db can grow by `more` bytes within its budget: delete saved KV entries that no snapshot needs,
- * then replace chunks by near copies, then delete snapshots, the least valuable first. Not deleted: the snapshot with
- * number `keep`, and the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
+ * then replace chunks by near copies, then delete snapshots, the least valuable first. Never deletes the snapshot with
+ * number `keep`, nor the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
  * something was deleted or packed. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Replace exact chunks by near copies, the least recently used first, until kv.db can grow by `more` bytes within its
  * budget. These chunks stay exact: the chunks of snapshot number `keep`, of session keep_session, of the newest
  * snapshot, and of running saves. Returns 1 if kv.db can grow; 0 if no other chunk can be packed, or if this call has
- * done its share of work; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
+ * packed as many bytes as it may; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
 int snaps_pack_old(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. all = 0: keep KV entries
- * that were saved within the last day. Call inside a transaction. */
+/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. If `all` is 0, keep KV
+ * entries that were saved within the last day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite free pages with zeros. After a crash, the next start completes this. */
 int snaps_scrub(struct snaps *, struct err *);
@@ -200,17 +204,17 @@ int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, i
 
 /* ---- fingerprint.c ---- */
 
-/* The beginning of a timeline whose first KV entries may have been restored from near copies. tokens: end of the last
- * near copy; 0: there are no near copies. exact: the timeline's fingerprint without NEAR_NAME. If there are near
- * copies, the fingerprint contains NEAR_NAME: later entries depend on the first ones and must never be mistaken for
- * exact entries. The first chunks, however, keep the keys of the exact timeline, because the near copies are stored
- * under these keys. */
+/* The beginning of a timeline, whose KV entries may come from near copies (packed chunks, not exact). `tokens` is the
+ * number of tokens up to the end of the last near copy; 0 = there is none. After near copies, a timeline's fingerprint
+ * contains NEAR_NAME, because later entries depend on the first ones and must never be mistaken for exact entries.
+ * `exact` is the fingerprint without NEAR_NAME. The keys of the first chunks are computed from `exact`, because a near
+ * copy has the key of the exact chunk and one more byte. */
 #define NEAR_NAME "near copies"
 struct near_begun {
 	int32_t tokens;
 	struct fingerprint exact;
 };
-/* Set *out for the timeline whose fingerprint is `mine`. */
+/* Find out if the timeline with the fingerprint `mine` begins with near copies, and set *out. */
 void fingerprint_near(struct snaps *, const struct fingerprint *mine, struct near_begun *out);
 /* Return the fingerprint that is part of chunk i's key. */
 static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp, const struct near_begun *near,
@@ -218,29 +222,30 @@ static inline const struct fingerprint *chunk_fingerprint(const struct fingerpri
 {
 	return i < near->tokens / CHUNK_TOKENS ? &near->exact : fp;
 }
-/* Which kernels (CPU or GPU code) computed saved KV entries. If a timeline continues entries of other kernels, the
- * timeline's fingerprint contains the names of these kernels. So other sessions do not mistake the timeline's entries
- * for entries of this program's kernels. */
+/* Which kernels (CPU or GPU code) computed saved KV entries. If other kernels than this program's computed the first
+ * entries of a timeline, the timeline's fingerprint names these kernels. So its entries have other keys than entries of
+ * a timeline that only this program's kernels have computed. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
 	struct near_begun near;
-	/* kernels (CPU or GPU code) of the newest entries, for messages; "" = this program's kernels */
+	/* name of the kernels (CPU or GPU code) that computed the newest KV entries, for messages to the user; "" =
+	 * this program's kernels */
 	char by[64];
 	/* names of the other kernels (CPU or GPU code) that computed the first begun_n entries; argument of
 	 * timeline_begun() */
 	struct str begun;
 	int32_t begun_n;
 };
-/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if this
- * program would compute the same bits. Otherwise the entries are equal only up to rounding, and out->by names the
+/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. If this program would
+ * compute the same bits, out->by is "". Otherwise the entries are equal only up to rounding, and out->by names the
  * kernels (CPU or GPU code) that computed them. Zero *out before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
 /* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had computed all
  * its entries. Returns 0, or -1 = no memory. */
 int fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
-/* Write to out[] why KV entries saved under the fingerprint saved[] cannot be used under `mine`. The text is the
- * beginning of a sentence. */
+/* Write to out[] why KV entries that were saved under the fingerprint saved[] cannot be used with the fingerprint
+ * `mine`. The text is the beginning of a sentence. */
 void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap);
 

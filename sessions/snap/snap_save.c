@@ -18,7 +18,8 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id; /* a copy: the timeline's array is valid only until the next call on the timeline */
+	/* copy of the token ids, because the timeline's array is valid only until the next call on the timeline */
+	int32_t *id;
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
@@ -35,7 +36,7 @@ struct saving {
 		uint8_t write, windows, near;
 	} * chunk;
 	struct str head;
-	uint64_t need, total; /* bytes to write; bytes of the whole snapshot */
+	uint64_t need, total; /* need: bytes to write. total: bytes of the whole snapshot */
 	int64_t head_number;
 	uint64_t pending; /* bytes written in the current transaction */
 	int committed;    /* 1: an earlier transaction of this save was committed */
@@ -84,7 +85,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 	return c->near ? entries_packed_bytes(near_packing(w->dim, c - w->chunk), n) : n;
 }
 
-/* Return the sizes that a stored chunk i may have. */
+/* Return the sizes that chunk i may have in kv.db, as chunk_find() needs them. */
 static struct chunk_bytes stored_as(const struct saving *w, int32_t i)
 {
 	struct chunk_bytes bytes = w->chunk_bytes;
@@ -174,8 +175,8 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
-/* Commit the transaction and begin the next. Between the two, another process may delete the row of this unfinished
- * save from table `head`, or replace kv.db. Then return -1. */
+/* Commit the transaction and begin the next one. Between the two transactions, another process may delete the row of
+ * this unfinished save from table `head`, or replace kv.db. Returns -1 if this has happened, and on error. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;
@@ -304,7 +305,7 @@ static int write_head(struct saving *w, struct err *e)
 	return rc;
 }
 
-/* Store the load times of the heads that were loaded since the last save (s->used[]). */
+/* Store the times at which snapshots were loaded since the last save (s->used[]). */
 static int store_used(struct snaps *s, struct err *e)
 {
 	for (int i = 0; i < s->n_used; i++)

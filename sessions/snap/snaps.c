@@ -180,8 +180,8 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Set s->serial, the next row number of the tables chunk and head, above all numbers in use. Search table part, too:
- * damage may leave stored bytes without their owner. */
+/* Set s->serial, the next row number of the tables chunk and head, to a number above all that are in use. The numbers
+ * in table `part` count, too, because damage may leave bytes in it whose owner is missing. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
