@@ -1,9 +1,9 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * Two questions with the same parent message often begin with the same bytes: an edited question and the question that
- * it replaces; or a second question about a text whose prefill is not finished, and the first question. The row of the
- * later question stores a reference instead of the common bytes, such as "the first 2 MB of message 7", and then its
- * own bytes.
+ * Two questions with the same parent message often begin with the same bytes. The later question may be an edited
+ * version of the earlier one. Or both are about the same text, and the later one was asked before the prefill of the
+ * text had finished. The row of the later question stores a reference instead of the common bytes, such as "the first 2
+ * MB of message 7", and then its own bytes.
  *
  * A message refers only to a smaller message id, so every chain of references ends. The search index contains only the
  * bytes in a message's own row, so a word in the common beginning is found once. */
@@ -17,7 +17,7 @@
 
 enum {
 	SHARED_LEAST = 4096, /* with fewer common bytes the whole text is stored */
-	WORD_MOST = 64,      /* a shared beginning ends after a blank, if one is among its last WORD_MOST bytes */
+	WORD_MOST = 64,      /* a common prefix is cut after its last blank if its last WORD_MOST bytes contain one */
 };
 
 static int beginning_lost(struct store *s, int64_t message, struct err *e)
@@ -28,9 +28,9 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Of the first `bytes` bytes of a message's text, copy to out[] those that the message's own row stores, at their
- * offsets in the text. *rest: the bytes before them, which another message stores. Returns 1; 0 if bytes are lost; -1
- * on error. */
+/* Copy the part of a message's text that is in the message's own row to out[], each byte to its offset in the text.
+ * Bytes from offset `bytes` on are not copied. *rest tells which other row stores the bytes before this part. Returns
+ * 1; 0 if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -54,8 +54,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read the first b->bytes bytes of a message's text into out[]. Other messages' rows store these bytes: follow the
- * references from message to message. */
+/* Read the first b->bytes bytes of a message's text into out[]. They are stored in the row of message b->of. This row
+ * may store only the last of these bytes and refer to another message for those before, so follow such references. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;
@@ -129,7 +129,7 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 		size_t n;
 		const char *text = db_bytes(st, 1, 0, &n);
 
-		/* If the earlier question's text is damaged, share nothing with it. */
+		/* If the earlier question's text is damaged, store the whole text of the new question. */
 		if (of && beginning_add(s, id, of, bytes, &whole, &text, &n, &damaged))
 			n = 0;
 		n = common_prefix(text, n, m->text, m->n_text);

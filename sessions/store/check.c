@@ -15,8 +15,8 @@ struct checking {
 	int wrong;
 };
 
-/* Handle rc, the result of one check. rc < 0: the check failed with error *seen. If the file is damaged, report that
- * and return 0, so that the other checks run. After any other error return -1. */
+/* End a check that returned rc. If rc < 0, the check failed with the error *seen. If the file is damaged, append the
+ * error to the report and return 0, so that the other checks run. After any other error return -1. */
 static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)
@@ -90,8 +90,8 @@ static int check_schema(struct checking *c, struct err *e)
 	return rc;
 }
 
-/* Report each row that the query returns as a defect: "message 7: SENTENCE". Columns of the query: id, kind
- * ("message"). */
+/* Run a query that selects defective rows, and report each of them: "message 7: SENTENCE". The columns of the query are
+ * id and kind ("message"). */
 static int check_rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
@@ -112,8 +112,8 @@ static int check_rule(struct checking *c, const char *sql, const char *sentence,
 	return end_part(c, rc, &seen, e);
 }
 
-/* Verify the checksum of each row that the query returns. Column 0: the id; columns from 1 on: for ok(). what: kind of
- * the row ("message"); sentence: describes a wrong checksum. */
+/* Verify the checksum of each row that the query returns. Column 0 of the query is the row's id; ok() verifies the
+ * columns from 1 on. what: kind of the row ("message"). sentence: report of a wrong checksum. */
 static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
                       const char *sentence, struct err *e)
 {

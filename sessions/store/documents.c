@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of table document that its checksum covers. number: values of the columns content, bytes, at, after. */
+/* The columns that the checksum of a row of table `document` covers. number[] contains the values of the columns
+ * content, bytes, at, after. */
 struct row {
 	int64_t number[4], mtime;
 	const void *name, *file, *path;

@@ -74,7 +74,8 @@ int fact_list(struct store *s, fact_fn *fn, void *ud, struct err *e)
 
 /* ---- forgetting ---- */
 
-/* The questions whose context (what was sent before them) quotes fact ?1. ?2: ROLE_USER. */
+/* SQL for the questions whose stored context quotes a fact. The context of a question is what was sent to the model
+ * before it. Parameter ?1 is the fact's id, ?2 is ROLE_USER. */
 #define QUOTING                                                                                                        \
 	" FROM message m JOIN fact f ON f.id=?1 WHERE m.role=?2 AND m.stats<>'' AND json_valid(m.stats)"               \
 	" AND instr(coalesce(json_extract(m.stats, '$.context'), ''), '\"' || replace(f.text, '\"', '''') || '\"')>0"
@@ -110,7 +111,7 @@ static int forget_quotes(struct store *s, int64_t id, struct err *e)
 	return rc;
 }
 
-/* What becomes of fact `id`: it gets another text; text NULL = it is deleted. */
+/* A change of fact `id`: `text` is its new text; NULL = the fact is deleted. */
 struct changing {
 	int64_t id;
 	const char *text;

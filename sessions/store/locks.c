@@ -24,7 +24,7 @@
 #define WRITERS_FILE "writers"
 #define LOCK_MS      3000 /* longest wait for another process that checks or migrates the database */
 
-enum { RANGE = 16 }; /* bytes of a session's range; it contains the pid: "12345\n" */
+enum { RANGE = 16 }; /* bytes that file `writers` has for each session; its writer stores its pid there: "12345\n" */
 
 static int lock_file(const struct store *s, const char *name, struct err *e)
 {
@@ -78,8 +78,8 @@ static size_t machine_id(char out[40])
 	return n == 36 ? 36 : 0;
 }
 
-/* Write pid and boot id to the lock file. Errors (full disk) are ignored. The pid is only for error messages. Without
- * the boot id, other processes are refused. */
+/* Write pid and boot id to the lock file. Write errors (full disk) are ignored. The pid is only for error messages. If
+ * the boot id is missing, other processes cannot tell that this is their machine, and do not open the store. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];
@@ -178,8 +178,8 @@ void lock_free(struct store *s)
 
 /* ---- a session ---- */
 
-/* Return the offset of a session's range. The mask keeps the offset valid if `session` comes from a damaged
- * database. */
+/* Return the offset, in file `writers`, of the byte range that belongs to a session. The id is cut to 40 bits, so that
+ * an id from a damaged database cannot give an invalid offset. */
 static int64_t range_of(int64_t session)
 {
 	return (session & 0xffffffffff) * RANGE;

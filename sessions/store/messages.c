@@ -70,8 +70,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* Compute the checksum of a row of table message. text: the text in this row; without the first b->bytes bytes of the
- * message, if another row stores them. */
+/* Compute the checksum of a row of table message. text: the row's text; if another row stores the first b->bytes bytes
+ * of the message, the text after these bytes. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -137,8 +137,8 @@ static int writing_begin(struct writing *w, struct err *e)
 	return 0;
 }
 
-/* Compute the checksum of the row for message w->m. b: the beginning of its text that another row stores; b->bytes
- * = 0: none. */
+/* Compute the checksum of the row for message w->m. b: the first bytes of the message's text, if another row stores
+ * them; b->bytes = 0 if no other row does. */
 static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 {
 	const struct stored_message *m = w->m;
@@ -372,7 +372,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 	return 0;
 }
 
-/* Call fn for each message of the list, until fn returns nonzero. backwards: 1 = from the last message to the first. */
+/* Call fn for each message of the list, until fn returns nonzero. If `backwards` is 1, begin with the last message. */
 static int give_messages(struct store *s, const struct ids *l, int backwards, message_fn *fn, void *ud, struct err *e)
 {
 	struct reading r = { .whole = NULL };
@@ -428,8 +428,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* Up to its base, a fork shows messages of another session. If one of these is a child of `message`, list it,
-	 * too. */
+	/* A fork inherits messages of another session: the path from the first message to message `base`. If a message
+	 * on this path is a child of `message`, set `inherited` to its id, so that it is listed, too. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)

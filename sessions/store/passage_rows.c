@@ -31,7 +31,8 @@ static void kept_put(struct passage_index *x, const struct passage_rows *rows)
 	x->kept[x->n_kept++] = (struct kept_rows){ .rows = *rows, .round = x->round };
 }
 
-/* Sort the rows, after kept_put() has appended some. all: 0 = first free the rows that this search did not use. */
+/* Sort x->kept by hash, after kept_put() has appended rows. If `all` is 0, first free the rows that this search did not
+ * use. */
 static void kept_sort(struct passage_index *x, int all)
 {
 	size_t n = 0;

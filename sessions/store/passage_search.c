@@ -13,7 +13,7 @@
 enum {
 	/* two words are related if they share a prefix of at least this many characters ("religious", "religion") */
 	PREFIX_LEAST = 5,
-	/* the shared prefix is a word's stem without at most this many of its last characters */
+	/* the prefix that related words share is a word's stem, shortened by at most this many characters */
 	PREFIX_LESS = 2,
 	/* two texts are searched by one query if at most GAP rows of other texts are between their rows */
 	GAP = 1000,
@@ -21,7 +21,8 @@ enum {
 	/* if the searched texts have at most this many sentences in all, no word is skipped as too common */
 	COMMON_ABOVE = 400,
 };
-/* if they have more sentences, a word that occurs in a larger share of the sentences than this is skipped */
+/* If the searched texts have more than COMMON_ABOVE sentences, a word that occurs in more than this share of the
+ * sentences is skipped as too common. */
 static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
@@ -277,15 +278,16 @@ static double saturate(double count, double b, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Sentences that were found. at[n]: indexes into the sentences of all texts; sorted: 1 = the indexes ascend. */
+/* Sentences that were found. at[n]: their indexes among the sentences of all texts. sorted: 1 = the indexes ascend. */
 struct found_rows {
 	uint32_t *at;
 	size_t n, most;
 	int sorted;
 };
 
-/* Append the sentence in row `row` of the index to *found, once for each text with this row: equal texts share their
- * rows. *k: index in s->order of the first text that may have the row. Rows must ascend from call to call. */
+/* Append the sentence in row `row` of the index to *found. Equal texts share their rows, so it is appended once for
+ * each text that has this row. *k: index in s->order of the first text that may have the row. Rows must ascend from
+ * call to call. */
 static void note_row(const struct search *s, const struct row_range *range, int64_t row, size_t *k,
                      struct found_rows *found)
 {

@@ -27,13 +27,14 @@ static const int32_t radical[] = {
 	0x9ea6, 0x9ec4,  0x9efe, 0x6589,  0x9f50,  0x6b6f, 0x9f7f,  0x7adc,  0x9f99, 0x9f9c,  0x4e80, 0x9f9f,
 };
 
-/* State of words_fold(). out: the folded text. before: the last character, if its script has no blanks between words.
- * In such a script, each pair of neighbouring characters is written as a word. */
+/* State of words_fold(). `out` is the folded text. In a script without blanks between words, each pair of neighbouring
+ * characters is written as a word. If the last character belongs to such a script, `before` contains it. */
 struct folding {
 	struct str *out;
 	char before[4];
-	size_t n_before; /* length of `before`; 0: there is none */
-	int paired;      /* 1: a pair with `before` has been written */
+	size_t n_before; /* number of bytes in `before`; 0 = it contains no character */
+	/* 1: the character in `before` was already written, as the second character of a pair */
+	int paired;
 };
 
 /* ---- characters ---- */

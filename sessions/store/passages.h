@@ -23,13 +23,13 @@ void words_fold(const char *text, size_t n, struct str *out);
 struct tokenizer;
 int tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
-/* Call fn for each word of a text that words_fold() has prepared, with the word's stem[n] and its byte range
- * [from, to). Nonzero from fn ends the run. Returns 0, or -1 = no memory. */
+/* Call fn for each word of a text that words_fold() has prepared. fn gets the word's stem[n] and the word's byte range
+ * [from, to) in the text. If fn returns nonzero, stop. Returns 0, or -1 = no memory. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* Words of a question: the first QUESTION_WORDS distinct words. text: the word as words_fold() writes it, without
- * double quotes; stem: the word as it is indexed. */
+/* Words of a question: the first QUESTION_WORDS distinct words. `text` is the word as words_fold() writes it, without
+ * double quotes. `stem` is the word as it is indexed. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -62,18 +62,18 @@ struct kept_rows {
 };
 
 struct passage_index {
-	struct db *db; /* the store's database; without a writable store, &memory */
+	struct db *db; /* the store's database, or &memory if there is no writable store */
 	struct db memory;
 	struct db *vectors; /* database with the table of vectors: db, or &cache */
 	struct db cache;
 	struct tokenizer *words;
 	indexing_fn *watch;
 	void *watch_ud; /* argument of watch(); watch may be NULL */
-	/* watch_from: bytes of text that were indexed before the current text; watch_to: bytes of all new texts of this
-	 * search */
+	/* watch_from is the number of bytes that were indexed before the current text. watch_to is the number of bytes
+	 * of all new texts of this search. */
 	size_t watch_from, watch_to;
 	/* The sentences that are kept from the last search. The first n_sorted entries are sorted by hash
-	 * (passage_rows.c). round: number of the current search */
+	 * (passage_rows.c). `round` is the number of the current search. */
 	struct kept_rows *kept;
 	size_t n_kept, n_sorted, cap_kept;
 	unsigned round;
@@ -83,8 +83,8 @@ extern const char passage_tables[]; /* SQL that creates the tables, used as a mi
 /* Free the sentences that are kept for the next search. Call it if the index may have lost them. */
 void passage_rows_forget(struct passage_index *);
 /* Run the statement `sql` for each sentence of `rows`. Its first parameter is the row number; its second parameter is
- * the sentence, prepared by words_fold(). index->watch() is called about every millisecond and may cancel. index: NULL
- * = do not call watch(). Returns 0 or -1. */
+ * the sentence, prepared by words_fold(). index->watch() is called about every millisecond and may cancel. If `index`
+ * is NULL, watch() is not called. Returns 0 or -1. */
 int passage_rows_write(const struct passage_index *index, struct db *, const char *sql, const char *text,
                        const struct passage_rows *rows, struct err *);
 /* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */

@@ -137,7 +137,8 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	    db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii",
 	           from, m->id))
 		return -1;
-	/* Copy the documents that were added up to message m->at. */
+	/* Copy the documents that the fork inherits: those added after a message on the path to message m->at, and
+	 * those added before the first message. */
 	return db_run(
 		&s->db, e,
 		"INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
@@ -159,8 +160,9 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* Make session `fork` the owner of all messages of session `deleted` on the path from message `base` to the root. Stop
- * at a message that is on the path of an earlier fork: that fork owns the rest of the path. */
+/* Session `deleted` is about to be deleted, and session `fork` shows its messages up to message `base`. Make `fork` the
+ * owner of these messages on the path from `base` to the root. Stop at a message that an earlier call has visited: that
+ * call has handled the rest of the path. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;
@@ -180,7 +182,7 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 	return 0;
 }
 
-/* Make each fork the owner of the messages of session `deleted` that it shows. */
+/* Forks may show messages of session `deleted`. Make each such fork the owner of these messages. */
 static int inherit_shown(struct store *s, int64_t deleted, struct err *e)
 {
 	sqlite3_stmt *st;

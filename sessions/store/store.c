@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define OPEN_MS     5000        /* milliseconds to wait for a process that is opening the store */
-#define CHECK_WHOLE (128 << 20) /* a chat.db of more bytes is checked only in part, to bound the time */
+#define CHECK_WHOLE (128 << 20) /* if chat.db has more bytes, only a part of it is checked, to bound the time */
 
 /* ---- the format ---- */
 
@@ -28,20 +28,22 @@ static const char sql_tables[] =
 	"INSERT INTO meta VALUES('id', randomblob(16));"
 	"CREATE TABLE session(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" head INTEGER NOT NULL DEFAULT 0," /* last message of the branch that is shown; 0 = none */
-	" base INTEGER NOT NULL DEFAULT 0," /* forks: last message inherited from other sessions */
+	" base INTEGER NOT NULL DEFAULT 0," /* if the session is a fork, the last message that it inherits */
 	" parent INTEGER NOT NULL DEFAULT 0,"
 	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
-	" turn INTEGER NOT NULL," /* order of use; a time would be too coarse, and clocks may be set back */
+	/* increases with every use, to sort sessions; a time would be too coarse, and clocks may be set back */
+	" turn INTEGER NOT NULL,"
 	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
 	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
 	" kv TEXT NOT NULL DEFAULT '') STRICT;"
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	/* the session that wrote the message; if that session is deleted, a fork that shows the message */
+	/* The session that wrote the message. If that session is deleted, a fork that shows the message becomes its
+	 * owner. */
 	" session INTEGER NOT NULL,"
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
-	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
+	" sum INTEGER NOT NULL," /* XXH3 checksum of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
 	"CREATE INDEX message_session ON message(session, parent);"
 	"CREATE TABLE setting(session INTEGER NOT NULL, key TEXT NOT NULL, sum INTEGER NOT NULL, value BLOB NOT NULL,"
@@ -60,11 +62,12 @@ static const char sql_find[] = "CREATE VIRTUAL TABLE find USING fts5(text, conte
  * texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
-	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text */
-	" sum INTEGER NOT NULL,"                          /* XXH3 of type, bytes, marks */
-	" marks BLOB NOT NULL) STRICT;"                   /* pages and headings, one a line (outlines.c) */
+	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text in bytes */
+	" sum INTEGER NOT NULL,"                          /* XXH3 checksum of type, bytes, marks */
+	" marks BLOB NOT NULL) STRICT;"                   /* pages and headings, one in each line (outlines.c) */
 	"ALTER TABLE document ADD COLUMN mtime INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';" /* SHA-256 of the imported file; empty = unknown */
+	/* SHA-256 of the imported file; empty = unknown */
+	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';"
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
 /* Two columns for a question that begins with the same bytes as an earlier message (beginnings.c): id of that
@@ -74,21 +77,21 @@ static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning I
 				     "CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
 
 static const char sql_facts[] = "CREATE TABLE fact(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-				" session INTEGER NOT NULL," /* where it was told; 0 = it was not stored yet */
+				" session INTEGER NOT NULL," /* the session in which the user told the fact; 0 = none */
 				" at INTEGER NOT NULL,"
-				" sum INTEGER NOT NULL," /* XXH3 of session, at, text */
+				" sum INTEGER NOT NULL," /* XXH3 checksum of session, at, text */
 				" text TEXT NOT NULL) STRICT;";
 
 const struct migration store_migrations[] = {
-	{ sql_tables, NULL },        /* 1: sessions, messages, documents */
-	{ sql_find, index_rebuild }, /* 2: full text search */
-	{ sql_outlines, NULL },      /* 3: pages and headings of documents, and their source files */
-	{ passage_tables, NULL },    /* 4: the index of passages */
-	{ sql_beginnings, NULL },    /* 5: common beginnings of questions are stored once */
-	{ vector_tables, NULL },     /* 6: the vectors of passages */
+	{ sql_tables, NULL },        /* version 1: sessions, messages, documents */
+	{ sql_find, index_rebuild }, /* version 2: full text search */
+	{ sql_outlines, NULL },      /* version 3: pages and headings of documents, and their source files */
+	{ passage_tables, NULL },    /* version 4: the index of passages */
+	{ sql_beginnings, NULL },    /* version 5: common beginnings of questions are stored once */
+	{ vector_tables, NULL },     /* version 6: the vectors of passages */
 	{ "",
-	  passages_replace }, /* 7: words are normalised by utf8proc; each text is indexed again when it is searched */
-	{ sql_facts, NULL },  /* 8: facts to remember in all conversations */
+	  passages_replace }, /* version 7: words are normalised by utf8proc; each text is indexed at its next search */
+	{ sql_facts, NULL },  /* version 8: facts to remember in all conversations */
 };
 const int store_version = LEN(store_migrations);
 

@@ -59,8 +59,9 @@ void session_leave(struct store *, int64_t id);
 long session_writer(const struct store *, int64_t id);
 /* Create a session and become its only writer (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find a session. what: its name, else its title, else its number in `weir sessions ls`, else the beginning of its name
- * or title if no other session's begins so. ERR_USAGE if none fits; the message contains the nearest name. */
+/* Find a session. `what` is compared in this order with: all names, all titles, the numbers in `weir sessions ls`, and
+ * the beginnings of names and titles. ERR_USAGE if no session fits, or if several do; the message of the error lists
+ * candidates. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Find the session used last. 1 = found; 0 = the store has no session; -1 = error. */
 int session_last(struct store *, int64_t *id, struct err *);
@@ -84,7 +85,7 @@ int session_delete(struct store *, int64_t id, struct err *);
 int session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
 /* Read the value of a key. 1 = *out has it; 0 = not set; -1 = error. */
 int session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);
-/* List all settings in order of their keys. whole = 0: the value is damaged (its checksum is wrong). */
+/* List all settings in order of their keys. If `whole` is 0, the value is damaged: its checksum is wrong. */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
 int session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
 /* Make the session the last used one. Store its number of tokens, its model and its cache policy kv. model, kv: NULL =
@@ -115,11 +116,12 @@ int message_path(struct store *, int64_t to, message_fn *, void *ud, struct err 
 /* List the direct children of a message (0: the first messages of the session), oldest first. */
 int message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
 
-/* Numbers of messages in a session's tree. */
+/* Counts of the messages in a session's tree. */
 struct session_tree {
-	int32_t shown, all; /* messages on the path to the session's head; messages on all branches */
-	int32_t branches;   /* messages without a child */
-	int32_t cut;        /* answers that are still being written, or that a crash cut off */
+	/* `shown` counts the messages on the path to the session's head. `all` counts the messages on all branches. */
+	int32_t shown, all;
+	int32_t branches; /* messages without a child */
+	int32_t cut;      /* answers that are still being written, or that a crash cut off */
 };
 int session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
 
@@ -130,7 +132,7 @@ struct stored_document {
 	size_t n_text;
 	uint64_t bytes; /* size of the imported file */
 	int64_t at;     /* seconds since 1970 */
-	int64_t after;  /* id of the message before the document; 0 = the document is before the first message */
+	int64_t after;  /* id of the message that the document follows; 0 = the document is before the first message */
 	enum doc_type type;
 	const struct mark *mark;
 	size_t n_mark;                   /* pages and headings; paragraph marks are not stored */
@@ -162,8 +164,8 @@ struct library_text {
 };
 typedef int library_fn(const struct library_text *, void *ud);
 int library_list(struct store *, library_fn *, void *ud, struct err *); /* list the texts, newest first */
-/* Find a text. what: a document's name, else a number ("7", "#7"), else the beginning of exactly one name. ERR_USAGE if
- * no text or several texts fit. */
+/* Find a text. `what` is a document's name, else the number of a text ("7", "#7"), else the beginning of a name that no
+ * other name shares. ERR_USAGE if no text fits, or several do. */
 int library_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Load a text as a document; the caller calls doc_free(). */
 int library_get(struct store *, int64_t id, struct doc *out, struct err *);
@@ -175,9 +177,9 @@ int library_remove(struct store *, int64_t id, struct err *);
 /* Facts (facts.c): lines that the user asked weir to remember in all conversations. */
 enum { FACT_BYTES = 500 }; /* most bytes of a fact */
 struct fact {
-	int64_t id, session; /* session: where it was told; 0 = none was stored yet */
+	int64_t id, session; /* session: the one in which the user told the fact; 0 = the conversation was not stored */
 	int64_t at;          /* seconds since 1970 */
-	const char *from;    /* name or title of that session; "" = it has none, or was deleted */
+	const char *from;    /* name or title of the session; "" = it has neither, or was deleted */
 	const char *text;
 	size_t n_text;
 };
@@ -185,7 +187,8 @@ struct fact {
 int fact_add(struct store *, int64_t session, const char *text, size_t n, int64_t *id, struct err *);
 typedef int fact_fn(const struct fact *, void *ud);
 int fact_list(struct store *, fact_fn *, void *ud, struct err *); /* list the facts, oldest first */
-/* List the sessions whose questions quote the fact in their context, which is what was sent before them. */
+/* List the sessions with questions that quote the fact in their context. The context of a question is what was sent to
+ * the model before the question. */
 int fact_sessions(struct store *, int64_t id, library_session_fn *, void *ud, struct err *);
 /* Give a fact another text; NULL deletes the fact. The old text is overwritten on disk, and contexts that quote it are
  * deleted. The caller drops the snapshots of fact_sessions() before. ERR_USAGE: there is no such fact. */
@@ -214,8 +217,8 @@ struct passage_index;
  * index before the store. */
 int passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
-/* Callback while texts are indexed, about every millisecond. done, total: bytes of text. Nonzero cancels: the text is
- * not indexed, and the search returns ERR_CANCELLED. */
+/* Callback while texts are indexed, about every millisecond. done, total: bytes of text. If it returns nonzero,
+ * indexing is cancelled: the text is not indexed, and the search returns ERR_CANCELLED. */
 typedef int indexing_fn(size_t done, size_t total, void *ud);
 void passage_index_watch(struct passage_index *, indexing_fn *, void *ud);
 
@@ -228,7 +231,7 @@ struct found_passage {
 	size_t from, to;          /* byte range of the passage in that text, without white space at the ends */
 	size_t quote, quote_end;  /* byte range of the passage's best sentence */
 	double score;             /* sort key, computed from `passage` and `sentence` */
-	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
+	double passage, sentence; /* passage: bm25 score of the passage. sentence: bm25 score of its best sentence */
 	double covered; /* share (0 .. 1) of the question's words that the passage contains, weighted by idf */
 	int unknown;    /* 1: the question has a name or number that no text contains */
 };

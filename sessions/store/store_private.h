@@ -119,16 +119,17 @@ int message_visible(struct store *, int64_t session, int64_t message, struct err
 /* 1 if the checksum of the row is right.  Columns from first_column on: role, complete, text, token, stats, sum,
  * beginning, beginning_bytes. */
 int message_sum_ok(sqlite3_stmt *, int first_column);
-/* Compute the checksum for a row that is being changed to store its whole text. text[n_text]: the whole text.
- * statement: the row's other columns, from first_column on: role, complete, token, stats. */
+/* Compute the checksum that a row of table message will have when its text is replaced by text[n_text], the message's
+ * whole text. The other values come from the statement: its columns from first_column on are role, complete, token,
+ * stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 /* Replace the stats of a message. */
 int message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* ---- beginnings.c ---- */
-/* The first bytes of a long question, if an earlier message has the same bytes and stores them: the first `bytes` bytes
- * of message `of`. of: 0 = the question's own row stores its whole text. */
+/* The first bytes of a long question, if an earlier message has the same bytes and stores them. of: id of that message;
+ * 0 = the question's own row stores its whole text. bytes: number of shared bytes. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
@@ -136,9 +137,9 @@ struct beginning {
 /* Compare a new question with the newest question of the same parent, and set the beginning that the two share. Call
  * inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before its own *n bytes at *text. Sets
- * *text and *n to the whole text, which is in the buffer *whole. A buffer that *whole had before is freed. The caller
- * frees the last one. */
+/* Complete the text of message `id`. The row of message `of` stores its first `bytes` bytes. Before the call, *text and
+ * *n are the rest of the text. After the call they are the whole text, which is in the buffer *whole. A previous buffer
+ * in *whole is freed; the caller frees the new one. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
 /* Call before session `deleted` is deleted, in the same transaction. Messages of other sessions may share their

@@ -56,9 +56,10 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* Checksum of the previous frame; for the first frame, of the header. said: as stored in the file; is: as
-	 * computed from the bytes. If the previous frame is damaged, the two differ, and the next frame may continue
-	 * either of them. */
+	/* The checksum of each frame continues the checksum of the frame before it; the checksum of the first frame
+	 * continues that of the header. `said` is the checksum that the file stores for the previous frame. `is` is the
+	 * checksum computed from that frame's bytes. If the previous frame is damaged, the two differ, and the next
+	 * frame may continue either of them. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
@@ -98,7 +99,7 @@ static int log_copy(FILE *from, const char *to)
 	int fd, rc = 0;
 	size_t n;
 
-	/* Remove the copy of a log that was damaged earlier. */
+	/* Remove the copy that was made of an earlier damaged log. */
 	unlink(to);
 	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
