@@ -20,24 +20,25 @@ enum {
 	REDIRECTIONS_MOST = 8,
 	HEAD_SECONDS = 60, /* time limit for the header lines of each request */
 	PAGE_MOST = 1 << 20,
-	PAGE_SECONDS = 10, /* PAGE_...: limits for the body of an error or a redirection */
+	PAGE_SECONDS = 10, /* PAGE_MOST and PAGE_SECONDS limit the body of an error or a redirection */
 };
 
 struct transfer {
 	const struct http_request *q;
 	struct http_reply *r;
 	struct err *e;
-	size_t head;            /* bytes of header lines so far */
-	size_t page;            /* bytes of an error's or redirection's body so far */
-	double asked, answered; /* times: request sent; last header line received (0: not yet) */
-	double until;           /* deadline of the transfer; 0: none */
-	int began;              /* begin() was called */
-	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
-	int ended;              /* 1: the body of an error or redirection reached its limit */
-	/* the most distant host so far: this machine, its private network or the internet; a redirection may not lead
-	 * to a host nearer than this one */
+	size_t head; /* bytes of header lines so far */
+	size_t page; /* bytes of an error's or redirection's body so far */
+	/* time when the request was sent; time of the last header line, 0 = none received yet */
+	double asked, answered;
+	double until; /* deadline of the transfer; 0: none */
+	int began;    /* begin() was called */
+	int refused;  /* 1: a callback or a limit ended the transfer; *e is set */
+	int ended;    /* 1: the body of an error or redirection exceeded PAGE_MOST */
+	/* The most distant host that has answered so far: this machine, its private network or the internet. A
+	 * redirection to a nearer host is refused. */
 	enum nearness nearest;
-	int nearer; /* 1: a host nearer than `nearest` was refused */
+	int nearer; /* 1: the connection was refused, because the host is nearer to this machine than `nearest` */
 };
 
 /* Return the value of the header line if its name is `name`, else NULL. */
@@ -193,7 +194,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 	struct transfer *t = ud;
 
 	n *= size;
-	if (!has_file(t->r)) { /* only count the body of an error or redirection */
+	if (!has_file(t->r)) { /* drop the body of an error or redirection, but count its bytes */
 		t->page += n;
 		t->ended = t->page > PAGE_MOST;
 		return t->ended ? 0 : n;
