@@ -40,8 +40,8 @@ int input_wants_abort(void);
 /* 1 in vi's command mode, where letter keys are commands. */
 int input_commands(void);
 
-/* Return how many rows the line needs at this width, at most `most`. If it needs more, input_draw() scrolls to the
- * cursor. mark: text before the first row, such as "> ". */
+/* Return how many rows the input line needs at this width, but at most `most`. If it needs more rows, input_draw()
+ * scrolls to the cursor. `mark` is the text that input_draw() puts before the first row, such as "> ". */
 int input_rows(int width, int most);
 void input_draw(const struct area *, const char *mark);
 /* Return the number of completions in the popup; 0: it is closed. While it is open, input_key() takes the popup's

@@ -126,8 +126,8 @@ void line_feed(const char *bytes, size_t n)
 {
 	keep_change();
 	feed_queue(bytes, n);
-	/* After a repeat count, readline calls line_ended() only when it reads another byte: feed a byte without
-	 * effect. */
+	/* If the key that ended the line came after a repeat count, readline calls line_ended() only when it reads
+	 * another byte. So feed it a byte that does nothing. */
 	if (RL_ISSTATE(RL_STATE_DONE))
 		feed_queue(BYTE_NOTHING, 1);
 }
@@ -223,8 +223,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* A macro may end a line although the message continues. Put the line back as the beginning of the next
-		 * line, with a line break after it. */
+		/* A macro may end the line before the message is complete. Then readline begins a new line. Insert the
+		 * ended line and a line break there, so that the message can continue. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");
@@ -353,8 +353,9 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* Run a non-incremental search of readline. Before it, make the visible text the draft (the line being written) and
- * discard its undo list. Otherwise readline 8.2 would restore the draft in a wrong history line or lose it. */
+/* Run a non-incremental search of readline. Before the search, make the visible text the draft (the line being written)
+ * and discard its undo list. Otherwise readline 8.2 would lose the draft, or put it into another line of the
+ * history. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {

@@ -176,14 +176,15 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 
 /* ---- paths ---- */
 
-/* A typed path, unquoted. */
+/* A path that the user typed, after its quotes and backslashes are removed. */
 struct word {
 	struct str path;
-	char quote; /* open quote at the end, or 0 */
-	/* byte offset after the last slash: slash_raw in `path`, slash_typed in the text as typed */
+	char quote; /* the quote character that is open at the end of the path, or 0 */
+	/* slash_raw: offset in `path` of the byte after the last slash. slash_typed: offset of the same byte in the
+	 * text as the user typed it. */
 	size_t slash_raw, slash_typed;
-	char slash_quote; /* quote that is open after the last slash, or 0 */
-	int blank;        /* 1: reading stopped at a blank */
+	char slash_quote; /* the quote character that is open after the last slash, or 0 */
+	int blank;        /* 1: word_read() stopped at a blank */
 };
 
 static void word_free(struct word *w)
@@ -192,7 +193,7 @@ static void word_free(struct word *w)
 	*w = (struct word){ 0 };
 }
 
-/* Remove the quoting of s[0..n). stop_blank: stop at the first blank outside quotes and set w->blank. */
+/* Remove the quoting of s[0..n). If stop_blank is 1, stop at the first blank outside quotes and set w->blank. */
 static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 {
 	*w = (struct word){ 0 };
@@ -218,7 +219,8 @@ static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 	}
 }
 
-/* Append s[0..n), quoted so that the program reads the same bytes. q: the quote that is open already, or 0. */
+/* Append s[0..n), quoted so that the program reads the same bytes. `q` is the quote character that is open already, or
+ * 0. */
 static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -277,7 +279,8 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	} else {
 		str_adds(&where, ".");
 	}
-	/* Keep the directory as typed. If the text after its last slash opens or closes a quote, adapt the quoting. */
+	/* Keep the directory as typed. But if a quote opens or closes after the last slash, change the quoting of the
+	 * directory so that it fits the quoting of the completed name. */
 	if (w.slash_quote == w.quote) {
 		str_add(&o->head, s, w.slash_typed);
 		if (!w.slash_typed && w.quote)

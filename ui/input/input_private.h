@@ -8,22 +8,24 @@
 
 /* ---- rows ---- */
 
-/* A text wrapped into rows at any character. first: columns of the first row; cols: columns of all other rows;
- * both at least 1. Each row is computed from its first byte, so only visible rows cost time. */
+/* A text wrapped into rows at any character. first: number of columns of the first row. cols: number of columns of all
+ * other rows. Both are at least 1. Each row is computed from its first byte, so only visible rows cost time. */
 struct wrapped {
 	const char *text;
 	size_t n;
 	int first, cols;
 };
 struct wrap_row {
+	/* A row of a wrapped text: byte offsets of its start and end, and of the start of the following row (`next`),
+	 * or NO_ROW. */
 	size_t from, to, next;
-}; /* byte offsets; next: start of the following row, or NO_ROW */
+};
 #define NO_ROW SIZE_MAX
 
 /* Lay out the row that begins at byte `from`. */
 void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);
-/* Find the row that contains byte `at`, and the rows above it, at most `want` rows. Write the offsets of their first
- * bytes to from[], topmost first. Returns the number of rows found. */
+/* Find the row that contains byte `at` of the text, and the rows above it, at most `want` rows. Write the offsets of
+ * their first bytes to from[], topmost first. Returns the number of rows found. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
 /* Count the rows from the row that begins at byte `from`, but at most `most` rows. */
 int wrap_count(const struct wrapped *, size_t from, int most);
@@ -50,8 +52,8 @@ void pastes_forget(void);
 enum { OFFER_ROWS = 8, OFFER_MOST = 4096 };
 enum offer_kind { OFFER_NOTHING, OFFER_COMMANDS, OFFER_PATHS, OFFER_NAMES, OFFER_WORDS };
 
-/* A completion. name: the bytes to insert. shown: name without control characters. help: may be "". more: 1 =
- * something usually follows, such as an argument or a file name after a directory. */
+/* A completion. name: the bytes to insert. shown: the name without control characters. help: a description, or "".
+ * more: 1 = something usually follows the name, such as an argument, or a file name after a directory. */
 struct offer {
 	char *name, *shown, *help;
 	int more;
@@ -62,8 +64,8 @@ struct offers {
 	size_t n, cap;
 	int cut;         /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
 	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
-	/* For paths. head: the directory as typed, which is kept; quote: the quote character open at the end of head,
-	 * or 0. */
+	/* For completions of paths. head: the directory as typed, which is kept. quote: the quote character that is
+	 * still open at the end of `head`; 0 = none. */
 	struct str head;
 	char quote;
 	size_t typed; /* how many bytes at the beginning of each name the user has typed already */
@@ -73,8 +75,8 @@ void offers_close(struct offers *); /* closes the popup; a zeroed struct is clos
 /* Find completions at byte `at` of the text. Returns their kind. The list is empty if nothing matches. */
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
                             const struct ui_setting *, char *const *names, size_t n_names);
-/* Append the text that replaces bytes [from, to). offers_text(): completion number `which`; offers_common(): the
- * common beginning of all completions. */
+/* Append the text that replaces bytes [from, to) of the line. offers_text(): the completion with index `which`.
+ * offers_common(): the common beginning of all completions. */
 void offers_text(const struct offers *, size_t which, struct str *out);
 int offers_common(const struct offers *, struct str *out); /* returns 0 if the common beginning is typed already */
 void offers_draw(const struct offers *, const struct area *, int ascii);

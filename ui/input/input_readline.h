@@ -23,7 +23,7 @@
 #define SEQ_HOME        "\033[<Z"
 #define SEQ_END         "\033[<g"
 #define SEQ_COMMAND     "\033[<q"
-#define BYTE_NOTHING    "\377" /* a byte without effect, which does not occur in UTF-8 */
+#define BYTE_NOTHING    "\377" /* a byte that is bound to a command that does nothing; it does not occur in UTF-8 */
 
 /* readline states in which the next key is an argument of the previous one */
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)
@@ -44,7 +44,7 @@ struct input {
 	struct str queue;
 	size_t taken;    /* how many bytes of `queue` readline has read */
 	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
-	/* earlier lines of a message that continues; readline inserts them into its next line */
+	/* earlier lines of an unfinished message; readline inserts them into its next line */
 	struct str back;
 	struct str *message;
 	size_t n_message, cap_message;
@@ -53,10 +53,11 @@ struct input {
 	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
 	int ask;         /* 1: a key that readline binds to completion was pressed */
 	struct offers offers;
-	/* width: columns of the area drawn last; mark: columns of the text before the first row, such as "> " */
+	/* width: columns of the area in which the line was drawn last. mark: columns of the prompt before the first
+	 * row, such as "> " */
 	int width, mark;
 	size_t top; /* offset of the first visible byte */
-	int goal;   /* column that repeated Up or Down keep; -1: none */
+	int goal;   /* column that the cursor keeps while Up or Down is repeated; -1 = none */
 };
 extern struct input input;
 

@@ -14,8 +14,9 @@
 /* most combining marks that are drawn with a character; further marks stay in the text but are not drawn */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
-/* How the character at a byte of the text is drawn. len: its bytes in the text; width: columns; show[n_show]: the text
- * drawn; named: 1 = a name, a paste's label or U+FFFD is drawn instead of the character. */
+/* How the input line draws one character of its text. len: bytes of the character and its marks. width: columns.
+ * show[n_show]: the bytes drawn. named: 1 = something else is drawn instead of the character, such as "^A", the label
+ * of a paste, or U+FFFD. */
 struct place {
 	size_t len;
 	int width, named;
@@ -71,7 +72,7 @@ static void row_cell(const char *s, size_t n, int cols, struct place *p)
 	if (width > 0) {
 		set_shown(p, s, p->len, width);
 	} else if (!width && char_class(cp) == CH_MARK) {
-		set_shown(p, "\u25cc", 3, 1); /* dotted circle: a mark without a base */
+		set_shown(p, "\u25cc", 3, 1); /* the mark has no base character, so draw it on a dotted circle */
 		memcpy(p->show + 3, s, p->len);
 		p->n_show += p->len;
 	} else {

@@ -14,7 +14,8 @@
 
 enum { WORDS_FIRST = 256 };
 
-/* A set of hashes of words; 0: free slot. A random seed keeps pasted text from choosing words with equal hashes. */
+/* A set of hashes of words. The hash 0 marks a free slot. The seed is random, so the author of a pasted text cannot
+ * choose words that have equal hashes. */
 static struct {
 	uint64_t *hash, seed;
 	size_t n, cap;
@@ -27,8 +28,8 @@ static uint64_t hash_step(uint64_t h, unsigned char c)
 	return h ^ h >> 29;
 }
 
-/* Return the final hash of a word, never 0. whole: 1 = the pasted word ended here; 0 = later text may continue the
- * word. */
+/* Turn h, the hash of a word's characters, into an entry of the set; it is never 0. If `whole` is 1, the entry stands
+ * for exactly this word. If `whole` is 0, it stands for all words that begin with these characters. */
 static uint64_t hash_finish(uint64_t h, int whole)
 {
 	h = hash_step(h, whole ? 1 : 2);
