@@ -47,7 +47,7 @@ static void add_meters(const struct cache_pane *p, struct str *s)
 	str_adds(s, ".");
 	legend_add(s, "[||||]: tokens in the region, of its capacity.");
 	for (int i = 0, told = 0; i < p->c.n_region && !told; i++)
-		/* explain the "1/N" of a meter for the first region that has it, not again for others */
+		/* The meter of a region shows "1/N" if only one token in N enters the region. Explain this once. */
 		if (p->c.region[i].stride > 1) {
 			str_addf(s, "\n1/%d: one token in %d enters the region.", p->c.region[i].stride,
 			         p->c.region[i].stride);

@@ -174,7 +174,8 @@ void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)
 	              num_percent(share_of_seen(p, all)).s, num_fit(some, 7).s, num_percent(share_of_seen(p, some)).s,
 	              num_fit(none, 9).s) +
 	    2;
-	/* If there is room, draw the tokens kept by all, some and no KV heads also as a bar. */
+	/* If there is room, also draw a bar: the shares of tokens that are kept by all KV heads, by some, and by
+	 * none. */
 	if ((w = a->w - x - 2) < 8 || all + some + none <= 0)
 		return;
 	n_some = (int)(some * w / (all + some + none));

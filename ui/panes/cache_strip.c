@@ -55,7 +55,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* A data column stands for `per` tokens. If a screen cell stands for `per` tokens or fewer, it shows one data
+	/* A data column covers p->c.per_col tokens. If a screen cell covers at most this many tokens, it shows one data
 	 * column. */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
@@ -83,7 +83,7 @@ static void draw_mark_row(const struct cache_pane *p, const struct area *a, int 
 		if (first < from || first >= from + span)
 			continue;
 		x = (int)((first - from) * a->w / span);
-		/* End the document's name before the mark (^) of the next document. */
+		/* Cut the document's name so that it ends before the mark (^) of the next document. */
 		for (int k = 0; k < p->c.n_mark; k++)
 			if (p->c.mark[k].first > first && p->c.mark[k].first < from + span) {
 				int next = (int)((p->c.mark[k].first - from) * a->w / span);

@@ -173,8 +173,8 @@ static void clean_all(struct doc_text *d, int ascii)
 	for (size_t i = 0, line = 0, page = 0; i < d->n_raw;) {
 		size_t end;
 
-		/* line: offset after the next newline; page: offset after the next form feed. Each is searched again
-		 * only when i has reached it. */
+		/* `line` is the offset after the next newline, and `page` is the offset after the next form feed. Each
+		 * is computed again when the offset i has reached it. */
 		if (line <= i)
 			line = after_byte(d, i, '\n');
 		if (page <= i)
@@ -452,8 +452,8 @@ uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
 			hi = mid;
 	}
 	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
-	/* The filter may have replaced a character by fewer bytes. Map those of its original bytes that have no
-	 * filtered byte to the beginning of the next character. */
+	/* The filter may have replaced a character by fewer bytes. Then some bytes of the original character have no
+	 * byte in the filtered text. Map these to the beginning of the next character. */
 	if (lo < d->n_point && clean > d->point[lo].clean)
 		clean = d->point[lo].clean;
 	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;

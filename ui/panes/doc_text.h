@@ -4,7 +4,7 @@
 
 #include "ui/ui.h"
 
-/* most bytes of an original text: filtered text can be eight times as long, and offsets have 32 bits */
+/* most bytes of an original text, because filtered text can be eight times as long, and offsets have 32 bits */
 #define DOC_TEXT_MOST (256u << 20)
 
 /* Two offsets of the same place of a document: in the filtered text (clean) and in the original (raw). Points are
@@ -12,12 +12,12 @@
 struct point {
 	uint32_t raw, clean;
 };
-/* A heading. at, n: range of the heading's line in the filtered text, with its '#'. */
+/* A heading. at, n: the heading's line, with its '#', is n bytes of the filtered text from byte `at` on. */
 struct head {
 	uint32_t at, n;
 	int level;
 };
-/* A part of the filtered text. at: the chunk's first byte; line: number of lines before the chunk. */
+/* A part of the filtered text. at: offset of the chunk's first byte. line: number of lines before the chunk. */
 struct chunk {
 	uint32_t at, line;
 };
@@ -25,7 +25,8 @@ struct chunk {
 struct doc_text {
 	struct str name; /* without control characters */
 	char *raw;
-	size_t n_raw; /* length as posted; with raw, it identifies a document that is posted again */
+	/* bytes of `raw`, the text as posted; both are compared to recognise a document that is posted again */
+	size_t n_raw;
 	int ready;
 	int32_t tokens, first; /* see struct ui_document */
 	struct str text;       /* the filtered text; text.p is not NULL if ready is 1 */

@@ -218,8 +218,8 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, str_text(&d->name), d->name.n);
 }
 
-/* Return the heading above the position in the status row, and its length in *n. *n = 0: there is no heading, or the
- * status row shows a message or a typed number. */
+/* Return the title of the last heading before the text position that the status row shows, and set *n to its length.
+ * Set *n to 0 if there is no heading, or if the status row shows a message or a typed number. */
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);

@@ -34,7 +34,8 @@ static void cache_pane_release(struct pane *pane)
 
 /* ---- posted figures ---- */
 
-/* Copy text as one clean line, cut to the capacity `cap`. Reads at most `most` bytes of text. */
+/* Read at most `most` bytes of a text and write them to out[] as one line without control characters. Cut the line to
+ * fit the `cap` bytes of out[]. */
 static void take_text(char *out, size_t cap, const char *text, size_t most)
 {
 	struct str s = { 0 };

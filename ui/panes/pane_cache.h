@@ -26,53 +26,55 @@ struct cache_pane {
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 
-	int full; /* 1: the full form was drawn last and gets the keys */
-	/* the legend in the small forms of the pane: 1 = shown; -1 = hidden; 0 = shown in the side panel if it
-	 * fits */
+	int full; /* 1: the pane was last drawn in its full-screen form, and gets the keys */
+	/* The legend in the small forms of the pane, which are the bar and the side panel. 1 = shown; -1 = hidden; 0 =
+	 * shown in the side panel if it fits. */
 	int legend;
-	int small_seen;  /* 1: the small form drawn last shows the legend */
-	int legend_full; /* legend in the full form: 1 = shown; -1 = hidden; 0 = shown if it fits */
-	/* legend_seen: 1 = the full form drawn last shows the legend; legend_more: number of legend lines that did not
-	 * fit */
+	int small_seen;  /* 1: the legend was visible when the bar or side panel was last drawn */
+	int legend_full; /* the legend on the full screen: 1 = shown; -1 = hidden; 0 = shown if it fits */
+	/* legend_seen is 1 if the legend was visible when the full screen was last drawn. legend_more is the number of
+	 * lines of the legend that did not fit. */
 	int legend_seen, legend_more;
 	int legend_top; /* first visible line of the legend */
-	int layer;      /* the picked layer, which the full form shows enlarged */
+	int layer;      /* the picked layer, which the full screen shows enlarged */
 	/* Column of the heat map under the cursor; -1 = the highest peak of the picked layer. A column stands for
 	 * c.per_col tokens. */
 	int at;
 	char (*text)[UI_COL_TEXT]; /* [cols] text of each column as posted; NULL = unknown */
-	/* which tokens the full-screen form shows: `span` tokens from `from` on; span 0 = all */
+	/* which tokens the full screen shows: `span` tokens, beginning with token number `from`; span 0 = all tokens */
 	int64_t from, span;
 };
 
 /* ---- drawing functions (cache_*.c): each draws at the top of its area and is cut if it needs more rows ---- */
 
-/* If there are no figures, draw the reason and return 1; else return 0. */
+/* If there are no cache figures, draw the reason and return 1; else return 0. */
 int cache_none_draw(const struct cache_pane *, const struct area *);
 /* 1 if the attention mass of some region is known. */
 int cache_observed(const struct cache_pane *);
 int64_t cache_tokens(const struct cache_pane *);                /* returns the number of tokens in the whole strip */
 int meters_rows(const struct cache_pane *, int w, int compact); /* compact: 1 = two meters in a row if they fit */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
-/* Draw the numbers of the whole cache in one row. most: 1 = also draw the bytes of the cache when it is full. */
+/* Draw the numbers of the whole cache in one row. If `most` is 1, also draw how many bytes the cache uses when it is
+ * full. */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
 /* Draw in one row how many tokens are kept by all, some or no KV heads. */
 void kept_by_draw(const struct cache_pane *, const struct area *, int y);
-/* Draw the strip: how much of each token position is kept, letters of cache regions, and where documents begin. axis: 1
- * = draw a row of token numbers above the strip. left: columns to leave for labels. from, span: tokens to show; span 0
- * = all. */
+/* strip_draw(): draw the strip, which shows for each token position how many KV heads keep it. The strip also shows the
+ * letters of the cache regions and the beginnings of documents. strip_rows(): return the number of rows of the strip.
+ * axis: 1 = draw a row of token numbers above the strip. left: columns to leave for labels. from, span: which tokens to
+ * show; span 0 = all tokens. */
 int strip_rows(const struct cache_pane *, int axis);
 void strip_draw(const struct cache_pane *, const struct area *, int left, int axis, int64_t from, int64_t span);
 int history_rows(const struct cache_pane *);
 void history_draw(const struct cache_pane *, const struct area *);
 int flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
-/* Draw one row: which KV entries were read for the last token (reads_draw), and how long it takes to compute the
- * figures (cost_draw). */
+/* reads_draw() draws one row that tells which KV entries were read for the last token. cost_draw() draws one row that
+ * tells how long it takes to compute the figures of the cache pane. */
 void reads_draw(const struct cache_pane *, const struct area *, int y);
 void cost_draw(const struct cache_pane *, const struct area *, int y);
-/* Append how long it takes to compute the figures. share: 1 = also append this time as a share of the time between two
- * reports. */
+/* Append how long it takes to compute the figures of the cache pane. If `share` is 1, also append this time as a share
+ * of the time between two reports. */
 void cost_text(const struct cache_pane *, int share, struct str *);
 /* 1 if c has figures about the last token's reads other than `selected`, for example a selection's quality. */
 int reads_known(const struct ui_cache *);
@@ -83,7 +85,8 @@ void words_draw(const struct cache_pane *, const struct area *);
 void words_row(const struct cache_pane *, const struct area *, int y); /* draws a summary in one row */
 /* Draw the names of the regions in their colours, in one row. */
 void parts_draw(const struct cache_pane *, const struct area *, int y);
-/* Draw up to three rows: the words that last entered the cache, moved to a ring of older tokens, and were evicted. */
+/* Draw up to three rows. They show the words that entered the cache last, those that were last moved to a ring of older
+ * tokens, and those that were evicted last. */
 int went_rows(const struct cache_pane *);
 void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);

@@ -37,7 +37,8 @@ static int halves_per_row(const struct cache_pane *p)
 	return p->color && !p->ascii ? 2 : 1;
 }
 
-/* Return how many layers one row stands for, or one half of a row if colours allow two halves. */
+/* Return how many layers are drawn in one row of the heat map. With colours, a row has two halves; then return how many
+ * layers are drawn in one half. */
 static int layers_each(const struct cache_pane *p, int rows)
 {
 	int slots = rows * halves_per_row(p);
@@ -95,7 +96,8 @@ static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 				best = i;
 		if (best < 0)
 			break;
-		/* Exclude the slopes of the peak: the columns at each side, as far as the values fall. */
+		/* Exclude the slopes of the peak: the columns at its left and right, up to where the values rise
+		 * again. */
 		for (int i = best; i < p->c.cols && (i == best || (!taken[i] && row[i] <= row[i - 1])); i++)
 			taken[i] = 1;
 		for (int i = best - 1; i >= 0 && !taken[i] && row[i] <= row[i + 1]; i--)
@@ -353,7 +355,8 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 		p->legend_top = p->legend_more;
 	top = rows[TITLE];
 	for (enum part i = TITLE; i < PARTS; i++) {
-		/* If the history is drawn beside them, the parts METERS to FLOW are narrower. */
+		/* If the history is drawn at the right, the pane's parts from METERS to FLOW are beside it, so make
+		 * them narrower. */
 		int w = beside && i >= METERS && i <= FLOW ? a->w - HISTORY_COLS : a->w;
 		struct area part = area_part(a, 0, y, w, rows[i]);
 

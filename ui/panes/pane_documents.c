@@ -183,7 +183,8 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	p->asking = NOTHING;
 	p->count = -1;
 	str_clear(&p->say);
-	str_clear(&p->words); /* forget the search: its marked matches would be mistaken for the place to show */
+	/* End the search. Its highlighted matches would look like the passage that is to be shown. */
+	str_clear(&p->words);
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, MAX(to, from)) - p->found;
 	p->asked = p->found;

@@ -9,8 +9,8 @@
 
 enum { LAID = 8 };
 
-/* A wrapped chunk of a document. The pane keeps LAID of them and replaces the one used longest ago. used: value of
- * `clock` at the last use. */
+/* A chunk of a document, wrapped to lines. The pane stores the lines of up to LAID chunks and replaces those that were
+ * used longest ago. `used` is the value of documents_pane.clock at the last use. */
 struct laid {
 	size_t doc, chunk;
 	int w;
@@ -30,19 +30,19 @@ struct documents_pane {
 	int ascii;
 	struct doc_text *doc;
 	size_t n_doc, at;
-	int w, h; /* size of the text area drawn last */
+	int w, h; /* size of the text area when it was last drawn */
 	struct laid laid[LAID];
 	uint64_t clock;
 
 	enum asking asking;
 	struct edit edit;
-	/* words: the pattern; fold: 1 = ignore case, because the pattern has no capital letter; back: 1 = the last
-	 * search went up */
+	/* `words` is the pattern of the search. If `fold` is 1, case is ignored, because the pattern has no capital
+	 * letter. If `back` is 1, the last search went up. */
 	struct str words;
 	int fold, back;
 	uint32_t found, found_n; /* the current match: its first byte and length; length 0 = none */
-	/* The place that documents_pane_show() opened last: byte `asked` of document asked_in - 1. asked_in = 0: no
-	 * place was opened. */
+	/* The last call of documents_pane_show() opened the document with index asked_in - 1, at byte `asked` of its
+	 * text. asked_in is 0 if there was no such call. */
 	uint32_t asked;
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];

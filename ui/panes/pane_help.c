@@ -23,7 +23,7 @@ struct help_pane {
 	struct help_line *line;
 	size_t n_line, cap_line;
 	int width; /* width of the layout; 0 = none yet */
-	int rows;  /* rows of text drawn last */
+	int rows;  /* number of text rows when the pane was last drawn */
 	size_t top;
 	int asking;  /* 1: the search line is open */
 	size_t from; /* top row when the search line was opened */
@@ -300,7 +300,8 @@ static void clamp_top(struct help_pane *p)
 {
 	size_t most = p->n_line > (size_t)p->rows ? p->n_line - (size_t)p->rows : 0;
 
-	/* During a search, a match near the end may become the top row, too. */
+	/* During a search, any line may become the top row, so that a match near the end of the text can be shown
+	 * there. */
 	if (p->words.n && p->n_line)
 		most = p->n_line - 1;
 	if (p->top > most)

@@ -19,7 +19,7 @@
 enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 
 struct item {
-	struct palette_choice is; /* is.text is owned by the item */
+	struct palette_choice is; /* the item owns the string `is.text` */
 	const char *kind;
 	struct str name, does; /* one line each, without control characters */
 	const char *words;     /* synonyms for the filter; not shown */
@@ -32,7 +32,7 @@ struct items {
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y; /* for the list drawn last: number of its rows, and screen row of its first row */
+	int ascii, rows, y; /* rows: number of rows of the list drawn last. y: screen row of its first row */
 	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;
@@ -146,7 +146,8 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		/* A letter counts 3 if it is the first letter or directly follows the previous one, else 1. */
+		/* The letter scores 3 if it is the first of the word, or if it directly follows the letter that matched
+		 * before it. Otherwise it scores 1. */
 		score += run && i ? 1 : 3;
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;

@@ -2,8 +2,7 @@
  *
  * The first row is the filter. Its words must occur in a session's name, title or model; "/WORDS" searches in all
  * messages (UI_FIND). Below are the sessions, one per row: "*" for the current session, name or title, age, tokens,
- * bytes of saved KV, and the time that prefill takes before the session can continue. Tab shows the last messages of
- * the chosen session.
+ * bytes of saved KV, and how long the session's prefill would take. Tab shows the last messages of the chosen session.
  *
  * The chosen session is stored by its id, so that it stays chosen when the list or the filter changes. */
 #include "ui/panes/pane_sessions.h"
@@ -116,8 +115,8 @@ static void sessions_filter(struct sessions_pane *p)
 	struct str words = { 0 };
 	int found = 0;
 
-	/* Show all sessions, unfiltered, if they are the results of a search, or while the words after "/" are being
-	 * typed. */
+	/* If the list has the results of a search, or if the user is typing the words to search after "/", show all its
+	 * sessions: leave `words` empty. */
 	if (!p->finding && !(p->filter.text.n && p->filter.text.p[0] == '/'))
 		for (size_t i = 0, len; i < p->filter.text.n; i += len) {
 			int32_t cp;
@@ -505,7 +504,9 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 		p->forked = newest_id(p);
 		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : PANE_USED;
 	}
-	p->forked = 0; /* after any other key, do not choose the fork when it appears */
+	/* Ctrl-F requests a copy of the chosen session, and the copy becomes the chosen one when it appears in the
+	 * list. But if the user presses another key before, the chosen session does not change. */
+	p->forked = 0;
 	if (control && (k->cp == 'r' || k->cp == 'd'))
 		return control_key(p, k->cp);
 	if (control && (k->cp == 'p' || k->cp == 'n')) {
@@ -545,7 +546,8 @@ static const struct hint *sessions_pane_asks(const struct pane *pane)
 	return mode == PICK ? NULL : of[mode];
 }
 
-/* Every mode has an open text field or question: the filter, the new name, or a question. */
+/* In every mode a text field or a question is open, so the pane gets all keys. The field is the filter or a session's
+ * new name. */
 static unsigned sessions_pane_state(const struct pane *pane)
 {
 	(void)pane;

@@ -16,7 +16,7 @@ struct text_pane {
 	struct lines lines;
 	int lines_w; /* width of the wrapped lines; 0 = not wrapped yet */
 	size_t top;
-	int rows; /* rows drawn last */
+	int rows; /* number of text rows when the pane was last drawn */
 };
 
 static struct pane *text_pane_create(const struct ui_options *o)

@@ -35,8 +35,9 @@ enum pane_state {
 
 enum pane_flags {
 	PANE_SEARCHES = 1, /* '/' and F3 search in the pane */
-	PANE_SHARES = 2,   /* on wide screens the cache panel stays visible beside the pane */
-	PANE_IS_CACHE = 4, /* the full-screen cache: no bar, and all figures are computed */
+	PANE_SHARES = 2,   /* on wide screens, the cache panel is still shown beside the pane */
+	/* the pane is the full-screen cache, so the bar is not shown, and all figures are computed */
+	PANE_IS_CACHE = 4,
 };
 
 /* What all panes have in common; the first member of each pane's struct. */
@@ -47,15 +48,15 @@ struct pane {
 struct pane_ops {
 	const char *place; /* name for the help: "the list of sessions" */
 	unsigned flags;
-	const struct hint *hints; /* row of keys while the pane is open; ends with key = NULL */
+	const struct hint *hints; /* hints for keys, shown while the pane is open; the list ends with key = NULL */
 	/* Return the keys that answer the open question; NULL = no question is open. The pointer itself is NULL for a
 	 * pane that never asks. */
 	const struct hint *(*asks)(const struct pane *);
-	const struct hint *browsing;                       /* row of keys in browse mode; NULL = hints */
+	const struct hint *browsing;                       /* hints for keys in browse mode; NULL = hints */
 	struct pane *(*create)(const struct ui_options *); /* uses only the options ascii, color, commands, settings */
 	void (*release)(struct pane *);
-	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. The pointer may be NULL: then the pane
-	 * shows the same as when it was closed. */
+	/* Called when the pane is opened. Returns PANE_USED or PANE_ACTION. If the pointer is NULL, the pane shows what
+	 * it showed before it was closed. */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
 	/* Append the titles at the left and right of the upper border. They describe what was drawn last and contain no
@@ -129,7 +130,7 @@ enum where {
 	IN_INPUT = 1,
 	IN_TRANSCRIPT = 2,
 	PANES(PANE_PLACE) ANYWHERE = (2 << N_PANES) - 1,
-	BROWSING = 2 << N_PANES, /* the row is valid only in browse mode */
+	BROWSING = 2 << N_PANES, /* the binding is valid only in browse mode */
 };
 #undef PANE_PLACE
 struct binding {
@@ -181,7 +182,7 @@ const struct palette_choice *palette_pane_chosen(const struct pane *);
 
 /* The cache (pane_cache.c). As a pane it covers the screen; bar and side panel are its small forms. */
 void cache_pane_post(struct pane *, const struct ui_cache *);
-int cache_pane_rows(const struct pane *, int width);           /* returns the rows of the bar above the input line */
+int cache_pane_rows(const struct pane *, int width); /* returns the number of rows of the bar above the input line */
 void cache_pane_draw_bar(struct pane *, const struct area *);  /* draws the bar: summary and strip */
 void cache_pane_draw_side(struct pane *, const struct area *); /* draws the side panel, 40-48 columns wide */
 void cache_pane_layer(struct pane *, int layer);
