@@ -57,8 +57,8 @@ void display_say(struct display *d, const char *s)
 	say_bytes(d, s, strlen(s));
 }
 
-/* The escape sequences that reset the terminal. display_reset_shows() sets the last one: it leaves the alternate
- * screen, or, inline, erases from the cursor's row to the end of the screen. */
+/* The escape sequences that reset the terminal. display_reset_shows() sets the last one. It leaves the alternate screen
+ * or, if the ui is inline, erases from the cursor's row to the end of the screen. */
 static char reset[] = FRAME_OFF PASTE_OFF MOUSE_OFF CURSOR_ON COLOURS_OFF ALTERNATE_OFF;
 enum { RESET_LAST = sizeof reset - sizeof ALTERNATE_OFF };
 
@@ -101,7 +101,7 @@ static int terminal_can(const char *name)
 	if (setupterm(name, -1, &status) == OK) {
 		can = has_string("cup") && has_string("clear");
 	} else if (status == 1) {
-		can = 0; /* terminfo knows it as a hardcopy terminal */
+		can = 0; /* terminfo describes the terminal as a hardcopy terminal */
 	}
 	if (cur_term && cur_term != current) {
 		TERMINAL *ours = set_curterm(current);
@@ -248,7 +248,7 @@ int display_start(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
-	/* Send what ncurses has buffered now, so that it arrives before the bytes below. */
+	/* Send the bytes that ncurses has buffered, so that they arrive before the bytes that display_say() sends. */
 	delay_output(0);
 	display_say(d, PASTE_ON);
 	if (d->mouse)

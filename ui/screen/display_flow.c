@@ -1,4 +1,4 @@
-/* ui/screen/display_flow.c - shows a grid that flows (inline): rows on the terminal's normal screen, below what was
+/* ui/screen/display_flow.c - shows an inline grid (grid.flows): rows on the terminal's normal screen, below what was
  * written before, without ncurses.
  *
  * The region is the rows that may still change: the last rows of the conversation and the fixed rows below it, such as
@@ -20,10 +20,12 @@
 #include <string.h>
 
 enum {
-	/* between two changes, write up to so many unchanged cells again instead of moving the cursor */
+	/* if at most this many unchanged cells are between two changed ones, they are written again; moving the cursor
+	 * over them would take more bytes */
 	SHORT_GAP = 4,
-	FRAME_FROM = 256, /* mark a frame with FRAME_ON and FRAME_OFF if it has at least so many bytes */
-	KEPT_ROWS = 512,  /* even, because keep_row() drops half of the rows */
+	/* a frame of at least this many bytes is enclosed in FRAME_ON and FRAME_OFF */
+	FRAME_FROM = 256,
+	KEPT_ROWS = 512, /* even, because keep_row() drops half of the rows */
 };
 
 /* ---- which terminal ---- */
@@ -205,7 +207,8 @@ static void put_row(struct display *d, struct str *out, const struct grid *g, in
 	memcpy(old, new, (size_t)g->w * sizeof *new);
 }
 
-/* Change the height of the region to h rows: insert blank rows at row `at`, or delete rows from row `at` on. */
+/* Change the height of the region to h rows. If it grows, insert blank rows before row `at`. If it shrinks, delete
+ * rows, beginning with row `at`. */
 static void region_height(struct display *d, int w, int h, int at)
 {
 	struct grid *s = &d->flow.shown, old = *s;
@@ -331,8 +334,8 @@ static void drop_final(struct display *d, const struct grid *g)
 
 /* ---- a frame ---- */
 
-/* Change the region to the height of the grid. Returns the first row to write with put_rows_below(), because it and all
- * rows below it are blank; the grid's height = no such row. */
+/* Make the region as high as the grid. Returns the first row that must be written with put_rows_below(), because it and
+ * all rows below it are blank. Returns the height of the grid if there is no such row. */
 static int region_fit(struct display *d, struct str *out, const struct grid *g)
 {
 	int had = d->flow.shown.h, text = had - d->flow.fixed, more = g->h - had, at = MIN(text, g->h - g->fixed);
@@ -361,7 +364,8 @@ static int region_fit(struct display *d, struct str *out, const struct grid *g)
 		region_height(d, g->w, g->h, at);
 		return g->h;
 	}
-	/* Update the rows above `at` now, because writing the rows below may make them scroll away. */
+	/* Update the rows above row `at` first. When the rows below them are written, the terminal may scroll them
+	 * away. */
 	for (int y = 0; y < at; y++)
 		put_row(d, out, g, y);
 	erase_from(d, out, at);

@@ -1,5 +1,5 @@
 /* ui/screen/display_private.h (private to ui/screen/display*.c) - a terminal. display.c opens and closes it,
- * display_show.c draws a grid on it, display_flow.c the rows that flow (inline). No other file includes curses. */
+ * display_show.c draws a full-screen grid, display_flow.c an inline grid. No other file includes curses. */
 #ifndef WEIR_UI_DISPLAY_PRIVATE_H
 #define WEIR_UI_DISPLAY_PRIVATE_H
 
@@ -42,23 +42,28 @@ struct display {
 	/* PAUSED, PAUSED_SCREEN: display_show() does nothing. After PAUSED_SCREEN, display_resume() opens the alternate
 	 * screen at once. */
 	enum { NOT_PAUSED, PAUSED, PAUSED_SCREEN } paused;
-	/* For grids that flow (inline). The region is the rows at the end of the normal screen that may still change:
-	 * the rows of `shown`. The last `fixed` of them are below the text. shown.h = 0: there is no region. */
+	/* For inline grids (grid.flows), which are shown at the end of the terminal's normal screen. The region is the
+	 * rows of the last inline grid that may still change; `shown` is a copy of them. The last `fixed` rows of the
+	 * region are below the conversation's text. shown.h = 0: there is no region. */
 	struct {
-		/* What the terminal can do. can: 1 = show grids that flow; inserts: 1 = insert and delete lines;
-		 * colours, attrs: its number of colours, and its attributes. */
+		/* What the terminal can do. can: 1 = it can show inline grids. inserts: 1 = it can insert and delete
+		 * lines. colours: number of its colours. attrs: attributes that it supports. */
 		int can, inserts, colours;
 		attr_t attrs;
-		/* 1: the terminal is set up for grids that flow; 0: it shows another grid, or is paused */
+		/* 1: the terminal is set up for inline grids; 0: it shows a full-screen grid, or is paused */
 		int on;
-		int was_covered; /* 1: another grid was shown since the last grid that flows */
+		int was_covered; /* 1: a full-screen grid was shown since the last inline grid */
 		struct grid shown;
-		int fixed, below; /* below: empty rows below the region, left when it became shorter */
-		int x, y;         /* cursor; y counts from the region's first row */
-		int h, shown_at;  /* h: rows of the terminal; shown_at: rows that it had when the region was written */
-		int16_t fg, bg;   /* colours set in the terminal */
-		attr_t pen;       /* attributes set in the terminal */
-		struct grid kept; /* last rows that scrolled away; used if there is no alternate screen */
+		/* below: number of empty rows that were left below the region when it became shorter */
+		int fixed, below;
+		int x, y; /* cursor; y counts from the region's first row */
+		/* h: number of rows of the terminal. shown_at: number of rows that the terminal had when the region was
+		 * written */
+		int h, shown_at;
+		int16_t fg, bg; /* colours set in the terminal */
+		attr_t pen;     /* attributes set in the terminal */
+		/* last rows that scrolled away, which are drawn again if the terminal has no alternate screen */
+		struct grid kept;
 		int n_kept;
 	} flow;
 };
@@ -70,12 +75,13 @@ attr_t cell_attrs(const struct display *, unsigned style, const struct look *);
 int cell_is_showable(const struct display *, int32_t cp, int width);
 /* ---- display_flow.c ---- */
 void flow_look_up(struct display *); /* learn from terminfo what the terminal can do */
-void flow_begin(struct display *);   /* set the terminal up for grids that flow */
-void flow_cover(struct display *);   /* prepare for a grid that does not flow; the region stays on the normal screen */
+void flow_begin(struct display *);   /* set the terminal up for inline grids */
+void flow_cover(struct display *);   /* prepare for a full-screen grid; the region stays on the normal screen */
 void flow_end(struct display *);     /* erase the region and restore the terminal */
 int flow_show(struct display *, const struct grid *);
 /* ---- display.c ---- */
-/* set what display_reset() leaves: the inlined region (1) or the alternate screen (0) */
+/* Set what display_reset() does at its end. inlined: 1 = erase the region of an inline grid; 0 = leave the alternate
+ * screen. */
 void display_reset_shows(int inlined);
 /* 1 if the terminal of the current terminfo entry has an alternate screen. */
 int terminal_has_alternate(void);

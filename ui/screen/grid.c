@@ -1,8 +1,8 @@
 /* ui/screen/grid.c - the screen as cells: writes text into cells, and dumps them as text.
  *
- * Always true for a grid, so that a row can be read from left to right: a cell of width 2 is followed by its right half
- * (width 0, code point 0, same style), and there are no other right halves. Every other cell has one code point of
- * width 1 and at most CLEAN_MARKS_MAX combining marks. char_width() gives the width of every code point. */
+ * The cells of a grid always satisfy these rules, so that a row can be read from left to right. A cell of width 2 is
+ * followed by its right half (width 0, code point 0, same style), and there are no other right halves. Every other cell
+ * has one code point of width 1 and at most CLEAN_MARKS_MAX combining marks. The widths are those of char_width(). */
 #include "ui/screen/grid.h"
 #include "ui/text/text.h"
 
@@ -287,7 +287,7 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		if (is_modifier(last, cp)) { /* draw blanks, as many as text_width() counts for the skin colour */
+		if (is_modifier(last, cp)) { /* text_width() counts a skin colour's columns, too: draw blanks there */
 			for (int k = 0; k < width && x + k < a->w; k++)
 				put_cut(a, x + k, y, ' ', 1, style, 0);
 			last = NULL;

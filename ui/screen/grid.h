@@ -32,7 +32,7 @@ enum style {
 	ST_STATUS_STRONG,
 	ST_STATUS_WARNING, /* status row, reversed */
 	ST_HINT,
-	ST_HINT_KEY, /* row of keys */
+	ST_HINT_KEY, /* name of a key in the hints for keys */
 	ST_TITLE,    /* title of a pane or popup */
 	ST_SELECTED, /* chosen row of a list */
 	ST_MATCH,    /* found text */
@@ -62,8 +62,9 @@ struct grid {
 	int w, h;
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* cursor_y < 0: hidden */
-	/* flows: 1 = the grid is shown inline, on the terminal's normal screen, below the rows written before. The
-	 * first `final` rows may scroll away. The last `fixed` rows stay at the bottom. */
+	/* flows: 1 = the grid is inline: it is shown on the terminal's normal screen, below the rows written before; 0
+	 * = it fills the screen. In an inline grid, the first `final` rows will not change and may scroll away. Its
+	 * last `fixed` rows stay at the bottom. */
 	int flows, final, fixed;
 };
 void grid_resize(struct grid *, int w, int h); /* w, h: at least 1; makes all cells blank */

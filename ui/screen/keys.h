@@ -21,8 +21,9 @@ enum key_code {
 	K_INSERT,
 	K_DELETE,
 	K_F, /* cp: number of the F key */
-	/* x, y from 0; cp: 1 left, 2 middle, 3 right button down, 4 wheel up, 5 wheel down, 0 button up, 6 moved
-	 * with left button down */
+	/* x, y: the cell, from 0. cp = 1, 2, 3: the left, middle or right button was pressed. cp = 4, 5: the wheel was
+	 * turned up or down. cp = 0: the button was released. cp = 6: the mouse moved while the left button was
+	 * pressed. */
 	K_MOUSE,
 	K_PASTE,      /* bytes: pasted text, with \n line ends; no other ASCII control characters except tab */
 	K_FOCUS,      /* the terminal window got (cp 1) or lost (cp 0) the focus */
@@ -54,13 +55,13 @@ struct keys {
 	unsigned char marks_pastes; /* 1: the terminal marks pastes, as an earlier paste has shown */
 	char string[32];
 	unsigned char n_string; /* string[n_string]: the first bytes of a control string */
-	/* In a paste. after_cr: 1 = the last byte was CR, so a line feed now is skipped; matched: number of bytes of
-	 * the end mark read so far. */
+	/* State inside a paste. after_cr: 1 = the last byte was CR, so that a line feed now is skipped. matched: number
+	 * of bytes of the end mark that were read so far. */
 	unsigned char after_cr, matched;
 };
 void keys_free(struct keys *);
 void keys_feed(struct keys *, const char *bytes, size_t n, double now, key_fn *, void *ud);
-/* Handle timeouts: a lone ESC becomes Esc. */
+/* Handle timeouts. For example, an ESC byte that no other byte has followed is reported as the key Esc. */
 void keys_tick(struct keys *, double now, key_fn *, void *ud);
 /* Return the time at which keys_tick() must be called; 0: no timeout is running. */
 double keys_wake(const struct keys *);

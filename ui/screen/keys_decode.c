@@ -36,8 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key for a code point and modifiers of a CSI sequence. A key that older protocols send as a control code
- * becomes the same key as there: Ctrl-I becomes Tab. */
+/* Set the key for a code point and modifiers of a CSI sequence. Older protocols send some keys as control codes, so
+ * that Ctrl-I cannot be told from Tab. Such a key becomes the same key as in those protocols: Ctrl-I becomes Tab. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -68,7 +68,7 @@ static void set_coded(struct key *out, int32_t cp, unsigned mods)
 enum { PARAMS = 8, SUBPARAMS = 2, PARAM_MAX = 9999999 };
 struct csi {
 	char private, intermediate, final;
-	int32_t param[PARAMS][SUBPARAMS]; /* -1 = missing */
+	int32_t param[PARAMS][SUBPARAMS]; /* numeric parameters of the sequence; -1 = a number was left out */
 	int n_param;
 };
 
@@ -276,7 +276,9 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 			c.final = s[i++];
 	}
 	while (!c.final && i < n && i < KEYS_SEQ_MAX && s[i] >= 0x20 && s[i] <= '?') {
-		if (s[i] >= '0') /* a misplaced parameter: unknown sequence */
+		/* A parameter byte is not valid at this place of the sequence. Setting c.private to '?' makes
+		 * decode_csi() treat the sequence as unknown. */
+		if (s[i] >= '0')
 			c.private = '?';
 		else
 			c.intermediate = s[i];

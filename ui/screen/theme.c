@@ -43,8 +43,9 @@ struct theme {
 	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, [ST_METER] = { OWN, OWN, LOOK_BOLD },                                 \
 	PART_COLOURS(OWN, OWN, OWN, OWN)
 
-/* Looks that the themes dark and light have in common. theirs: colour of the user's questions, of keys, bullets and
- * code; notes: colour of warnings and of numbers in code; numbers: colour of headings and titles. */
+/* Looks in the terminal's own 8 colours, for all themes but mono. Each parameter is a colour. `theirs` is for the
+ * user's questions, keys, bullets and code. `notes` is for warnings and for numbers in code. `numbers` is for headings
+ * and titles. */
 #define COLOURED(theirs, notes, numbers)                                                                               \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_ERROR] = { RED, OWN, LOOK_BOLD },                              \
 	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, [ST_HEADING] = { numbers, OWN, LOOK_BOLD },                          \
@@ -54,9 +55,11 @@ struct theme {
 	[ST_HINT_KEY] = { theirs, OWN, 0 }, [ST_TITLE] = { numbers, OWN, LOOK_BOLD },                                  \
 	[ST_MATCH] = { BLACK, YELLOW, 0 }, [ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, [ST_METER] = { GREEN, OWN, 0 }
 
-/* Looks with fixed colours. theirs: the user's questions, and keys; notes, numbers: second and third accent; keyword,
- * string: parts of code; grey, dim: less important text; bar, bar_back: text and background of the status row;
- * on_theirs: text on a background of colour `theirs`. */
+/* Looks with fixed colours of the 256-colour palette. Each parameter is a colour. `theirs` is for the user's questions,
+ * links, bullets and keys. `notes` is for warnings and for numbers in code. `numbers` is for headings and titles.
+ * `keyword` and `string` are for keywords and strings in code. `grey` is for less important text, `dim` is for rules
+ * and evicted text. `bar` is the text colour of the status row, and bar_back is its background. on_theirs is for text
+ * on the background `theirs`. */
 #define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs)                       \
 	[ST_FAINT] = { grey, OWN, 0 }, [ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_NOTICE] = { grey, OWN, 0 },     \
 	[ST_ERROR] = { red, OWN, LOOK_BOLD }, [ST_WARNING] = { notes, OWN, LOOK_BOLD },                                \

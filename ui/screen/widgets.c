@@ -450,8 +450,8 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* may_begin[b]: 1 = a match can begin with byte b. If case is ignored (fold), this includes the first byte of
-	 * every non-ASCII character. */
+	/* may_begin[b]: 1 = a match can begin with byte b. If case is ignored (fold), a match can begin with any
+	 * non-ASCII character. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)
