@@ -69,8 +69,8 @@ static int may_begin(int32_t cp)
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	/* best: the last offset at which the line can end; best_next: where the next line would then begin. best_next =
-	 * at: no such offset was found yet. */
+	/* best: the last offset found at which the line can end. best_next: the offset at which the next line would
+	 * then begin. If best_next is equal to `at`, no such offset was found yet. */
 	size_t i = at, best = at, best_next = at, len;
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;

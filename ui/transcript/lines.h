@@ -9,7 +9,8 @@
 
 enum { WIDTH_LEAST = 4, WIDTH_MOST = 1000 };
 
-/* from, n: bytes of struct lines' text; source: their offset in the original text, or NO_SOURCE */
+/* A part of a line in one style. Its text is the n bytes of lines.text from byte `from` on. `source` is the offset of
+ * these bytes in the original text, or NO_SOURCE. */
 struct span {
 	uint32_t from, n, source;
 	uint16_t style;
@@ -19,8 +20,8 @@ struct spans {
 	size_t n, cap;
 };
 
-/* Append styled text to a paragraph. source: offset of the text in the message; NO_SOURCE for text that is not in the
- * message, such as a bullet. */
+/* Append styled text to a paragraph. `source` is the offset of the text in the message; it is NO_SOURCE for text that
+ * is not in the message, such as a bullet. */
 void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, unsigned style, uint32_t source);
 
 /* Find the longest line in p[at..end), at < end, that fits `width` columns: p[at..*stop), which is *cols columns
@@ -73,11 +74,11 @@ int piece_is_hostile(const char *p, size_t n);
 struct piece {
 	char *p;
 	size_t n;
+	/* Runs of added dashes. at: offset of the run in the copy. n: its length. sum: length of this run and all
+	 * earlier runs. */
 	struct {
 		size_t at, n, sum;
 	} * more;
-	/* more[n_more]: runs of added dashes. at: the run's offset in the copy; n: its length; sum: length of all runs
-	 * up to this one */
 	size_t n_more;
 };
 enum { PIECE_BEHIND = 16 };
@@ -86,8 +87,8 @@ void piece_free(struct piece *);
 /* Return the offset in the text of byte p of the copy; p must not be an added dash. SIZE_MAX = p points into md4c's own
  * text, not into the copy. */
 size_t piece_source(const struct piece *, const char *p);
-/* md4c has reported n bytes at p. Return how many of them are bytes of the text. *skip: how many bytes after these were
- * added to the copy and must be skipped. */
+/* md4c has reported n bytes at p, which are in the copy. Return how many of them are bytes of the original text. Bytes
+ * after these may be dashes that were added to the copy: set *skip to their number, which the caller must skip. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the bytes PATCH_COLON and PATCH_STAR by the original characters. */
 void piece_unpatch(char *p, size_t n);
@@ -98,10 +99,11 @@ int fence_closes(const struct fence *, const char *line, const char *end);
 /* ---- markdown_table.c ---- */
 
 enum { TABLE_COLUMNS = 32 };
+/* A cell's text is bytes [from, to) of l->text. Its spans are table.spans[span .. span + n_span). */
 struct table_cell {
 	size_t from, to;
 	size_t span, n_span;
-}; /* [from, to): bytes of l->text; span, n_span: its spans in table.spans */
+};
 struct table {
 	struct spans spans;
 	struct table_cell *cell;
@@ -113,7 +115,8 @@ struct table {
 };
 enum { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };
 void table_free(struct table *);
-typedef void table_line_fn(void *ud, uint32_t source); /* begins a line, with bars and bullets before it */
+/* Begin a line of the table. Draws the bars of quotes and the bullets of list items in front of the line. */
+typedef void table_line_fn(void *ud, uint32_t source);
 /* Lay out the table's rows at `width` columns. The first row has the column headings. */
 void table_lay_out(struct lines *, const struct table *, int width, table_line_fn *, void *ud);
 

@@ -5,8 +5,8 @@
 #include "ui/transcript/code.h"
 #include "ui/screen/grid.h"
 
-/* A part of a line in one style. from, n: its bytes in struct lines' text. source: offset of these bytes in the
- * original text, or NO_SOURCE for added text (bullets, bars, rules). */
+/* A part of a line in one style. Its text is the n bytes of lines.text from byte `from` on. `source` is the offset of
+ * these bytes in the original text, or NO_SOURCE for added text (bullets, bars, rules). */
 #define NO_SOURCE UINT32_MAX
 struct run {
 	uint32_t from, n;
@@ -49,17 +49,20 @@ void lines_draw(const struct lines *, size_t line, const struct area *, int x, i
  * others are laid out again. The result is the same as for the whole text at once. After a change of the width, begin
  * again with zeros. */
 struct growth {
-	size_t done;                  /* bytes of the text whose layout is final */
-	size_t text, run, line, code; /* sizes of struct lines' arrays, for the text before `done` */
-	size_t shown;                 /* end of the last text shown */
-	unsigned char begun, any;     /* begun: the first call was made; any: something was shown */
-	/* open fence; mark: its character, 0 = none; n: its length */
+	size_t done; /* bytes of the text whose layout is final */
+	/* sizes that the arrays in struct lines had when the text before byte `done` was laid out */
+	size_t text, run, line, code;
+	size_t shown; /* end of the last text shown */
+	/* `begun` is 1 after the first call of growth_begin(). `any` is 1 after the first line of the text was laid
+	 * out. */
+	unsigned char begun, any;
+	/* The open code fence. mark: its character; 0 = no fence is open. n: its length. */
 	struct fence {
 		char mark;
 		unsigned char indent;
 		uint32_t n;
 	} fence;
-	uint32_t body; /* offset where the open fence's code begins */
+	uint32_t body; /* offset at which the code in the open fence begins */
 	struct code colours;
 };
 void lines_grow_plain(struct lines *, struct growth *, const char *text, size_t n, int width, unsigned style);

@@ -301,8 +301,8 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Write each bullet that no paragraph has written yet, because the bullet leaves no room for text beside it. Such a
- * bullet gets a line of its own. */
+/* Write all bullets that wait for a paragraph, on a line of their own. A bullet waits if it leaves no room for text
+ * beside it: then it becomes the beginning of the item's paragraph, if the item has one. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)

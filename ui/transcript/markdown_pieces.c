@@ -14,7 +14,7 @@
 enum {
 	PIECE_MOST = 16384, /* longest piece, in bytes */
 	MARKS_MOST = 2000,  /* most characters with a Markdown meaning in a piece */
-	NESTED_MOST = 24,   /* most quotes and list items that begin in one line */
+	NESTED_MOST = 24,   /* most quotes and list items that one line may open */
 };
 
 /* ---- kinds of lines ---- */
@@ -222,7 +222,8 @@ static int cell_lacks(const char *p, const char *end)
 	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-/* Return how many dashes all cells of the row p[0..end) lack; 0 also if it is not the delimiter row of a table. */
+/* Return how many dashes must be added to the row p[0..end) so that md4c takes it for the delimiter row of a table.
+ * Returns 0 if the row is not such a delimiter row. */
 static size_t row_lacks(const char *p, const char *end)
 {
 	size_t sum = 0;
@@ -321,7 +322,7 @@ static int is_within(const struct piece *c, const char *p)
 	return p >= c->p && p <= c->p + c->n + PIECE_BEHIND;
 }
 
-/* Return the index in c->more of the first added dashes at or after offset `at` of the copy. */
+/* Return the index in c->more of the first run of added dashes that begins at or after byte `at` of the copy. */
 static size_t more_at(const struct piece *c, size_t at)
 {
 	size_t lo = 0, hi = c->n_more;

@@ -13,14 +13,16 @@
 enum {
 	LEVELS = 128, /* most nested quotes and list items that get a bar or a bullet */
 	LISTS = 64,
-	BEFORE_MOST = 32, /* most columns of bars and bullets before the text */
-	SHORT_LINE = 56,  /* columns; a line break after a shorter line is kept */
+	BEFORE_MOST = 32, /* maximum width of the bars and bullets before the text, in columns */
+	/* If a line of a paragraph takes fewer columns than this, the line break after it is kept. */
+	SHORT_LINE = 56,
 	CODE_INDENT = 2,
 };
 
 /* An open quote or list item. */
 struct level {
-	/* used: 1 = the bullet or bar was drawn; flat: 1 = there is no room to indent the text */
+	/* `used` is 1 if the bullet of the list item, or the bar of the quote, was drawn. `flat` is 1 if there is no
+	 * room to indent the item's text. */
 	unsigned char quote, used, flat;
 	unsigned char cols, n;
 	char bullet[24];
@@ -31,11 +33,11 @@ struct build {
 	struct growth *g;
 	const char *text; /* the whole text */
 	struct piece piece;
-	size_t shift, end; /* piece: md4c's copy of text[shift, end) */
+	size_t shift, end; /* text[shift, end) is the part of the text that is copied to `piece` for md4c */
 	int width;
 
 	struct level level[LEVELS];
-	int n_level; /* may exceed LEVELS: deeper levels are not drawn */
+	int n_level; /* number of open levels; levels beyond LEVELS are not drawn */
 	struct {
 		unsigned ordered, next;
 		char mark;
@@ -43,13 +45,13 @@ struct build {
 	int n_list;
 
 	struct spans para;
-	size_t para_from; /* para: text of the open block, from l->text.p[para_from] on */
+	size_t para_from; /* `para` has the spans of the open block, whose text begins at l->text.p[para_from] */
 	struct spans coded;
 	struct table table;
 	int in_head, in_table;
 	int heading, quotes, strong, em, del, code, link;
 	size_t link_from;
-	int line_cols; /* columns of the source line so far, to decide about soft line breaks */
+	int line_cols; /* columns of the source line that were read so far, to decide about soft line breaks */
 
 	int in_code;
 	struct str lang;
@@ -82,7 +84,7 @@ void build_shown(struct build *, size_t end); /* record that text up to `end` wa
 void build_flush(struct build *);             /* lay out the collected inline text */
 void build_push(struct build *, const struct level *);
 void build_item(struct build *, const MD_BLOCK_LI_DETAIL *);
-void build_pop(struct build *);     /* end a list item */
+void build_pop(struct build *);     /* end the innermost list item */
 void build_bullets(struct build *); /* draw bullets that are not drawn yet */
 void build_rule(struct build *);
 /* Lay out one line of code, bytes [from, to) of l->text. */

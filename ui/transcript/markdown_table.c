@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_MOST = 12, BETWEEN = 3 }; /* in columns; BETWEEN: blank, bar, blank */
+/* A column of the table is at least as wide as its longest word, or WORD_MOST if the word is longer. BETWEEN is the
+ * width of a separator, which is a blank, a bar and a blank. */
+enum { WORD_MOST = 12, BETWEEN = 3 };
 
 void table_free(struct table *t)
 {
@@ -79,7 +81,8 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 	while (total > width) {
 		int widest = 0, next = 0, n = 0, less;
 
-		/* Find the widest columns, and narrow all of them together, at most to the next smaller width. */
+		/* Narrow the widest columns, all by the same amount. Stop if the table fits, or if they are as narrow
+		 * as the next widest column or as their own minimum. */
 		for (unsigned c = 0; c < t->cols; c++)
 			if (w[c] > least[c] && w[c] > widest)
 				widest = w[c];

@@ -57,8 +57,8 @@ static void entry_release(struct entry *e)
 	free(e->source);
 }
 
-/* Call after removing entries. If the first row that had not yet gone to the terminal's scrollback was in a removed
- * entry, record that all rows of the remaining entries have gone there. */
+/* Call after removing entries. t->flow is the first row that was not yet passed to the terminal's scrollback. If this
+ * row was removed, record that all rows of the remaining entries were passed. */
 static void flow_cut(struct transcript *t)
 {
 	if (t->flow.entry >= t->n)
@@ -193,7 +193,7 @@ static int ends_empty(const char *p, size_t n)
 	return lines > 1;
 }
 
-/* Advance e->whole, up to which the text can be cut, past all Markdown blocks that later text cannot change. */
+/* Advance e->whole past all Markdown blocks that later text cannot change. The text can be cut at offset e->whole. */
 static void scan_whole(struct entry *e)
 {
 	const char *text = e->clean.p;
@@ -261,7 +261,7 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);
 		return next_part(t);
 	}
-	/* The last line begins another block: move this line to the next part. */
+	/* The last line begins a new Markdown block: move the line to the next part of the text. */
 	str_add(&line, e->raw.p + e->line.raw, e->raw.n - e->line.raw);
 	cut_to(&e->raw, e->line.raw);
 	cut_to(&e->clean, e->line.clean);
@@ -297,7 +297,7 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* A full entry still gets the rest of its last line, and more lines until the text can be cut. */
+		/* An entry that has at least `least` bytes ends at the next line end at which the text can be cut. */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
 			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);

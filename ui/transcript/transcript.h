@@ -40,8 +40,8 @@ void transcript_text_heat(struct transcript *, size_t from, const struct ui_span
 /* Underline words of the last answer. words: a newline after each; "": none. Does nothing if the last message is a
  * question. */
 void transcript_underline(struct transcript *, const char *words);
-/* Show or hide the gutter: a bar before each row, whose colour names the region of the KV cache (sinks, prefix, ring)
- * that has the row's first word. */
+/* Show or hide the gutter, which has a bar before each row. The bar's colour stands for the region of the KV cache
+ * (sinks, prefix, ring) that contains the first word of the row. */
 void transcript_gutter(struct transcript *, int on);
 
 /* Draw the visible rows. By default the view follows new text; after the user has scrolled up, the view stays. */
@@ -50,11 +50,11 @@ int transcript_changed(const struct transcript *); /* 1 if the transcript has ch
 /* Return the number of lines below the last visible row; 0 while the view follows new text. */
 size_t transcript_below(const struct transcript *);
 
-/* ---- rows for the terminal's own scrollback (inline) ----
+/* ---- rows for the terminal's own scrollback (inline ui) ----
  *
- * A row is passed to the scrollback when it is drawn and then scrolls away for good. w: columns; page: rows of a page
- * of the transcript; most: most rows to pass at once; live: most rows to hold back, because later text may change them.
- * If there are more such rows, the topmost ones are passed nevertheless. */
+ * A row is passed to the scrollback when it is drawn and then scrolls away for good. w: number of columns. page: rows
+ * of a page of the transcript. most: most rows to pass at once. live: most rows to hold back, because later text may
+ * change them. If there are more such rows, the topmost ones are passed nevertheless. */
 struct flow_size {
 	int w, page;
 	size_t most, live;
@@ -69,8 +69,9 @@ void transcript_flow_draw(struct transcript *, const struct area *);
 void transcript_flow_take(struct transcript *, size_t rows);
 
 /* Move the view. The view then stops following new text, unless the move reaches the end. */
-void transcript_scroll(struct transcript *, int lines);  /* negative = up */
-void transcript_page(struct transcript *, double pages); /* scroll; pages: 1 = the height drawn last; negative = up */
+void transcript_scroll(struct transcript *, int lines); /* negative = up */
+/* scroll by `pages` times the height drawn last; negative = up */
+void transcript_page(struct transcript *, double pages);
 void transcript_top(struct transcript *);
 void transcript_end_follow(struct transcript *);
 /* Return the current position, for transcript_go(); 0 = the end. Valid until transcript_clear(). */
@@ -92,15 +93,17 @@ size_t transcript_source_at(struct transcript *, int x, int y, size_t *turn);
 int transcript_row_continues(struct transcript *, int y);
 /* Stop following new text until transcript_end_follow() is called. Returns 1 if the view was following. */
 int transcript_hold(struct transcript *);
-int transcript_question(struct transcript *, int step); /* go to the previous (-1) or next (1) question; 0 = none */
+/* Go to the previous question (step = -1) or to the next one (step = 1). Returns 1, or 0 if there is no such
+ * question. */
+int transcript_question(struct transcript *, int step);
 
 /* Return the index of the entry to copy or fold: the question that the user jumped to, else the last visible entry. */
 size_t transcript_focus(const struct transcript *);
-/* Fold or unfold the entry of transcript_focus(). But if the user has not jumped to a question, and folded entries are
- * visible, unfold the last folded one. */
+/* Fold or unfold an entry. If the user has jumped to a question, or if no folded entry is visible, this is the entry of
+ * transcript_focus(). Otherwise, unfold the last of the visible folded entries. */
 void transcript_fold(struct transcript *);
 void transcript_fold_last(struct transcript *);       /* fold the last entry */
-int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at that row; 0 = none */
+int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at row y; returns 0 if there is none */
 void transcript_raw(struct transcript *, int raw);    /* show answers unformatted */
 int transcript_is_raw(const struct transcript *);
 

@@ -22,7 +22,8 @@ static void draw_matches(const struct transcript *t, size_t i, const struct run 
 	}
 }
 
-/* Draw a bar in the colour of the cache region (sinks, prefix, ring) that has the row's first word. */
+/* Find the cache region (sinks, prefix, ring) that contains the row's first word, and draw a bar in the region's
+ * colour. If the word is evicted, draw a dot. */
 static void draw_gutter(const struct entry *e, size_t line, const struct area *a, int y)
 {
 	const struct text_line *l = &e->lines.line[line];

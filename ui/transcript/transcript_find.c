@@ -61,7 +61,8 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* Match i - 1 may extend beyond `from`: then take it. Earlier matches end before match i - 1 begins. */
+	/* f->match[i - 1] begins before `from`. Return it if it ends after `from`. All earlier matches end before it
+	 * begins. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -121,8 +122,9 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* Return the length of the match at byte `at`. The match may continue in the next entries of a split text. 0 = no
- * match; SIZE_MAX = more text is needed, which the last entry may still get. */
+/* Return the length of the match at byte `at` of an entry. If a long text is split into entries, the match may continue
+ * in the next ones. Returns 0 if there is no match; SIZE_MAX if more text is needed to decide, and the last entry may
+ * still grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = { 0 };
@@ -224,7 +226,8 @@ void find_update(struct transcript *t)
 	entry = f->entry;
 	from = f->from;
 	f->n = index_at(f, entry, from);
-	f->entry = t->n; /* find_in_entry() changes this if a match at the end needs more text */
+	/* the search is complete, unless find_in_entry() sets f->entry because a match at the end needs more text */
+	f->entry = t->n;
 	for (; entry < t->n; entry++) {
 		size_t n = t->entry[entry].clean.n;
 

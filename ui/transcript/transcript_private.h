@@ -18,7 +18,8 @@
 #include "ui/text/text.h"
 
 /* How much of a byte range of the filtered text is in the KV cache. A range begins where the previous one ends, and
- * ends before byte `end`. heat: how surprising its sentence is, 0 to 3. part: as in struct ui_span. */
+ * ends before byte `end`. `heat` tells how surprising the sentence around the range is, from 0 to 3. `part` is the
+ * region of the KV cache, as in struct ui_span. */
 struct kept {
 	uint32_t end;
 	enum { KEPT, KEPT_PARTLY, KEPT_NOT } what;
@@ -31,8 +32,8 @@ enum { PART_MOST = 32768 };
 
 struct entry {
 	enum ui_role role;
-	/* For a long text, which is split into entries. part: 1 = this entry continues the entry before it; more: 1 =
-	 * the next entry continues this one. */
+	/* A long text is split into several entries. `part` is 1 if this entry continues the entry before it. `more` is
+	 * 1 if the next entry continues this one. */
 	unsigned char part, more;
 	struct str raw, clean, note; /* note: one line without control characters */
 	size_t at;                   /* role UI_TEXT: offset of the entry in the growing file's text */
@@ -45,52 +46,57 @@ struct entry {
 		struct code colours;
 	} from;
 	unsigned char gap; /* 1: an empty row follows, before the next part of the text */
-	/* Where a long text can be cut into entries. whole: end of the last complete Markdown block; open: the code
-	 * block that is open there; line: sizes and state at the beginning of the last line. */
+	/* Where a long text can be cut into entries. `whole` is the offset in `clean` at which the last complete
+	 * Markdown block ends. `open` is the code block that is still open at this offset. `line` stores the sizes of
+	 * the two texts and the state of the filter at the beginning of the last line. */
 	size_t whole;
 	struct open open;
-	struct piece_scan scan; /* state of piece_end() for the block at `whole` */
+	struct piece_scan scan; /* state of piece_end() for the Markdown block that begins at offset `whole` */
 	struct {
 		size_t raw, clean, newlines;
 		struct clean state;
 		int behind_code; /* 1 = fenced code ends right before the line */
 	} line;
 
-	/* Lines of the first laid_n bytes. laid: transcript.stamp when they were laid out; 0 = there are no lines. If
-	 * the stamp has changed since, for example with the width, the lines are out of date. */
+	/* `lines` are the lines of the first laid_n bytes. `laid` is the value of transcript.stamp when the lines were
+	 * laid out; 0 = there are no lines. If the stamp has changed since, for example with the width, the lines are
+	 * out of date. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Number of rows, kept when the lines are freed. counted: transcript.stamp when they were counted. If the stamp
-	 * has changed since, the number is out of date. */
+	/* `rows` and note_rows are the numbers of rows of text and note, which are kept when the lines are freed.
+	 * `counted` is the value of transcript.stamp when the rows were counted. If the stamp has changed since, the
+	 * numbers are out of date. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
 	struct ui_span *lens;
-	size_t n_lens; /* lens[n_lens]: byte ranges of raw, each kept or evicted */
+	size_t n_lens; /* lens[n_lens]: byte ranges of `raw`, each kept or evicted */
 	struct ui_span *heat;
-	size_t n_heat; /* heat[n_heat]: byte ranges of raw with levels of surprise */
+	size_t n_heat; /* heat[n_heat]: byte ranges of `raw` with levels of surprise */
 	struct kept *kept;
 	size_t n_kept;
-	/* kept: byte ranges of clean, computed from lens and heat when the entry is drawn; lens_fits: 1 = kept is up to
-	 * date */
+	/* kept[n_kept]: byte ranges of `clean`, computed from `lens` and `heat` when the entry is drawn. lens_fits: 1 =
+	 * these ranges are up to date */
 	int lens_fits;
 
 	struct str underlined; /* underlined words, with a newline after each */
 	struct ui_source *source;
-	size_t n_source; /* UI_USER: sources of its answer */
+	size_t n_source; /* if the entry is a question (UI_USER): sources of its answer */
 };
 
 struct match {
+	/* The match is n bytes of the filtered text, from byte `from` of the entry. It may end in a later entry if the
+	 * text is split. */
 	uint32_t entry, from, n;
-}; /* from, n: bytes of the entry's clean text; the match may end in a later part */
+};
 
 struct find {
 	struct str pattern; /* the words, with one blank between; in lower case if fold is 1 */
 	int fold;
 	struct match *match;
-	size_t n, cap;      /* match[n]: in text order */
+	size_t n, cap;      /* match[n]: all matches, in the order of the text */
 	size_t entry, from; /* where the search of new text begins */
 	int has_shown;
 	struct match shown; /* the match that the user went to last */
@@ -108,22 +114,24 @@ struct transcript {
 	int dirty;
 	uint64_t stamp; /* incremented when all lines must be laid out again */
 
-	/* The first visible row is line `line` of entry `top`. Line numbers change with the width. So `source`
-	 * stores the same row independently of the width. behind = 0: source is an offset in the text; behind = 1: it is
-	 * the number of rows between the end of the text and this row. follow: 1 = the view follows new text, so that
-	 * the last row is visible. */
+	/* The first visible row is line `line` of entry `top`. Line numbers change with the width, so `source` stores
+	 * the row independently of the width. If `behind` is 0, `source` is an offset in the text. If `behind` is 1,
+	 * `source` is the number of rows between the end of the text and the row. If `follow` is 1, the view follows
+	 * new text, so that the last row is visible. */
 	int follow;
 	size_t top, line;
 	uint32_t source;
 	int behind;
 	uint64_t pos_stamp;
-	/* `line` is valid only if `stamp` equals `pos_stamp`, and exactly `pos_n` bytes of entry `top` are laid out */
+	/* pos_stamp and pos_n are copies of transcript.stamp and of laid_n of entry `top`, made when `line` was
+	 * computed. If one of the originals has changed since, `line` must be computed again from `source`. */
 	size_t pos_n;
 
-	/* Inline: the first row that was not passed to the scrollback yet is line `line` of entry `entry`, as laid out
-	 * at `stamp`. inside = 1: this line begins at byte `source`. inside = 0: all text up to byte `source` was
-	 * passed, and `behind` rows after the text. line = SIZE_MAX: the whole entry was passed, but not the empty row
-	 * after it. */
+	/* For the inline ui: the first row that was not yet passed to the terminal's scrollback. It is line `line` of
+	 * entry `entry`, in the layout with the number `stamp`. If `line` is SIZE_MAX, only the empty row after the
+	 * entry was not passed. The other members find the row again in a new layout. If `inside` is 1, the row begins
+	 * at byte `source` of the text. If `inside` is 0, the whole text up to byte `source` was passed, and `behind`
+	 * rows after it. */
 	struct flow {
 		size_t entry, line, behind;
 		uint64_t stamp;
@@ -167,12 +175,14 @@ void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* Return the part of the area for text, at the right of the gutter. */
 struct area transcript_column(const struct area *, int gutter);
 void transcript_width(struct transcript *, int w); /* set the width of the layout */
-/* Draw the rows from line `line` of entry `i` on. all: the whole area; a: its part for text. Returns the entry after
- * the last row. */
+/* Draw rows of the transcript, beginning with line `line` of entry `i`. The gutter is drawn in the area `all`, the text
+ * in the area `a`, which is a part of it. Returns the entry of the last row drawn, or the number of entries if the
+ * transcript has too few rows. */
 size_t transcript_rows(struct transcript *, size_t i, size_t line, const struct area *all, const struct area *a);
 /* ---- transcript_lens.c ---- */
-void entry_fit_lens(const struct transcript *, struct entry *); /* map byte ranges of raw to words of clean */
-/* Return the range that contains byte `at` of clean; NULL: unknown. */
+/* compute e->kept for the filtered text, from byte ranges of e->raw */
+void entry_fit_lens(const struct transcript *, struct entry *);
+/* Return the range that contains byte `at` of the filtered text; NULL = nothing is known about the byte. */
 const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* ---- transcript_underline.c ---- */
