@@ -92,8 +92,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* Hold the next message back. The worker thread starts on this message now, but reports only a moment
-		 * later that it is busy. */
+		/* The worker thread starts on this message now, but reports only a moment later that it is busy. Until
+		 * then, hold the other queued messages back. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);

@@ -19,8 +19,8 @@ enum clean_flags {
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
-/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history. A later run would
- * read the file, because it no longer knows that the word was pasted. */
+/* 1 if the text contains a word that may name a file and was not typed (untyped_note()). Such text is not saved in the
+ * history. A later run would not know that the word was pasted, and would read the file. */
 int untyped_names_file(const char *text, size_t n);
 
 /* ---- the input history (input_history.c): one file, shared by all running weir processes ---- */
@@ -30,8 +30,8 @@ typedef void history_fn(const char *text, size_t n, void *ud);
 /* Call the function for the last HISTORY_MAX entries, oldest first. If the file does not exist, create it with mode
  * 0600. Returns -1 if the file cannot be used. */
 int history_load(const char *path, history_fn *, void *ud);
-/* Append an entry. Entries longer than 1 MiB, those with pasted file names (untyped_names_file()), and what /remember
- * and /memory were told are not saved. Errors are ignored. */
+/* Append an entry. Errors are ignored. Not saved are entries longer than 1 MiB, entries with pasted file names
+ * (untyped_names_file()), and the commands /remember and /memory. */
 void history_append(const char *path, const char *text, size_t n);
 /* If the file has more than HISTORY_MAX entries or 16 MiB, delete its oldest entries. */
 void history_trim(const char *path);
@@ -58,8 +58,8 @@ struct ui_command {
 	/* synonyms for the palette's search; a synonym that begins with a slash is a hidden alias of the command */
 	const char *words;
 };
-/* A setting, for completion of ARG_SETTING. name: such as "docs". values: "auto|whole|passages", or "" = any value.
- * help: one line. */
+/* A setting that completion of ARG_SETTING offers. `name` is the name of the setting, such as "docs". `values` lists
+ * its values, such as "auto|whole|passages"; "" = any value. `help` is a description of one line. */
 struct ui_setting {
 	const char *name, *values, *help;
 };
@@ -84,14 +84,14 @@ void ui_tick(struct ui *, double now);
 double ui_wake(const struct ui *); /* returns the time of the next ui_tick(); 0 = none */
 int ui_dirty(const struct ui *);   /* 1 if ui_draw() would draw something else than last time */
 const struct grid *ui_draw(struct ui *, double now);
-/* Set whether the ui is inline (on = 1) or uses the whole screen (on = 0). Inline, the conversation flows in the
- * terminal's own scrollback. Only the rows below it are redrawn: unfinished text, the input line, status, cache, keys.
- * A pane or a scrolled transcript still takes the whole screen. */
+/* Set whether the ui is inline (on = 1) or uses the whole screen (on = 0). In an inline ui, the conversation scrolls
+ * into the terminal's own scrollback. Only the rows below it are redrawn: unfinished text, the input line, status,
+ * cache, keys. A pane or a scrolled transcript still takes the whole screen. */
 void ui_inline(struct ui *, int on);
 int ui_is_inline(const struct ui *);
 /* Tell the ui that the grid of the last ui_draw() was shown. Its final rows are then not drawn again. */
 void ui_shown(struct ui *);
-/* Inline, before the ui is closed: close panes and the search, so that the next ui_draw() has the whole
+/* Call before an inline ui is closed. Closes panes and the search, so that the next ui_draw() has the whole
  * conversation. */
 void ui_finish(struct ui *);
 /* Append the screen as text, one line per row. with_styles: as in grid_dump(). */
@@ -99,7 +99,7 @@ void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 
 /* Requests to the application. */
 enum ui_what {
-	UI_SEND, /* text: a message or /command from the user, which may run now */
+	UI_SEND, /* text: a message or /command from the user, which the application may run now */
 	UI_STOP, /* stop answering, or reading a document */
 	UI_QUIT,
 	UI_SUSPEND, /* Ctrl-Z */
@@ -108,17 +108,17 @@ enum ui_what {
 	UI_COPY,    /* text: what to copy to the clipboard */
 	/* the user opened the list of sessions, or cleared its filter: call ui_sessions() with all sessions */
 	UI_LIST,
-	UI_PREVIEW, /* id: post that session's last messages */
-	/* id: continue that session; text: if not empty, first wait until no other process writes the session */
+	UI_PREVIEW, /* id: the session whose last messages to post */
+	/* id: the session to continue. text: if not empty, first wait until no other process writes the session */
 	UI_SWITCH,
-	UI_RENAME, /* id: rename that session; text: its new name */
-	UI_FORK,   /* id: copy that session */
-	/* id: delete that session (the user has confirmed it); UI_UNDELETE restores it for DELETE_UNDO seconds */
+	UI_RENAME, /* id: the session to rename; text: its new name */
+	UI_FORK,   /* id: the session to copy */
+	/* id: the session to delete (the user has confirmed it). UI_UNDELETE restores it for DELETE_UNDO seconds */
 	UI_DELETE,
-	UI_UNDELETE, /* id: restore that session, which was deleted last */
+	UI_UNDELETE, /* id: the session to restore, which was deleted last */
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
-	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar or side panel; 2 = all */
-	UI_MOUSE,    /* on: 1 = use the mouse; id: 1 = save `on` as the user's setting */
+	UI_PANEL,    /* post cache figures: none (on = 0), those of the bar or side panel (on = 1), or all (on = 2) */
+	UI_MOUSE,    /* use the mouse (on = 1) or not (on = 0); if `id` is 1, also save this as the user's setting */
 	UI_THEME,    /* text: the theme's name */
 };
 struct ui_action {
@@ -140,7 +140,7 @@ void ui_clear(struct ui *); /* empty the transcript before another one is posted
 size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry; returns its index */
 /* append bytes to the last entry; a character may be split between two calls */
 void ui_piece(struct ui *, const char *bytes, size_t n);
-/* Complete the last entry. note: a line to show below it, such as "[120 tokens, 90 t/s]", or NULL. */
+/* Complete the last entry. `note` is a line to show below it, such as "[120 tokens, 90 t/s]", or NULL. */
 void ui_entry_end(struct ui *, const char *note);
 
 /* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that of
@@ -151,11 +151,11 @@ void ui_cut(struct ui *, size_t n); /* remove all entries, also notices, after t
  * counted. */
 void ui_messages_end(struct ui *, size_t n);
 
-/* Report the work in progress, after each change. verb: "reading", "answering", "saving", ...; NULL = no work, so
- * the next queued message is sent. */
+/* Report the work in progress, after each change. `verb` names the work, such as "reading", "answering" or "saving". If
+ * `verb` is NULL, there is no work, so the next queued message is sent. */
 struct ui_work {
-	/* done, total: tokens; had: how many of the `done` tokens were in the KV cache before the work began; left:
-	 * seconds, < 0 = unknown */
+	/* The work has `total` tokens, of which `done` are finished. Of the finished tokens, `had` were in the KV cache
+	 * before the work began. `left` is the estimated number of seconds until the work ends; < 0 = unknown. */
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
@@ -165,12 +165,13 @@ void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
 	const char *model, *session, *kv; /* session: its name; "" = not started; NULL = private, not saved */
-	/* tokens. seen: in the sequence; kept: in the cache; ctx: capacity of the cache */
+	/* Numbers of tokens: `seen` in the sequence, `kept` in the cache. `ctx` is the capacity of the cache. */
 	int32_t seen, kept, ctx;
-	/* evicted: tokens evicted in all layers and KV heads; thinned: tokens evicted in only some of them */
+	/* `evicted` counts the tokens evicted in all layers and KV heads. `thinned` counts those evicted in only some
+	 * of them. */
 	int32_t evicted, thinned;
 	double tps;                /* decode speed of the last or running answer; 0 = none yet */
-	uint64_t kv_bytes, memory; /* bytes of the KV cache; bytes of memory of the process */
+	uint64_t kv_bytes, memory; /* kv_bytes: size of the KV cache. memory: memory of the process, in bytes */
 };
 void ui_status(struct ui *, const struct ui_status *);
 
@@ -214,7 +215,7 @@ struct ui_session {
 	int here;       /* 1: the session on the screen */
 	/* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other process writes it */
 	long writer;
-	int near; /* 1: some of the session's saved KV entries are near copies, which are not bit-equal */
+	int near; /* 1: some of the session's saved KV entries are near copies (4 bits a value), which are not exact */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now); /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
@@ -226,7 +227,7 @@ void ui_open_text(struct ui *, const char *title, const char *text, size_t n);
 /* show a message such as "copied 34 bytes" in the status row for some seconds */
 void ui_say(struct ui *, const char *text);
 
-/* Commands of the screen. The text is the command's argument. */
+/* Functions for commands of the user. Their text parameter is the argument of the command. */
 void ui_open_help(struct ui *, const char *words); /* scroll to the first place with these words */
 /* Append the text of the help pane, in lines of at most 80 columns. */
 void ui_help_text(const struct ui_command *, struct str *out);
@@ -234,7 +235,7 @@ void ui_open_sessions(struct ui *);
 #define DELETE_UNDO 10.0
 /* ask for confirmation in the open list of sessions */
 void ui_ask_delete(struct ui *, int64_t session);
-void ui_edit(struct ui *, const char *text); /* request UI_EDITOR; text: what to edit; "": the draft */
+void ui_edit(struct ui *, const char *text); /* request UI_EDITOR for a text; "" = for the draft in the input line */
 /* Open the documents pane. where: "" = at the place shown last; else "p12", "40%" or words to find. */
 void ui_open_documents(struct ui *, const char *where);
 /* Open the documents pane at bytes [from, to) of a document's posted text, which are highlighted like a match. */
@@ -253,10 +254,11 @@ void ui_mouse(struct ui *, int on); /* on: 1 = use the mouse, 0 = leave it to th
 
 enum { UI_COLS = 256, UI_LAYERS = 128, UI_COL_TEXT = 96, UI_REGIONS = 12, UI_FLOWS = 8 };
 struct ui_region {
-	char letter;         /* 's' sinks, 'p' pinned prefix, '1', '2', ... rings */
-	const char *name;    /* "sinks", "prefix", "ring 1" */
-	int32_t fill, slots; /* tokens in the region; its capacity (0 = limited only by the cache) */
-	int32_t stride;      /* one of `stride` tokens enters the region; 0 = all */
+	char letter;      /* 's' sinks, 'p' pinned prefix, '1', '2', ... rings */
+	const char *name; /* "sinks", "prefix", "ring 1" */
+	/* fill: tokens in the region. slots: its capacity; 0 = the region is limited only by the cache */
+	int32_t fill, slots;
+	int32_t stride;      /* one token in `stride` enters the region, or all if `stride` is 0 */
 	int32_t first, last; /* index of the oldest and of the newest token in the region; -1 = empty */
 	float share;         /* current share of the attention mass; < 0 = not observed */
 };
@@ -274,7 +276,7 @@ struct ui_cache {
 	const char *none;
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
-	uint64_t bytes, bytes_most; /* bytes of the cache: used now, used when full */
+	uint64_t bytes, bytes_most; /* bytes of the cache. bytes: used now. bytes_most: used when the cache is full */
 	/* fetched: bytes that generating a token reads from disk. overlap: share of the token's selected entries
 	 * that the previous token had selected, too. < 0 = unknown */
 	double fetched;
@@ -299,24 +301,23 @@ struct ui_cache {
 	/* number of layers that made a new selection for the last token; < 0 = this policy never reuses a
 	 * selection */
 	int32_t refreshed;
-	/* number of generated tokens per selection. stride: mean over the layers; stride_of[i]: in layer i; 0 = no
-	 * selection was made, or this policy never reuses one */
+	/* How many tokens are generated with one selection. stride: mean over the layers. stride_of[i]: for layer i. 0
+	 * = no selection was made, or the policy makes a new one for each token. */
 	float stride, stride_of[UI_LAYERS];
 	/* cosine similarity of the current query and the query that made the selection; < -1 = unknown */
 	float cosine;
-	/* share of the attention that an old selection still got at the moment when its layer replaced it; < 0 =
-	 * unknown */
+	/* share of the attention that is still on the old selection when a layer replaces it; < 0 = unknown */
 	float recovered;
 	/* estimated share of the last token's attention that is on the selected entries; < 0 = unknown */
 	float estimated;
-	/* sampled: entries per KV head read as a sample of the entries that were not selected; 0 = no sample. spread:
-	 * standard error of `estimated`; < 0 = unknown */
+	/* sampled: number of entries per KV head that were read as a random sample of the entries not selected; 0 = no
+	 * sample. spread: standard error of `estimated`; < 0 = unknown */
 	int32_t sampled;
 	float spread;
 	struct ui_flow flow[UI_FLOWS];
 	int n_flow;                          /* flow[n_flow]: oldest first */
 	float in_rate, moved_rate, out_rate; /* tokens a second */
-	/* documents: index of the first token, number of tokens */
+	/* documents in the cache. first: index of the document's first token. n: number of its tokens */
 	struct {
 		int32_t first, n;
 		const char *name;
@@ -327,36 +328,37 @@ struct ui_cache {
 };
 /* Post the cache figures, a few times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Post which parts of a text are in the KV cache, as adjacent byte ranges. Each range begins where the previous one
- * ends, and ends before byte `end`. which: i = message i; -1 - i = document i. kept: share of the KV heads that keep
- * the range, 255 = all, 0 = evicted. part: 1 + index into ui_cache.region of the region that has most of the range; 0 =
- * unknown. */
+/* Post which parts of a text are in the KV cache, as adjacent byte ranges. A range begins where the previous one ends,
+ * and ends before byte `end`. `kept` is the share of the KV heads that keep the range: 255 = all; 0 = none, so the
+ * range is evicted. `part` is 1 + index in ui_cache.region of the region with most of the range; 0 = unknown. */
 struct ui_span {
 	uint32_t end;
 	uint8_t kept, part;
 };
+/* For the text of message i, `which` is i. For the text of document i, `which` is -1 - i. */
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
 /* Post which parts of a growing file's text are in the KV cache. The first range begins at byte `from`; earlier
  * text is evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
-/* Post how surprising a growing file's sentences are to the model, from byte `from` on. Here `kept` is the level,
- * 0 (usual) to 3. Earlier text keeps its levels. */
+/* Post how surprising the sentences of a growing file's text are to the model. The first range begins at byte `from`;
+ * the levels of earlier text do not change. In these ranges, ui_span.kept is the level of surprise, from 0 (usual) to
+ * 3. */
 void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 
-/* Underline those words of the last answer that are numbers or names missing in its sources. words: a newline after
- * each. */
+/* Underline those words of the last answer that are numbers or names missing in its sources. In the string `words`, a
+ * newline follows each word. */
 void ui_underline(struct ui *, const char *words);
 
 /* ---- a terminal (display.c) ---- */
 
 struct display;
-/* color: 1 = use colours. ask_background: 1 = ask the terminal for its background colour, which arrives as key
- * K_BACKGROUND. */
+/* If `color` is 1, use colours. If ask_background is 1, ask the terminal for its background colour; the answer arrives
+ * as the key K_BACKGROUND. */
 struct display_options {
 	int color;
 	int ask_background;
-	/* 1: begin on the normal screen, for grids that flow; display_open() returns ERR_FAIL if the terminal cannot
-	 * show them */
+	/* 1: begin inline, on the normal screen. display_open() returns ERR_FAIL if the terminal cannot show inline
+	 * grids. */
 	int inlined;
 };
 const char *display_library(void); /* returns the version in use: "ncurses 6.4.20221231" */
@@ -365,8 +367,9 @@ int display_open(struct display **, int fd, const struct display_options *, stru
 /* Restore the terminal's previous state. */
 void display_close(struct display *);
 void display_size(struct display *, int *w, int *h); /* get the terminal's size */
-/* Write the changed cells. A grid that flows is written on the normal screen, below the earlier grids. Any other grid
- * is written on the alternate screen. Returns 1; 0 = nothing was written, because the terminal now has another size. */
+/* Write the changed cells. An inline grid (grid.flows) is written on the normal screen, below the earlier grids. Any
+ * other grid is written on the alternate screen. Returns 1; 0 = nothing was written, because the terminal now has
+ * another size. */
 int display_show(struct display *, const struct grid *);
 void display_repaint(struct display *); /* the next display_show() draws everything */
 void display_pause(struct display *);   /* restore the terminal for Ctrl-Z and editors */
@@ -378,10 +381,10 @@ int display_copy(struct display *, const char *text, size_t n);
 /* 1 if the terminal shows UTF-8, 0 if only ASCII works */
 int display_utf8(const struct display *);
 int display_colors(const struct display *); /* returns the number of usable colours; 0 = none */
-/* Inline: erase the rows that the terminal would wrap again when its size changes. The next display_show() writes them
- * again. */
+/* For an inline ui: erase the rows that the terminal would wrap again when its size changes. The next display_show()
+ * writes them again. */
 void display_hide(struct display *);
-int display_can_flow(const struct display *); /* 1 if the terminal can show grids that flow */
+int display_can_flow(const struct display *); /* 1 if the terminal can show inline grids */
 /* Return the escape sequences that reset the terminal. The string stays valid until the program ends; signal handlers
  * may write it to the terminal. */
 const char *display_reset(void);

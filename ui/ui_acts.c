@@ -50,7 +50,8 @@ static void unqueue_all(struct ui *u)
 		return;
 	queue_lines(u, &s);
 	if (!input_empty())
-		str_addf(&s, "\n%s", input_text(NULL)); /* not input_whole(): long pastes stay collapsed */
+		/* In the restored line, each long paste stays one character; input_whole() would expand the pastes. */
+		str_addf(&s, "\n%s", input_text(NULL));
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);
 	input_restore(s.p);

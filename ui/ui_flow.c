@@ -2,8 +2,9 @@
  * unfinished text, the input line, queued messages, the status row, the sources of the last answer, the cache as a bar,
  * key hints.
  *
- * The input line, which has the cursor, is above all rows that fill the whole width. A terminal that becomes narrower
- * wraps full rows into two. These rows are below the cursor, so the rows above the cursor do not move. */
+ * The input line, which has the cursor, is above all rows that fill the whole width. If the terminal becomes narrower,
+ * it wraps each full row into two rows. All full rows are below the cursor, so the rows above the cursor do not
+ * move. */
 #include "ui/text/text.h"
 #include "ui/ui_private.h"
 

@@ -57,7 +57,8 @@ static int named(const char *keys, const char *name)
 
 	for (const char *k = keys; n && *k;) {
 		size_t len = strcspn(k, ",");
-		if (!len) /* an empty name ends the list, so a comma cannot be bound */
+		/* An empty name ends the list. Names are separated by commas, so a comma cannot be a name. */
+		if (!len)
 			return 0;
 		if (len == n && !memcmp(k, name, n))
 			return 1;

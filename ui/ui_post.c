@@ -197,7 +197,8 @@ void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now
 		if (s[i].name && *s[i].name)
 			names[n_names++] = s[i].name;
 	}
-	/* A search result has only some of the sessions: let completion keep the full list. */
+	/* A search result has only some of the sessions, so the names that can be completed stay those of the last full
+	 * list. */
 	if (!found)
 		input_names(names, n_names);
 	free(names);

@@ -35,18 +35,19 @@ enum {
 	BAR_COLS = 60,
 	BAR_ROWS = 15,   /* screens with fewer rows have no bar */
 	HINTS_FROM = 16, /* from this number of rows on, hints are always shown */
-	/* Least number of rows to show key hints in a pane, in browse mode (F6), in a search or after Ctrl-X. */
+	/* screens with fewer rows show no key hints in a pane, in browse mode (F6), in a search or after Ctrl-X */
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
-	TRANSCRIPT_LEAST = 3, /* least rows for the transcript; bar and queue get no rows below this */
+	TRANSCRIPT_LEAST = 3, /* least rows for the transcript; bar and queue get rows only beyond these */
 	QUEUE_ROWS = 3,
 	POPUP_ROWS = 8, /* most completions that the popup shows at once */
 	QUEUE_MOST = 100,
 	SCREEN_MOST = 1000, /* most columns; also most rows */
 };
 
-enum { DUSK = 2, PAPER = 3 }; /* numbers for theme_at(). DUSK: for dark backgrounds; PAPER: for light ones */
+/* Numbers of themes, for theme_at(). DUSK is for dark backgrounds, PAPER for light ones. */
+enum { DUSK = 2, PAPER = 3 };
 
 /* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. F6 (browse mode)
  * gives the keys to the transcript, the open pane or the cache panel (ON_PANEL); letters are then commands. */
@@ -60,14 +61,14 @@ struct todo {
 	int on;
 };
 
-/* Rows of each part; side: columns of the side panel. */
+/* Number of rows of each part of the screen. side: number of columns of the side panel. */
 struct layout {
-	int body, queue, bar, status, sources, line, hints, side; /* sources: inline only */
+	int body, queue, bar, status, sources, line, hints, side; /* sources: 0 unless the ui is inline */
 };
 
 struct ui {
 	int w, h, ascii, color;
-	int inlined;   /* 1: the conversation flows in the terminal's own scrollback, see ui_inline() */
+	int inlined;   /* 1: the conversation goes to the terminal's own scrollback, see ui_inline() */
 	int flow_note; /* 1: the first row drawn is a note that earlier messages are not repeated */
 	const struct ui_command *commands;
 	struct grid grid;
@@ -85,8 +86,8 @@ struct ui {
 	struct pane *panes[N_PANES]; /* panes[NO_PANE] is NULL */
 	enum pane_id pane;
 	enum focus focus;
-	int panel;      /* 1: bar or side panel switched on */
-	int panel_told; /* `on` of the last UI_PANEL request */
+	int panel;      /* 1: the bar or side panel is switched on */
+	int panel_told; /* ui_action.on of the last UI_PANEL request */
 	int mouse;
 	/* The mouse selection: from (x, y), where the button was pressed, to (to_x, to_y), inside the area `in`. held:
 	 * 1 = the transcript followed new text before the drag, and will follow it again afterwards. body: the area in
@@ -96,15 +97,18 @@ struct ui {
 		struct area in;
 	} select;
 	struct area body;
-	/* theme: number for theme_at(); theme_chosen: 1 = by the user, 0 = by the terminal's background colour */
+	/* theme: number of the theme, for theme_at(). theme_chosen: 1 = chosen by the user; 0 = chosen by the
+	 * terminal's background colour */
 	int theme, theme_chosen;
 
 	size_t n_document;        /* number of the conversation's documents */
 	struct str last_question; /* the last question, as the user typed it */
+	/* place: transcript_place() of the position that the user marked by the key m. has_place: 1 = a position is
+	 * marked */
 	uint64_t place;
-	int has_place; /* place: position marked by the key m (transcript_place()); has_place: 1 = there is one */
-	/* below: transcript lines below the visible ones; fresh: how many of these are new; moved: 1 = the user
-	 * scrolled since the last drawing */
+	int has_place;
+	/* below: number of transcript lines below the visible ones. fresh: how many of these are new. moved: 1 = the
+	 * user has scrolled since the last drawing */
 	size_t below, fresh;
 	int moved;
 
@@ -115,24 +119,25 @@ struct ui {
 
 	struct str queue[QUEUE_MOST];
 	size_t n_queue; /* queue[n_queue]: messages and commands that wait for the current work */
-	/* begun: 1 = a message was sent, and the application has not yet reported work on it. From begun_until on, the
-	 * next message is sent in any case. */
+	/* `begun` is 1 if a message was sent, and the application has not yet reported work on it. From begun_until on,
+	 * the next message is sent in any case. */
 	int begun;
 	double begun_until;
 	struct todo *todo;
 	size_t n_todo, cap_todo;
 	struct str given; /* text of the request that ui_action() returned last */
 
-	/* The next source for F7 to open: source next_source of turn source_turn. */
+	/* F7 opens the sources of an answer, one after the other. source_turn is the turn whose source was opened last.
+	 * next_source is the index of that turn's source to open next. */
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
+	/* `typed` is 1 if a pane with a pause() function got keys. At the time typed_until, pause() is called if no
+	 * other key has come. */
 	int typed;
-	/* typed: 1 = a pane that has a pause() function got keys; typed_until: time at which to call pause(), if no
-	 * other key comes */
 	double typed_until;
 	struct str say;
 	double say_until;
-	int say_new; /* 1 = `say` was not drawn yet; drawing it sets say_until */
+	int say_new; /* 1 = the message in `say` was not drawn yet; drawing the message sets say_until */
 	/* 1 = the user typed a command: scroll down to its output */
 	int asked;
 	struct {
@@ -161,7 +166,7 @@ void ui_draw_line(struct ui *, const struct area *); /* the input line or the se
 void ui_flow_draw(struct ui *);
 /* ---- ui_layout.c ---- */
 void ui_lay_out(struct ui *);
-/* 1 if the conversation flows: the ui is inline, and nothing open needs the whole screen */
+/* 1 if the conversation is drawn inline: the ui is inline, and nothing open needs the whole screen */
 int ui_flows(const struct ui *);
 int panel_seen(const struct ui *); /* returns which cache figures are visible: 0 to 2, as in UI_PANEL */
 /* ---- ui_panes.c ---- */
@@ -172,8 +177,9 @@ int pane_has(const struct ui *, unsigned flag); /* 1 if the open pane has a flag
 void pane_open(struct ui *, enum pane_id);
 void pane_close(struct ui *);
 void pane_toggle(struct ui *, enum pane_id);
-void pane_act(struct ui *, const struct ui_action *);    /* pass a pane's request to the application */
-int pane_state(const struct ui *, unsigned state);       /* 1 if the open pane has a state of enum pane_state */
+void pane_act(struct ui *, const struct ui_action *); /* pass a pane's request to the application */
+/* 1 if this flag of enum pane_state is set for the open pane */
+int pane_state(const struct ui *, unsigned state);
 int pane_key(struct ui *, const struct key *);           /* pass a key to the open pane; 1: the pane used it */
 enum pane_key pane_try(struct ui *, const struct key *); /* passes a key as pane_key() does; drops the pane's request */
 void pane_pause(struct ui *);                            /* tell the pane that no key came for TYPED_SECONDS */

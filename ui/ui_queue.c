@@ -102,7 +102,7 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	if (paste_is_long(text, n))
 		ui_sayf(u, "the message is folded to its first line; a click, or F6 and z, unfolds it");
-	/* The answer appears in the transcript: show it. */
+	/* Close the open pane, so that the user sees the answer in the transcript. */
 	if (u->pane)
 		pane_close(u);
 	if (!busy) {

@@ -38,7 +38,8 @@ static int part_cols(const struct part *p, int form)
 	return p->most[form] && cols > p->most[form] ? p->most[form] : cols;
 }
 
-/* Set a form of a part of the status row. text: without control characters; most: most columns, 0 = no limit. */
+/* Set one of the forms, longer and shorter, in which a part of the status row can be shown. text: without control
+ * characters. most: largest number of columns; 0 = no limit. */
 static void part_set(struct part *p, int form, const struct str *text, int most)
 {
 	if (text->n)
@@ -172,8 +173,8 @@ void status_draw(const struct ui *u, const struct area *a)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* The last steps may have made more room than was needed. If longer forms fit again, restore them, the most
-	 * important part first. Policy, speed and memory stay short. */
+	/* The last steps may have freed more columns than needed. If a longer form of a part fits again, restore it,
+	 * beginning with the most important part. The parts POLICY, SPEED and MEMORY keep their short forms. */
 	for (size_t i = LEN(give_up); i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {

@@ -7,10 +7,10 @@
 
 /* The script tests/vectors/make_width.py depends on the order of these values. */
 enum char_class {
-	CH_PLAIN,
-	CH_WIDE, /* two columns; CH_PLAIN: one column */
-	CH_EMOJI,
-	CH_EMOJI_WIDE, /* two columns; CH_EMOJI: one column; U+200D may join emoji */
+	CH_PLAIN,      /* one column */
+	CH_WIDE,       /* two columns */
+	CH_EMOJI,      /* an emoji of one column; U+200D may join it to the next emoji */
+	CH_EMOJI_WIDE, /* an emoji of two columns; U+200D may join it to the next emoji */
 	CH_JOINING,    /* one column; letter of a script that uses joiners: Arabic, Indic, ... */
 	CH_MARK,       /* no column of its own; combines with the character before it */
 	CH_JOINER,     /* U+200C, U+200D */

@@ -1,17 +1,18 @@
-/* ui/text/clean.c - makes untrusted text safe to show, in one pass: bytes to code points to output. Options: CLEAN_LINE
- * makes one line of it; CLEAN_SHOW shows invisible characters.
+/* ui/text/clean.c - makes untrusted text safe to show. One pass decodes the bytes to code points and writes the output.
+ * Option CLEAN_LINE makes one line of the text; CLEAN_SHOW shows invisible characters.
  *
- *     Bytes that are not UTF-8, noncharacters, private use: U+FFFD, one for each maximal bad part.
- *     Unassigned code points (chars.c) and direction controls: their code, <U+202E>.
- *     Line ends (\n, \r, \r\n, U+0085, U+2028, U+2029): \n; with CLEAN_LINE shown as ^J, ^M, <85>, <U+2028>.
- *     \t: spaces up to the next multiple of 8 columns; with CLEAN_LINE ^I.
- *     Other control characters: ^A, ^?, <80>.
- *     Invisible characters: dropped; with CLEAN_SHOW their code.
- *     U+200C, U+200D (joiners): kept between letters of scripts that join (Arabic); U+200D also between emoji;
- *         elsewhere treated as invisible.
- *     Variation selectors: kept after an emoji, before U+20E3 and on Mongolian letters; elsewhere invisible.
- *     Combining marks: at most four on one base; without a base on a dotted circle, U+25CC.
- *     A line over 64 KiB: broken with \n; with CLEAN_LINE cut with an ellipsis.
+ *   - U+FFFD replaces noncharacters, private-use characters, and each maximal sequence of bytes that is not UTF-8.
+ *   - Unassigned code points (chars.c) and direction controls are shown by their code, such as <U+202E>.
+ *   - Line ends (\n, \r, \r\n, U+0085, U+2028, U+2029) become \n. CLEAN_LINE shows them as ^J, ^M, <85>, <U+2028>.
+ *   - A tab becomes spaces up to the next multiple of 8 columns. CLEAN_LINE shows it as ^I.
+ *   - Other control characters are shown as ^A, ^?, <80>.
+ *   - Invisible characters are dropped. CLEAN_SHOW shows their code.
+ *   - Joiners (U+200C, U+200D) are kept between letters of scripts that join letters, such as Arabic. U+200D is also
+ *     kept between emoji. Elsewhere, joiners are treated as invisible characters.
+ *   - Variation selectors are kept after an emoji, before U+20E3, and on Mongolian letters. Elsewhere, they are treated
+ *     as invisible characters.
+ *   - A character keeps at most four combining marks. A mark without a base character gets a dotted circle, U+25CC.
+ *   - A line of more than 64 KiB is broken with \n. CLEAN_LINE cuts it and adds an ellipsis.
  *
  * Dropped and replaced characters are counted (struct clean_found), so that the program can tell the user.
  *
