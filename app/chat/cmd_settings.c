@@ -318,7 +318,7 @@ static void show_model(struct chat *c)
 		str_addf(&s, "\nthere are  %s", others.p);
 	if (c->conv.tl) {
 		str_addf(&s, "\ngood for   %s\n", model_good_for(i));
-		known_models_better_here(i, &s);
+		known_models_larger(i, engine_memory_free(), &s);
 	}
 	notice(c, "%s", s.p);
 	str_free(&s);

@@ -1,5 +1,5 @@
 /* app/models/known_models.c - the built-in table of models and text encoders to choose from, ordered by size; what models
- * of a size are good for, and which of the table would be better on this machine.
+ * of a size are good for, and which larger models of the table fit on this machine.
  *
  * All models are of families that weir runs. Files published by a model's makers are preferred to other conversions. The
  * sizes of the encoders are rounded. */
@@ -13,24 +13,24 @@
 
 /* clang-format off */
 const struct known_model known_models[] = {
-	{"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF", "smollm2-360m-instruct-q8_0.gguf", 386404992, "quick and simple; English", 0, 1, 0},
-	{"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", 639446688, "smallest that reasons; many languages", 0, 1, 0},
-	{"gemma-3-1b", "ggml-org/gemma-3-1b-it-GGUF", "gemma-3-1b-it-Q4_K_M.gguf", 806058240, "small, many languages", 0, 1, 0},
-	{"llama-3.2-1b", "bartowski/Llama-3.2-1B-Instruct-GGUF", "Llama-3.2-1B-Instruct-Q4_K_M.gguf", 807694464, "short answers; eight languages", 0, 1, 1},
-	{"granite-3.3-2b", "ibm-granite/granite-3.3-2b-instruct-GGUF", "granite-3.3-2b-instruct-Q4_K_M.gguf", 1545000000, "questions about documents", 0, 1, 0},
-	{"smollm3-3b", "ggml-org/SmolLM3-3B-GGUF", "SmolLM3-Q4_K_M.gguf", 1915305312, "open data; reasons; long texts", 0, 1, 0},
-	{"llama-3.2-3b", "bartowski/Llama-3.2-3B-Instruct-GGUF", "Llama-3.2-3B-Instruct-Q4_K_M.gguf", 2019377696, "all-round; long texts", 0, 1, 0},
-	{"gemma-3-4b", "ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it-Q4_K_M.gguf", 2489757856, "many languages; long texts in little memory", 0, 1, 0},
-	{"qwen3-4b", "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", 2497280256, "the best for 8 GB; reasons", 0, 1, 1},
-	{"mistral-7b", "bartowski/Mistral-7B-Instruct-v0.3-GGUF", "Mistral-7B-Instruct-v0.3-Q4_K_M.gguf", 4372812000, "plain and fast for its size", 0, 1, 0},
-	{"qwen3-8b", "Qwen/Qwen3-8B-GGUF", "Qwen3-8B-Q4_K_M.gguf", 5027783488, "the best for 16 GB; reasons", 0, 1, 1},
-	{"qwen3-14b", "Qwen/Qwen3-14B-GGUF", "Qwen3-14B-Q4_K_M.gguf", 9001752960, "knows more, slower; reasons", 0, 1, 0},
-	{"gpt-oss-20b", "ggml-org/gpt-oss-20b-GGUF", "gpt-oss-20b-mxfp4.gguf", 12109566560, "experts: large and fast; reasons", 0, 3.6 / 20.9, 0},
-	{"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B-GGUF", "Qwen3-30B-A3B-Q4_K_M.gguf", 18556685824, "experts: the best for 32 GB; reasons", 0, 3.3 / 30.5, 1},
-	{"bge-small-en", "ChristianAzinn/bge-small-en-v1.5-gguf", "bge-small-en-v1.5.Q8_0.gguf", 36700000, "English; 33 million weights, quick", 1, 1, 0},
-	{"nomic-embed", "nomic-ai/nomic-embed-text-v1.5-GGUF", "nomic-embed-text-v1.5.Q8_0.gguf", 146000000, "English; 137 million weights", 1, 1, 0},
-	{"bge-m3", "gpustack/bge-m3-GGUF", "bge-m3-Q4_K_M.gguf", 438000000, "a hundred languages; 568 million weights, slow", 1, 1, 0},
-	{NULL, NULL, NULL, 0, NULL, 0, 0, 0},
+	{"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF", "smollm2-360m-instruct-q8_0.gguf", 386404992, "quick and simple; English", 0, 0},
+	{"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", 639446688, "smallest that reasons; many languages", 0, 0},
+	{"gemma-3-1b", "ggml-org/gemma-3-1b-it-GGUF", "gemma-3-1b-it-Q4_K_M.gguf", 806058240, "small, many languages", 0, 0},
+	{"llama-3.2-1b", "bartowski/Llama-3.2-1B-Instruct-GGUF", "Llama-3.2-1B-Instruct-Q4_K_M.gguf", 807694464, "short answers; eight languages", 0, 1},
+	{"granite-3.3-2b", "ibm-granite/granite-3.3-2b-instruct-GGUF", "granite-3.3-2b-instruct-Q4_K_M.gguf", 1545000000, "questions about documents", 0, 0},
+	{"smollm3-3b", "ggml-org/SmolLM3-3B-GGUF", "SmolLM3-Q4_K_M.gguf", 1915305312, "open data; reasons; long texts", 0, 0},
+	{"llama-3.2-3b", "bartowski/Llama-3.2-3B-Instruct-GGUF", "Llama-3.2-3B-Instruct-Q4_K_M.gguf", 2019377696, "all-round; long texts", 0, 0},
+	{"gemma-3-4b", "ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it-Q4_K_M.gguf", 2489757856, "many languages; long texts in little memory", 0, 0},
+	{"qwen3-4b", "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", 2497280256, "for 8 GB; reasons", 0, 1},
+	{"mistral-7b", "bartowski/Mistral-7B-Instruct-v0.3-GGUF", "Mistral-7B-Instruct-v0.3-Q4_K_M.gguf", 4372812000, "plain and fast for its size", 0, 0},
+	{"qwen3-8b", "Qwen/Qwen3-8B-GGUF", "Qwen3-8B-Q4_K_M.gguf", 5027783488, "for 16 GB; reasons", 0, 1},
+	{"qwen3-14b", "Qwen/Qwen3-14B-GGUF", "Qwen3-14B-Q4_K_M.gguf", 9001752960, "knows more, slower; reasons", 0, 0},
+	{"gpt-oss-20b", "ggml-org/gpt-oss-20b-GGUF", "gpt-oss-20b-mxfp4.gguf", 12109566560, "experts: large and fast; reasons", 0, 0},
+	{"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B-GGUF", "Qwen3-30B-A3B-Q4_K_M.gguf", 18556685824, "experts: for 32 GB; reasons", 0, 1},
+	{"bge-small-en", "ChristianAzinn/bge-small-en-v1.5-gguf", "bge-small-en-v1.5.Q8_0.gguf", 36700000, "English; 33 million weights, quick", 1, 0},
+	{"nomic-embed", "nomic-ai/nomic-embed-text-v1.5-GGUF", "nomic-embed-text-v1.5.Q8_0.gguf", 146000000, "English; 137 million weights", 1, 0},
+	{"bge-m3", "gpustack/bge-m3-GGUF", "bge-m3-Q4_K_M.gguf", 438000000, "a hundred languages; 568 million weights, slow", 1, 0},
+	{NULL, NULL, NULL, 0, NULL, 0, 0},
 };
 /* clang-format on */
 
@@ -81,13 +81,12 @@ static int known_model_fits(const struct known_model *k, uint64_t memory)
 	return k->bytes + (512u << 20) <= memory;
 }
 
-/* 1 if the file of model k is among file[0 .. n). */
-static int is_here(const struct known_model *k, const struct model_file *file, size_t n)
+const struct model_file *known_model_file(const struct known_model *k, const struct model_file *file, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (known_model_of(file[i].name) == k)
-			return 1;
-	return 0;
+			return &file[i];
+	return NULL;
 }
 
 void known_models_show(struct str *out, int encoders, int here, int numbered)
@@ -103,7 +102,7 @@ void known_models_show(struct str *out, int encoders, int here, int numbered)
 		if (k->encoder != encoders)
 			continue;
 		i++;
-		if (is_here(k, file, n))
+		if (known_model_file(k, file, n))
 			continue;
 		human_bytes(&size, k->bytes);
 		if (numbered)
@@ -119,8 +118,8 @@ void known_models_show(struct str *out, int encoders, int here, int numbered)
 
 const char *model_good_for(const struct engine_info *i)
 {
-	/* Measured for the default model (135 million weights); the others by their makers: SmolLM2 (arXiv 2502.02737),
-	 * the cards of Llama 3.2 1B and Qwen3 4B. tests/results/2026-11-29-discovery.md has the figures. */
+	/* Measured for the default model (135 million weights). The others are claims of the makers: SmolLM2 (arXiv
+	 * 2502.02737), the card of Llama 3.2 (1B and 3B). tests/results/2026-11-29-discovery.md has the figures. */
 	static const struct {
 		double below;
 		const char *what;
@@ -128,7 +127,7 @@ const char *model_good_for(const struct engine_info *i)
 		{ 0.3e9, "finding passages and quoting the sentence that answers; little else" },
 		{ 0.9e9, "simple talk and short answers; check them by the sources" },
 		{ 2.5e9, "short answers about documents, simple talk" },
-		{ INFINITY, "documents, summaries, reasoning" },
+		{ INFINITY, "questions about documents, summaries" },
 	};
 	size_t k = 0;
 
@@ -139,51 +138,40 @@ const char *model_good_for(const struct engine_info *i)
 	return by_size[k].what;
 }
 
-/* Tokens per second below which no second model is suggested: the pace of silent reading, 238 words a minute (Brysbaert 2019),
- * at 1.3 tokens a word. */
-#define READING_PACE 5.2
-
-/* Append a line about a model that would be better. bandwidth: bytes per second; 0 = unknown. */
-static void better_line(const struct known_model *k, double bandwidth, struct str *out)
+/* Append a line about a larger model. file: the list of model files on this machine. */
+static void larger_line(const struct known_model *k, const struct model_file *file, size_t n, struct str *out)
 {
-	struct str size = { 0 }, path = { 0 };
-	double tps = 0.9 * bandwidth / ((double)k->bytes * k->read);
+	const struct model_file *here = known_model_file(k, file, n);
 
-	human_bytes(&size, k->bytes);
-	str_addf(out, "\n   %-13s  %s", k->name, size.p);
-	if (bandwidth > 0)
-		str_addf(out, tps < 10 ? ", about %.1f t/s" : ", about %.0f t/s", tps);
+	str_addf(out, "\n   %-13s  ", k->name);
+	human_bytes(out, k->bytes);
 	str_addf(out, ": %s", k->what);
-	if (!model_find(k->name, &path, &(struct err){ 0 }))
-		str_addf(out, "; here: /model %s", k->name);
-	str_free(&size);
-	str_free(&path);
+	if (here)
+		str_addf(out, "; here: /model %s", here->name);
 }
 
-void known_models_better(const struct engine_info *now, uint64_t memory, double bandwidth, struct str *out)
+void known_models_larger(const struct engine_info *now, uint64_t free_memory, struct str *out)
 {
 	enum { MOST = 2 };
-	const struct known_model *better[MOST];
+	uint64_t memory = now->device_total ? now->device_total : free_memory;
+	const struct known_model *larger[MOST];
+	struct model_file *file;
+	size_t n_files;
 	int n = 0;
 
 	for (const struct known_model *k = known_models; k->name; k++) {
-		if (!k->step || (double)k->bytes < 1.5 * (double)now->weight_bytes || !known_model_fits(k, memory) ||
-		    (n && bandwidth > 0 && 0.9 * bandwidth / ((double)k->bytes * k->read) < READING_PACE))
+		if (!k->step || (double)k->bytes < 1.5 * (double)now->weight_bytes || !known_model_fits(k, memory))
 			continue;
 		n = MIN(n + 1, MOST);
-		better[n - 1] = k;
+		larger[n - 1] = k;
 	}
 	if (!n)
 		return;
-	str_adds(out, "Better, and within the ");
+	str_adds(out, "Larger, and within the ");
 	human_bytes(out, memory);
-	str_adds(out, " free here; 'weir pull NAME' fetches one:");
+	str_addf(out, " %s; 'weir pull NAME' fetches one:", now->device_total ? "of the GPU" : "free here");
+	n_files = model_files(&file);
 	for (int i = 0; i < n; i++)
-		better_line(better[i], bandwidth, out);
-}
-
-void known_models_better_here(const struct engine_info *now, struct str *out)
-{
-	known_models_better(now, engine_memory_free(),
-	                    now->device_total ? 0 : engine_bandwidth(now->threads, 128u << 20), out);
+		larger_line(larger[i], file, n_files, out);
+	model_files_free(file, n_files);
 }

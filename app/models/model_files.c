@@ -263,6 +263,27 @@ static int name_fits(const char *name, const char *wanted, size_t n)
 	return strlen(name) == n ? 2 : 1;
 }
 
+/* Find the file of the known model that `wanted` names among file[0 .. n), and append its path; set *e if it is not
+ * there. what: as for find_among(). */
+static void find_known(const struct model_file *file, size_t n, const char *wanted, const char *what, struct str *out,
+                       struct err *e)
+{
+	const struct known_model *k = known_model(wanted, &(struct err){ 0 });
+	const struct model_file *known = k ? known_model_file(k, file, n) : NULL;
+
+	if (k && k->encoder != !strcmp(what, "encoder"))
+		k = NULL;
+	if (k && known)
+		str_adds(out, known->path);
+	else if (k)
+		err_set(e, ERR_MODEL, "%s '%.80s' is not on this machine; 'weir pull %.80s' fetches it", what, wanted,
+		        wanted);
+	else
+		err_set(e, ERR_MODEL,
+		        "there is no file and no %s '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch",
+		        what, wanted);
+}
+
 /* Find the file that `wanted` names among file[0 .. n), and append its path. what: "model" or "encoder", for error
  * messages. Returns 0 or -1. */
 static int find_among(const struct model_file *file, size_t n, const char *wanted, const char *what, struct str *out,
@@ -299,13 +320,8 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 	else if (found)
 		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu %ss: %s%s", wanted, found, what, names.p,
 		        found > NAMED ? ", ..." : "");
-	else if (known_model(wanted, &(struct err){ 0 }))
-		err_set(e, ERR_MODEL, "%s '%.80s' is not on this machine; 'weir pull %.80s' fetches it", what, wanted,
-		        wanted);
 	else
-		err_set(e, ERR_MODEL,
-		        "there is no file and no %s '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch",
-		        what, wanted);
+		find_known(file, n, wanted, what, out, e);
 	str_free(&names);
 	return out->n ? 0 : -1;
 }

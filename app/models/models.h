@@ -37,8 +37,7 @@ struct known_model {
 	uint64_t bytes;
 	const char *what;
 	int encoder; /* 1 = a text encoder instead of a chat model */
-	double read; /* share of its weights that a token reads; less than 1 for a model of experts */
-	int step;    /* 1 = suggested as a better model where it fits */
+	int step;    /* 1 = suggested as a larger model where it fits */
 };
 /* models by size, followed by encoders by size; ends with name = NULL */
 extern const struct known_model known_models[];
@@ -47,16 +46,17 @@ extern const struct known_model known_models[];
 const struct known_model *known_model(const char *name, struct err *e);
 /* Return the row of the table for the file FILE.gguf; NULL if there is none. file: its name without .gguf. */
 const struct known_model *known_model_of(const char *file);
+/* Return the one of file[0 .. n) that is the file of model k; NULL if there is none. */
+const struct model_file *known_model_file(const struct known_model *k, const struct model_file *file, size_t n);
 /* Append the models of the table, one per line. encoders: 1 = append the encoders instead of the models. here: 1 =
  * leave out models whose file is on this machine. numbered: 1 = number the lines from 1. */
 void known_models_show(struct str *out, int encoders, int here, int numbered);
 /* Return what models of this size and kind are good for, as the rest of a sentence that begins "Good for". */
 const char *model_good_for(const struct engine_info *);
-/* Append which models of the table would be better than the open one and fit into `memory` bytes: a headline, and a line
- * each for the smallest and for the largest that generates as fast as one reads, if memory is read at `bandwidth` bytes per
- * second (0 = unknown). Appends nothing if there is none. known_models_better_here() measures both, in about 0.1 s. */
-void known_models_better(const struct engine_info *now, uint64_t memory, double bandwidth, struct str *out);
-void known_models_better_here(const struct engine_info *now, struct str *out);
+/* Append which models of the table are larger than the open one and fit into the GPU's memory or, without a GPU, into
+ * `free_memory` bytes: a headline, and a line each for the smallest and the largest of those with `step`. Appends
+ * nothing if there is none. */
+void known_models_larger(const struct engine_info *now, uint64_t free_memory, struct str *out);
 
 /* ---- checks of GPUs (gpu_checks.c) ---- */
 

@@ -170,16 +170,16 @@ void tui_welcome(struct tui *t)
 {
 	const struct conversation *conv = &t->chat->conv;
 	struct recent r = { .t = t };
-	struct str better = { 0 };
+	struct str larger = { 0 };
 	struct err e = { 0 };
 
 	if (t->store)
 		session_list(t->store, recent_row, &r, &e);
 	if (!r.n && conv->tl) {
-		known_models_better_here(conv->info, &better);
-		notice(t->chat, "Good for %s.%s%s", model_good_for(conv->info), better.n ? "\n" : "",
-		       str_text(&better));
-		str_free(&better);
+		known_models_larger(conv->info, engine_memory_free(), &larger);
+		notice(t->chat, "Good for %s.%s%s", model_good_for(conv->info), larger.n ? "\n" : "",
+		       str_text(&larger));
+		str_free(&larger);
 	}
 	notice(t->chat,
 	       "Write a question; Enter sends it.\n/open report.pdf: ask a document of any length, or a folder of them.%s%s\n"
