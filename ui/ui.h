@@ -221,7 +221,8 @@ void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now);
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
 /* append the queued messages and the draft, line by line */
 void ui_unsent(const struct ui *, struct str *out);
-void ui_draft(struct ui *, const char *text, size_t n); /* replace the text of the input line */
+/* Replace the text of the input line; what was typed there moves to the history. */
+void ui_draft(struct ui *, const char *text, size_t n);
 /* Show a text over the transcript until Esc. */
 void ui_open_text(struct ui *, const char *title, const char *text, size_t n);
 /* show a message such as "copied 34 bytes" in the status row for some seconds */

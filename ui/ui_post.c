@@ -216,6 +216,8 @@ void ui_preview(struct ui *u, int64_t id, const char *text, size_t n)
 
 void ui_draft(struct ui *u, const char *text, size_t n)
 {
+	if (!input_empty())
+		input_abandon();
 	input_set(text, n);
 	u->focus = ON_LINE;
 	u->dirty = 1;

@@ -33,12 +33,23 @@ static size_t word_of(const char *text, size_t n)
 	return word;
 }
 
+/* 1 if the text begins with a slash and is no message for all that, as "//TEXT" and the path of a file are. */
+static int is_command(const char *text, size_t n)
+{
+	return n > 1 && text[0] == '/' && !memchr(text + 1, '/', word_of(text, n) - 1);
+}
+
 const struct ui_command *command_of(const struct ui *u, const char *text, size_t n)
 {
 	size_t word = word_of(text, n);
 
+	if (!is_command(text, n))
+		return NULL;
 	for (const struct ui_command *c = u->commands; c && c->name; c++)
-		if (in_words(c->name, text, word) || in_words(c->aliases, text, word) || in_words(c->words, text, word))
+		if (in_words(c->name, text, word) || in_words(c->aliases, text, word))
+			return c;
+	for (const struct ui_command *c = u->commands; c && c->name; c++)
+		if (in_words(c->words, text, word))
 			return c;
 	return NULL;
 }
@@ -61,14 +72,14 @@ static void draft_back(struct ui *u, const char *text, size_t n)
 /* Send the text, or queue it until the current work ends. A refused text goes back into the input line. */
 void ui_submit(struct ui *u, const char *text, size_t n)
 {
-	int busy = ui_closed(u) || u->n_queue, is_command = n > 1 && text[0] == '/' && text[1] != '/';
+	int busy = ui_closed(u) || u->n_queue, command = is_command(text, n);
 	size_t i = 0;
 
 	while (i < n && strchr(" \t\n\r", text[i]))
 		i++;
 	if (i == n)
 		return;
-	if (is_command && busy) {
+	if (command && busy) {
 		const struct ui_command *c = command_of(u, text, n);
 		size_t word = word_of(text, n);
 		struct str name = { 0 };
@@ -97,8 +108,8 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
 	str_clear(&u->say); /* the message in the status row is no longer true */
-	u->asked = is_command && !busy;
-	if (is_command)
+	u->asked = command && !busy;
+	if (command)
 		return;
 	if (paste_is_long(text, n))
 		ui_sayf(u, "the message is folded to its first line; a click, or F6 and z, unfolds it");

@@ -271,7 +271,8 @@ static const struct hint behind_leader[] = {
 };
 /* clang-format on */
 
-/* Parse a hint's key, such as "F3", "Shift-F3", "^P", "PgDn" or "j". 0 if the name is no key ("40%"). */
+/* Parse a hint's key, such as "F3", "Shift-F3", "^P", "PgDn" or "j"; "/open" stands for the command typed. 0 if the name
+ * is no key ("40%"). */
 static int key_named(const char *name, size_t n, struct key *out)
 {
 	static const struct {
@@ -285,6 +286,10 @@ static int key_named(const char *name, size_t n, struct key *out)
 	static char typed[2];
 
 	*out = (struct key){ .code = K_UNKNOWN };
+	if (name[0] == '/' && n > 1) {
+		*out = (struct key){ .code = K_PASTE, .bytes = "/open ", .n = 6 };
+		return 1;
+	}
 	if (n > 6 && !strncmp(name, "Shift-", 6)) {
 		name += 6, n -= 6;
 		out->mods = KEY_SHIFT;

@@ -9,15 +9,28 @@
 
 /* ---- what the user typed ---- */
 
+/* Append the line without the blanks at its ends. Many terminals write a blank behind the path of a dragged file. */
+static void add_bare(struct str *out, const char *text)
+{
+	size_t n;
+
+	text += strspn(text, " \t\r\n");
+	for (n = strlen(text); n && strchr(" \t\r\n", text[n - 1]);)
+		n--;
+	str_add(out, text, n);
+}
+
 int chat_is_path(const char *text)
 {
-	struct str path = { 0 };
+	struct str bare = { 0 }, path = { 0 };
 	int is = 0;
 
-	if (strchr("/~'\"", *text)) {
-		unquote(text, &path);
+	add_bare(&bare, text);
+	if (bare.n && strchr("/~'\"", bare.p[0])) {
+		unquote(bare.p, &path);
 		is = path.n && path.p[0] == '/' && strchr(path.p + 1, '/') && !access(path.p, F_OK);
 	}
+	str_free(&bare);
 	str_free(&path);
 	return is;
 }
@@ -30,24 +43,27 @@ static int draft_meant(struct chat *c, const char *text)
 	static const char *const meant[][2] = {
 		{ "?", "/help" }, { "help", "/help" }, { "quit", "/quit" }, { "exit", "/quit" }
 	};
-	struct str draft = { 0 };
+	struct str draft = { 0 }, bare = { 0 };
+	int is;
 
 	if (!c->interactive || !c->front->draft)
 		return 0;
+	add_bare(&bare, text);
 	if (chat_is_path(text)) {
-		str_addf(&draft, "/open %s", text);
+		str_addf(&draft, "/open %s", bare.p);
 		notice(c, "[this is a file or folder: Enter opens it]");
 	}
 	for (size_t i = 0; i < LEN(meant); i++)
-		if (!strcmp(text, meant[i][0])) {
+		if (!strcmp(str_text(&bare), meant[i][0])) {
 			str_adds(&draft, meant[i][1]);
-			notice(c, "[Enter runs %s; with a full stop '%s.' is a message]", draft.p, text);
+			notice(c, "[Enter runs %s; with a full stop '%s.' is a message]", draft.p, bare.p);
 		}
-	if (!draft.n)
-		return 0;
-	c->front->draft(c, draft.p, draft.n);
+	is = draft.n > 0;
+	if (is)
+		c->front->draft(c, draft.p, draft.n);
+	str_free(&bare);
 	str_free(&draft);
-	return 1;
+	return is;
 }
 
 void chat_take(struct chat *c, struct str *text)

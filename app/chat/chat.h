@@ -209,6 +209,9 @@ struct slash {
 const struct slash *slash_at(size_t i);
 /* 1 if word[0..n) is the command `name` or one of its aliases. */
 int slash_is(const char *name, const char *aliases, const char *word, size_t n);
+/* 1 if word[0..n) runs the command `name`: as its name, one of its aliases, or one of its synonyms that begin with a
+ * slash and are not also the name of a prompt file of the user. */
+int slash_named(const char *name, const char *aliases, const char *word, size_t n);
 /* Synonyms for a command, separated by blanks. The palette and /help search them but do not show them. */
 const char *slash_words(const char *name);
 /* 1 if the whole line, unquoted, is the path of a file or folder from the root or home directory on; no command is. */

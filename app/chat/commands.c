@@ -169,6 +169,13 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t len
 	return 0;
 }
 
+int slash_named(const char *name, const char *aliases, const char *word, size_t n)
+{
+	return n > 1 && word[0] == '/' && word[1] != '/' &&
+	       (slash_is(name, aliases, word, n) ||
+	        (slash_is("", slash_words(name), word, n) && !user_prompt_is(word, n)));
+}
+
 void slash_near_init(struct nearest *near, const char *word, size_t n)
 {
 	nearest_init(near, word, n);
@@ -221,7 +228,7 @@ void slash_run(struct chat *c, char *text)
 	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]);)
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
-		if (slash_is(d->name, d->aliases, text, n) || slash_is("", slash_words(d->name), text, n)) {
+		if (slash_named(d->name, d->aliases, text, n)) {
 			/* The command takes no arguments: refuse them instead of ignoring them. `/new idea for a story`
 			 * is meant as a message and must not clear the conversation. */
 			if (*arg && !*d->args)

@@ -161,10 +161,16 @@ static int to_editor(int count, int key)
 	return 0;
 }
 
+/* Begin the line with the draft. If keys wait, the user has typed the next line already: then the draft moves to the
+ * history, because it would become the beginning of that line. */
 static int put_begins(void)
 {
+	int waits = 0;
+
 	rl_startup_hook = NULL;
-	if (p.begins.n)
+	if (p.begins.n && !ioctl(0, FIONREAD, &waits) && waits > 0)
+		add_history(p.begins.p);
+	else if (p.begins.n)
 		rl_insert_text(p.begins.p);
 	str_clear(&p.begins);
 	return 0;

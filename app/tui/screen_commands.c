@@ -233,7 +233,7 @@ static const struct screen_slash screen_slashes[] = {
 static const struct screen_slash *screen_find(const char *word, size_t n)
 {
 	for (const struct screen_slash *s = screen_slashes; s->name; s++)
-		if (slash_is(s->name, s->aliases, word, n) || slash_is("", slash_words(s->name), word, n))
+		if (slash_named(s->name, s->aliases, word, n))
 			return s;
 	return NULL;
 }
@@ -423,7 +423,7 @@ static int only_looks(const struct tui *t, const struct str *text)
 	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
 
 	for (const struct ui_command *c = t->commands; c->name; c++)
-		if (slash_is(c->name, c->aliases, text->p, word) || slash_is("", c->words, text->p, word))
+		if (slash_named(c->name, c->aliases, text->p, word))
 			return c->busy == BUSY_ALLOWED || (c->busy == BUSY_LOOKS && words == text->n);
 	return 0;
 }

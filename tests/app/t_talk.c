@@ -1266,9 +1266,9 @@ TEST(a_line_that_was_meant_as_a_command_becomes_one)
 	CHECK_STR(s.draft.p, "/quit");
 	CHECK(has(&s.said, "'quit.' is a message"));
 	CHECK_INT(s.c.quit, 0);
-	do_line(&s, "?");
+	do_line(&s, "? ");
 	CHECK_STR(s.draft.p, "/help");
-	do_line(&s, "'/usr/../usr'");
+	do_line(&s, " '/usr/../usr' ");
 	CHECK_STR(s.draft.p, "/open '/usr/../usr'");
 	do_line(&s, "/usr/../usr");
 	CHECK_STR(s.draft.p, "/open /usr/../usr");
@@ -1283,6 +1283,29 @@ TEST(a_line_that_was_meant_as_a_command_becomes_one)
 	CHECK(has(&s.errors, "is it /undo, /drop or /delete? /help lists them"));
 	do_line(&s, "/upload");
 	CHECK(has(&s.errors, "/open wants a file"));
+	close_scene(&s);
+}
+
+/* Only a word with a slash is a command, and the prompt files of the user go before the synonyms of commands. */
+TEST(a_prompt_of_the_user_goes_before_a_synonym)
+{
+	struct scene s;
+	char path[200];
+	FILE *f;
+
+	open_scene(&s, "-n 4 --private");
+	CHECK(slash_named("/sessions", "/list", "/history", 8) && slash_named("/sessions", "/list", "/list", 5));
+	CHECK(!slash_named("/sessions", "/list", "old", 3) && !slash_named("/sessions", "/list", "//list", 6));
+	snprintf(path, sizeof path, "mkdir -p '%s/weir/prompts'", home);
+	CHECK(!system(path));
+	snprintf(path, sizeof path, "%s/weir/prompts/history.md", home);
+	f = fopen(path, "w");
+	CHECK(f && fputs("Tell its history.", f) >= 0 && !fclose(f));
+	CHECK(!slash_named("/sessions", "/list", "/history", 8));
+	do_line(&s, "/history");
+	CHECK_INT(s.c.conv.n_msg, 2);
+	CHECK_STR(s.c.conv.msg[0].text.p, "Tell its history.");
+	unlink(path);
 	close_scene(&s);
 }
 

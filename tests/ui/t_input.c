@@ -16,7 +16,7 @@
 static const struct ui_command commands[] = {
 	{ "/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, "" },
 	{ "/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE, "" },
-	{ "/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, "/attach upload" },
+	{ "/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, "/attach upload swim" },
 	{ "/switch", "/resume", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, "" },
 	{ "/kv", "/cache", "[off|bar|full|layer N|dump FILE]", "show the cache", BUSY_ALLOWED, ARG_WORD, "" },
 	{ NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL },
@@ -790,6 +790,11 @@ TEST(commands_are_offered)
 	CHECK_STR(line_text(), "/read ");
 	type("\025/att\t");
 	CHECK_STR(line_text(), "/read ");
+	/* Tab completes to the name that begins so, even if another command has such a synonym, which is offered, too. */
+	type("\025/swi");
+	CHECK_INT(input_offers(), 2);
+	type("\t");
+	CHECK_STR(line_text(), "/switch ");
 	type("\025/u"); /* one letter is too few */
 	CHECK_INT(input_offers(), 0);
 	/* While the arrows walk through the history no popup opens. */

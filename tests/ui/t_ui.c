@@ -94,10 +94,12 @@ TEST(commands_while_busy)
 	input_set("", 0);
 	type("//literal");
 	CHECK_STR(key("\r"), "");
+	type("/home/me/a.pdf"); /* as a terminal writes it where a file is dragged into it */
+	CHECK_STR(key("\r"), "");
 	type("/open x");
 	CHECK_STR(key("\r"), "");
 	work(NULL);
-	CHECK_STR(asked(), "SEND //literal|SEND /open x|");
+	CHECK_STR(asked(), "SEND //literal|SEND /home/me/a.pdf|SEND /open x|");
 	closed();
 }
 
@@ -123,6 +125,39 @@ TEST(work_that_makes_way)
 	type("and now?");
 	CHECK_STR(key("\r"), "");
 	CHECK(shows("queued: and now?"));
+	closed();
+}
+
+/* A message whose first word is a synonym of a command is a message; a synonym with a slash runs the command, unless a
+ * prompt of the user has that name. */
+TEST(synonyms_run_only_with_a_slash)
+{
+	static const struct ui_command with_synonyms[] = {
+		{ "/list", "", "", "list", BUSY_ALLOWED, ARG_NONE, "old /history /chats" },
+		{ "/history", "", "", "a prompt", BUSY_QUEUED, ARG_NONE, "" },
+		{ 0 },
+	};
+
+	opened(80, 24);
+	u->commands = with_synonyms;
+	CHECK(!command_of(u, "old letters", 11));
+	CHECK_STR(command_of(u, "/chats", 6)->name, "/list");
+	CHECK_STR(command_of(u, "/history x", 10)->name, "/history");
+	CHECK(!command_of(u, "//chats", 7) && !command_of(u, "/", 1) && !command_of(u, "/old", 4));
+	closed();
+}
+
+/* A draft that comes while the user types does not lose what is typed. */
+TEST(a_draft_keeps_what_is_typed)
+{
+	opened(80, 24);
+	type("a long message");
+	ui_draft(u, "/help", 5);
+	CHECK_STR(draft(), "/help");
+	CHECK_STR(asked(), "");
+	input_set("", 0);
+	key(UP);
+	CHECK_STR(draft(), "a long message");
 	closed();
 }
 
@@ -893,6 +928,9 @@ TEST(the_row_of_keys_is_clicked)
 	key("\33[<0;12;24M"); /* ^P Do */
 	CHECK_INT(u->pane, PALETTE);
 	key(ESC);
+	click_hint("/open Document");
+	CHECK_STR(draft(), "/open ");
+	input_set("", 0);
 	ui_resize(u, 120, 24);
 	question("hello");
 	click_hint("F6 Browse");

@@ -50,7 +50,7 @@ int line_complete(int step)
 	}
 	if (!line_look_for_offers())
 		return 0;
-	if (input.offers.n == 1) {
+	if (input.offers.n == 1 || input.offers.n_begun == 1) {
 		take_offer(0);
 	} else if (offers_common(&input.offers, &s)) {
 		line_replace(input.offers.from, input.offers.to, s.p);

@@ -104,6 +104,7 @@ static void find_commands(struct offers *o, const char *text, size_t at, const s
 		if (alias)
 			offers_add(o, alias, len, c->help, *c->args != 0);
 	}
+	o->n_begun = o->n;
 	for (const struct ui_command *c = commands; c->name; c++) {
 		size_t len;
 		if (!begins(c->name, text, at) && !alias_with(c->aliases, text, at, &len) && has_synonym(c, text, at))
@@ -116,15 +117,16 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 	size_t len;
 	const char *alias;
 
-	for (const struct ui_command *c = commands; c->name; c++) {
-		if (strlen(c->name) == n && !memcmp(c->name, text, n))
-			return c;
-		for (int silent = 0; silent < 2; silent++)
+	/* A command of that name, which may be a prompt of the user, goes before one that has it as a synonym. */
+	for (int silent = 0; silent < 2; silent++)
+		for (const struct ui_command *c = commands; c->name; c++) {
+			if (strlen(c->name) == n && !memcmp(c->name, text, n))
+				return c;
 			for (const char *list = silent ? c->words : c->aliases;
 			     (alias = alias_with(list, text, n, &len)); list = alias + len)
 				if (len == n)
 					return c;
-	}
+		}
 	return NULL;
 }
 
@@ -433,12 +435,12 @@ void offers_text(const struct offers *o, size_t which, struct str *out)
 
 int offers_common(const struct offers *o, struct str *out)
 {
-	size_t n;
+	size_t n, among = o->n_begun ? o->n_begun : o->n;
 
 	if (!o->n)
 		return 0;
 	n = strlen(o->list[0].name);
-	for (size_t i = 1; i < o->n; i++) {
+	for (size_t i = 1; i < among; i++) {
 		const char *a = o->list[0].name, *b = o->list[i].name;
 		size_t same = 0;
 		while (same < n && a[same] == b[same])

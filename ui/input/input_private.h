@@ -62,7 +62,8 @@ struct offers {
 	enum offer_kind kind;
 	struct offer *list;
 	size_t n, cap;
-	int cut;         /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
+	size_t n_begun; /* so many commands, the first, are offered by names that begin with the typed text; others follow */
+	int cut;        /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
 	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
 	/* For completions of paths. head: the directory as typed, which is kept. quote: the quote character that is
 	 * still open at the end of `head`; 0 = none. */
@@ -76,7 +77,7 @@ void offers_close(struct offers *); /* closes the popup; a zeroed struct is clos
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
                             const struct ui_setting *, char *const *names, size_t n_names);
 /* Append the text that replaces bytes [from, to) of the line. offers_text(): the completion with index `which`.
- * offers_common(): the common beginning of all completions. */
+ * offers_common(): the common beginning of all completions, or of the n_begun first if there are such. */
 void offers_text(const struct offers *, size_t which, struct str *out);
 int offers_common(const struct offers *, struct str *out); /* returns 0 if the common beginning is typed already */
 void offers_draw(const struct offers *, const struct area *, int ascii);
