@@ -213,8 +213,8 @@ void ui_submit_command(struct ui *, const char *command); /* send or queue a com
 void queue_remove(struct ui *, size_t i);
 void queue_lines(const struct ui *, struct str *out); /* append the queued messages, line by line */
 void queue_draw(const struct ui *, const struct area *);
-/* Find the command whose name, alias or synonym is the first word of text; a synonym is so only if no command, which may
- * be a prompt of the user, has it as its name. NULL: none; the text is a message. */
+/* Find the command that the first word of the text names: by name or alias (also a prompt of the user), else by
+ * synonym. NULL: the text is a message, or its command is unknown. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ---- ui_status.c ---- */
 void status_draw(const struct ui *, const struct area *);

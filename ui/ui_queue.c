@@ -33,7 +33,7 @@ static size_t word_of(const char *text, size_t n)
 	return word;
 }
 
-/* 1 if the text begins with a slash and is no message for all that, as "//TEXT" and the path of a file are. */
+/* 1 if the text begins with "/WORD". "//TEXT" is a message, and the path of a file ("/home/a.pdf") is no command. */
 static int is_command(const char *text, size_t n)
 {
 	return n > 1 && text[0] == '/' && !memchr(text + 1, '/', word_of(text, n) - 1);

@@ -812,6 +812,36 @@ TEST(a_regenerated_answer_has_its_sources)
 	str_free(&screen);
 }
 
+/* A message that is sent while a text is read, and whose first word is a synonym of a command that only looks, is
+ * answered like any other. */
+TEST(a_message_beside_a_stream_is_no_command)
+{
+	char path[] = "/tmp/weir-stream-XXXXXX";
+	int fd = mkstemp(path);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	struct tui *t;
+	struct err e = { 0 };
+
+	CHECK(f != NULL);
+	for (int i = 0; f && i < 40000; i++)
+		fprintf(f, "line %05d\n", i);
+	CHECK(f && !fclose(f));
+	opened((const char *const[]){ "read", "--private", "--chat-template", "chatml", "-n", "4", "--kv",
+	                              "sink:size=64,stride=16", path, NULL });
+	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
+	wait_for(t, "line 0");
+	tui_feed(t, "old letters?\r", 13);
+	/* The answer comes into the transcript, not into a pane over it, and the text goes on below it. */
+	for (int i = 0; !shows(t, "line 06") && !shows(t, "old letters? \342\224\200") && i < 20000; i++)
+		tui_step(t, 0.005);
+	CHECK(shows(t, "line 06"));
+	tui_feed(t, "\003", 1);
+	settle(t);
+	tui_close(t);
+	closed();
+	unlink(path);
+}
+
 /* All text that was taken from the stream before the stop is in the conversation and on the screen, even if it is not
  * prefilled yet. */
 TEST(a_stopped_stream_shows_all_that_was_taken)

@@ -62,8 +62,8 @@ struct offers {
 	enum offer_kind kind;
 	struct offer *list;
 	size_t n, cap;
-	size_t n_begun; /* so many commands, the first, are offered by names that begin with the typed text; others follow */
-	int cut;        /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
+	size_t n_begun;  /* commands: the first n_begun begin with the typed text; the others have such a synonym */
+	int cut;         /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
 	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
 	/* For completions of paths. head: the directory as typed, which is kept. quote: the quote character that is
 	 * still open at the end of `head`; 0 = none. */
