@@ -232,6 +232,16 @@ gone() { at_prompt && ! shows 'a line that takes'; }
 if wait_for gone; then ok "a resize during an answer is known to the next line"
 else bad "a resize during an answer is known to the next line" "$(tail_of_screen)"; fi
 mux resize-window -x 80 -y 24
+
+# ---- lines typed during an answer ----
+
+send_line '/set n 400'
+wait_for at_prompt
+clear_screen
+send_line "$endless"
+mux send-keys quit Enter /nothing Enter
+if wait_for shows "unknown command '/nothing'" && wait_for at_prompt; then ok "a line typed ahead does not begin with a draft"
+else bad "a line typed ahead does not begin with a draft" "$(tail_of_screen)"; fi
 send_line '/set n 24'
 wait_for at_prompt
 
