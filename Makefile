@@ -191,14 +191,14 @@ $(BUILD)/share/weir/predict/%: engine/policies/predict/%
 # How, and which devices for: when that changes, everything is compiled again.
 $(BUILD)/cuda/arch: FORCE
 	@mkdir -p $(@D)
-	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) --threads 0 $(NVCCFLAGS) $$flags" && \
+	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) $(NVCCFLAGS) $$flags" && \
 	  { [ "$$flags" = "$$(cat $@ 2>/dev/null)" ] || echo "$$flags" >$@; }
 FORCE:
 .PHONY: FORCE
 $(BUILD)/cuda/%.o: %.cu Makefile $(BUILD)/cuda/arch
 	@mkdir -p $(@D)
 	$(say) nvcc $<
-	$(Q)$$(cat $(BUILD)/cuda/arch) -std=c++17 -I. -Xcompiler -fPIC -MMD -MP -c -o $@ $<
+	$(Q)$$(cat $(BUILD)/cuda/arch) --threads 0 -std=c++17 -I. -Xcompiler -fPIC -MMD -MP -c -o $@ $<
 $(BUILD)/cuda/%.o: %.cc Makefile
 	@mkdir -p $(@D)
 	$(say) c++ $<
@@ -208,6 +208,7 @@ $(BUILD)/cuda/%.o: %.c Makefile
 	$(say) cc $<
 	$(Q)$(CC) $(CFLAGS) -O3 $(FLAGS) -fPIC -MMD -MP -c -o $@ $<
 ifneq ($(PLUGIN),)
+# Without --threads: nvcc's parallel links of several architectures write the same temporary file.
 $(PLUGIN): $(cuda_objects) kernels/cuda/exports.map
 	$(say) link "$@ by $(NVCC), for $$(sed -n 's/[^=]*-gencode[^=]*=[^ ]*code=//gp' $(BUILD)/cuda/arch)"
 	$(Q)$$(cat $(BUILD)/cuda/arch) -shared -o $@ $(cuda_objects) $(addprefix -L,$(wildcard $(cuda_home)/lib64 $(cuda_home)/lib)) -lcublas \
