@@ -178,31 +178,31 @@ struct attn_selection {
 	const struct topk_args *topk;
 };
 
-/* One part of the slots that attn() reads: a range or a list of slots. The keys of different parts may be rotated
- * (RoPE) for different positions, so each part has queries rotated to match its keys. */
-struct attn_part {
-	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries, rotated for the keys of this part */
+/* One segment of the slots that attn() reads: a range or a list of slots. The keys of different segments may be rotated
+ * (RoPE) for different positions, so each segment has queries rotated to match its keys. */
+struct attn_segment {
+	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries, rotated for the keys of this segment */
 	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head. NULL = slots slot0 .. slot0 +
 	 * n_slots - 1. */
 	const struct tensor *slots;
 	/* NULL = the caller filled in `slots`; else attn() computes `slots` by this selection. */
 	const struct attn_selection *selection;
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
-	 * weight in the softmax by 1 / p. NULL = none. Only one part of a call may have a bias. */
+	 * weight in the softmax by 1 / p. NULL = none. Only one segment of a call may have a bias. */
 	const struct tensor *bias;
-	/* If `k` and `v` are NULL, the part reads the keys and values of the call. Otherwise they are planes that only
-	 * this part reads, with `cap` slots per KV head (CPU only). Then `slots` must be a list of slots in these
-	 * planes, and `selection` must be NULL. */
+	/* If `k` and `v` are NULL, the segment reads the keys and values of the call. Otherwise they are planes that
+	 * only this segment reads, with `cap` slots per KV head (CPU only). Then `slots` must be a list of slots in
+	 * these planes, and `selection` must be NULL. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* number of slots per KV head in k and v */
 	int32_t slot0;   /* first slot, if `slots` is NULL */
-	int32_t n_slots; /* number of slots of the part */
+	int32_t n_slots; /* number of slots of the segment */
 	/* the last `sample` slots of the list are a sample (topk_args.sample); attn() ignores this field */
 	int32_t sample;
-	/* If this predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most
-	 * 16 parts, and at least one part that is not skipped. If the call also has a probe, every part with a
-	 * predicate must be inside the call's first attn_probe.skip slots. That number includes the slots of skipped
-	 * parts. */
+	/* If this predicate is false, the segment is skipped. A call with predicates must have n = 1, no window, at
+	 * most 16 segments, and at least one segment that is not skipped. If the call also has a probe, every segment
+	 * with a predicate must be inside the call's first attn_probe.skip slots. That number includes the slots of
+	 * skipped segments. */
 	struct predicate when;
 };
 
@@ -247,7 +247,7 @@ enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
 /* Measures attention during attn(): how much attention each slot gets (mass), and over how many slots the attention of
  * a query is spread. Both are computed from the softmax probability of each slot for one token and one query head. The
- * slots of a call are numbered in the order in which attn_args.part[] lists them. Column c of the tensor `mass` is for
+ * slots of a call are numbered in the order in which attn_args.seg[] lists them. Column c of the tensor `mass` is for
  * the slot with the number c + `skip`. */
 struct attn_probe {
 	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; NULL = mass is not measured. `rows` is
@@ -279,10 +279,10 @@ struct attn_args {
 	/* keys and values of one layer, [n_kv_head * cap][head_dim], each of type f16, f32, bf16, q8_0 or q4_0.
 	 * Planes of q4_0 store the Hadamard transform of each key or value. */
 	const struct tensor *k, *v;
-	/* The call's own n tokens are in the last n slots of the last part. Causal mask: a token sees all slots except
-	 * the slots of later tokens. */
-	const struct attn_part *part; /* [n_part] */
-	int32_t n_part;               /* 1 or more */
+	/* The call's own n tokens are in the last n slots of the last segment. Causal mask: a token sees all slots
+	 * except the slots of later tokens. */
+	const struct attn_segment *seg; /* [n_seg] */
+	int32_t n_seg;                  /* 1 or more */
 	int32_t n_head, n_kv_head, head_dim, cap;
 	/* 1: there is no causal mask, and every token sees all slots, as in encoders. Such a call must have no window,
 	 * no `blocks` and no probe. */
@@ -290,8 +290,8 @@ struct attn_args {
 	/* factor by which dot products q . k are multiplied before the softmax, usually 1 / sqrt(head_dim) */
 	float scale;
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees its own slot and the window - 1 slots before it, in the order of part[]. A call with a
-	 * window must not have a part with a list. 0 = no window. */
+	/* > 0: a token sees its own slot and the window - 1 slots before it, in the order of seg[]. A call with a
+	 * window must not have a segment with a list. 0 = no window. */
 	int32_t window;
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
@@ -301,8 +301,8 @@ struct attn_args {
 	 * the result of a token does not depend on the other tokens in the call or on the number of threads. */
 	int prompt;
 	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
-	 * first block and the block of its own token. The call must have no window and a single part, a range from slot
-	 * 0 on. */
+	 * first block and the block of its own token. The call must have no window and a single segment, a range from
+	 * slot 0 on. */
 	const struct tensor *blocks;
 };
 
@@ -422,7 +422,7 @@ struct topk_args {
 	 * proportional to exp(score). The sample is drawn without random numbers. A sample needs SLOT_ORDER, pool = 1
 	 * and no `when`.
 	 *
-	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
+	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_segment.bias: 0 for the k selected slots, -log(p) for
 	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */
 	int32_t sample;
 	struct tensor *bias;

@@ -174,15 +174,15 @@ static void try_attention(struct trial *t, enum dtype type)
 		      list = list_put(t), bias = trial_floats(t, KV_HEADS, FILLED / 3),
 		      sinks = trial_floats(t, 1, HEADS), out = trial_zeros(t, DT_F32, 20, HEADS * DIM),
 		      mass = trial_zeros(t, DT_F32, KV_HEADS, FILLED), spread = trial_zeros(t, DT_F32, 1, 1);
-	struct attn_part part[] = { { .q = &q, .slots = &list, .bias = &bias, .n_slots = FILLED / 3 },
-		                    { .q = &q, .slot0 = 290, .n_slots = FILLED - 290 } },
-			 whole = { .q = &q, .n_slots = FILLED };
+	struct attn_segment seg[] = { { .q = &q, .slots = &list, .bias = &bias, .n_slots = FILLED / 3 },
+		                      { .q = &q, .slot0 = 290, .n_slots = FILLED - 290 } },
+			    whole = { .q = &q, .n_slots = FILLED };
 	float one[20] = { 1 };
 	struct attn_args a = { .out = &out,
 		               .k = &k,
 		               .v = &v,
-		               .part = part,
-		               .n_part = 2,
+		               .seg = seg,
+		               .n_seg = 2,
 		               .n_head = HEADS,
 		               .n_kv_head = KV_HEADS,
 		               .head_dim = DIM,
@@ -193,8 +193,8 @@ static void try_attention(struct trial *t, enum dtype type)
 	snprintf(name, sizeof name, "attention to entries of %s", dtype_info(type)->name);
 	op->attn(t->be, &a, 1);
 	trial_result(t, name, &out, 1, NEAR);
-	a.part = &whole;
-	a.n_part = 1;
+	a.seg = &whole;
+	a.n_seg = 1;
 	a.softcap = 20;
 	a.sinks = &sinks;
 	a.window = 150;
@@ -204,8 +204,8 @@ static void try_attention(struct trial *t, enum dtype type)
 	              &(struct attn_args){ .out = &out,
 	                                   .k = &k,
 	                                   .v = &v,
-	                                   .part = &whole,
-	                                   .n_part = 1,
+	                                   .seg = &whole,
+	                                   .n_seg = 1,
 	                                   .n_head = HEADS,
 	                                   .n_kv_head = KV_HEADS,
 	                                   .head_dim = DIM,
@@ -397,7 +397,7 @@ static void layer_run(struct trial *t, struct layer_weights *l, struct tokens *b
 		                { .out = &b->v, .w = &l->v } },
 		      o = { .out = &b->x, .w = &l->o, .accumulate = 1 },
 		      down = { .out = &b->x, .w = &l->down, .accumulate = 1 };
-	struct attn_part part = { .q = &b->q, .n_slots = pos + 1 };
+	struct attn_segment seg = { .q = &b->q, .n_slots = pos + 1 };
 
 	op->rmsnorm(t->be, &b->y, &b->x, &l->norm, 256, 1e-5f, 1);
 	op->matmul(t->be, qkv, LEN(qkv), &b->y, 1);
@@ -409,8 +409,8 @@ static void layer_run(struct trial *t, struct layer_weights *l, struct tokens *b
 	         &(struct attn_args){ .out = &b->attn,
 	                              .k = &l->keys,
 	                              .v = &l->values,
-	                              .part = &part,
-	                              .n_part = 1,
+	                              .seg = &seg,
+	                              .n_seg = 1,
 	                              .n_head = HEADS,
 	                              .n_kv_head = KV_HEADS,
 	                              .head_dim = DIM,

@@ -62,33 +62,33 @@ const struct tensor *cache_frame(struct cache *c, const struct step *st, int fra
 }
 
 int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q,
-                 int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                 int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	if (c->selecting && step_generates(st))
-		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
-	return select_whole(q, n_slots, part);
+		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, seg);
+	return select_whole(q, n_slots, seg);
 }
 
-/* Before attention reads KV entries, copy them into fast memory. Return the parts (ranges or lists of slots), changed
- * so that they read the copies. If the planes are in host memory, the entries are copied to the GPU. If the planes are
- * on disk, only the entries that a decoded token has selected are copied to memory, provided that they fit (kv_rows.h).
- * `near` is memory for the changed parts. */
-static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
-                                        struct attn_part near[READ_PARTS])
+/* Before attention reads KV entries, copy them into fast memory. Return the segments (ranges or lists of slots),
+ * changed so that they read the copies. If the planes are in host memory, the entries are copied to the GPU. If the
+ * planes are on disk, only the entries that a decoded token has selected are copied to memory, provided that they fit
+ * (kv_rows.h). `near` is memory for the changed segments. */
+static struct attn_segment *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
+                                           struct attn_segment near[READ_SEGMENTS])
 {
 	int taken = 0;
 
-	if (kv_host_serves(&c->kv, layer) && r->n_part == 1) {
-		near[0] = r->part[0];
+	if (kv_host_serves(&c->kv, layer) && r->n_seg == 1) {
+		near[0] = r->seg[0];
 		kv_host_gather(&c->kv, layer, near, r->n_slots);
 		return near;
 	}
 	if (!c->kv.rows || !step_generates(st))
-		return r->part;
-	memcpy(near, r->part, (size_t)r->n_part * sizeof *near);
+		return r->seg;
+	memcpy(near, r->seg, (size_t)r->n_seg * sizeof *near);
 	for (int i = 0; i < r->n_region && !taken; i++)
 		taken = kv_rows_take(&c->kv, layer, &near[i]);
-	return taken ? near : r->part;
+	return taken ? near : r->seg;
 }
 
 static const struct selector_ops *selector_of(const struct cache *c, int32_t layer)
@@ -96,9 +96,9 @@ static const struct selector_ops *selector_of(const struct cache *c, int32_t lay
 	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 }
 
-/* Fill *r with the parts (ranges or lists of slots) that the tokens of st attend to. st: a whole step, or a single
+/* Fill *r with the segments (ranges or lists of slots) that the tokens of st attend to. st: a whole step, or a single
  * drafted token of a VERIFY step. */
-static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+static void segments_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	const struct retention_ops *retention = c->policy.def->retention;
 	const struct selector_ops *s = selector_of(c, layer);
@@ -106,20 +106,20 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	*r = (struct reading){ .n_slots = retention->region(c, st) };
 	if (s && s->note && st->pos < r->n_slots)
 		s->note(&c->sel, layer, st->pos, r->n_slots - st->pos);
-	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
+	(layer_window(c->hp, layer) ? windows_segments : retention->segments)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention. The selections that the parts asked for have been made by now, so set the members
- * part.selection to NULL. Then notify disk prefetch, observers and selector. */
+/* Finish a layer after its attention. The selections that the segments asked for have been made by now, so set the
+ * members seg.selection to NULL. Then notify disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
 	const struct selector_ops *s = selector_of(c, layer);
 
-	for (int i = 0; i < r->n_part; i++)
-		r->part[i].selection = NULL;
+	for (int i = 0; i < r->n_seg; i++)
+		r->seg[i].selection = NULL;
 	if (step_generates(st))
-		kv_ahead_note(&c->kv, layer, r->part, r->n_part);
+		kv_ahead_note(&c->kv, layer, r->seg, r->n_seg);
 	for (struct observer *o = c->observers; o; o = o->next)
 		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = r, .x = x });
 	if (s && s->seen)
@@ -131,22 +131,22 @@ static void after_attention(struct cache *c, const struct step *st, int32_t laye
 static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
 {
 	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
-	const struct attn_part *part = r->part;
+	const struct attn_segment *seg = r->seg;
 
-	if (!c->blocks.data || step_generates(st) || r->n_part != 1 || part->slots || part->slot0 ||
+	if (!c->blocks.data || step_generates(st) || r->n_seg != 1 || seg->slots || seg->slot0 ||
 	    layer_window(c->hp, layer))
 		return NULL;
 	c->blocks.cols = a->n_head * cache_block_bytes(c->kv.cap);
 	c->be->ops->read_blocks(c->be,
 	                        &(struct read_blocks_args){
 					.out = &c->blocks,
-					.q = part->q,
+					.q = seg->q,
 					.keys = &c->kv.k[layer],
 					.n_head = a->n_head,
 					.n_kv_head = a->n_kv_head,
 					.head_dim = a->head_dim,
 					.cap = c->kv.cap,
-					.n_slots = part->n_slots,
+					.n_slots = seg->n_slots,
 					.scale = a->scale,
 					.share = c->read_share,
 				},
@@ -161,24 +161,24 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	const struct selector_ops *s = selector_of(c, layer);
 	const struct attn_probe *own = NULL, *probe = NULL;
 	struct reading reads;
-	struct attn_part near[READ_PARTS];
+	struct attn_segment near[READ_SEGMENTS];
 	const struct attn_selection *by;
 	struct kv_call call;
 
-	parts_of(c, st, layer, x, &reads);
-	by = reads.part[0].selection;
+	segments_of(c, st, layer, x, &reads);
+	by = reads.seg[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
 		/* Select before the attention. Then the time for selecting does not count as attention, and the
 		 * selected entries can be prefetched or copied. */
-		kv_select(&c->kv, reads.part, reads.n_part);
-	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
+		kv_select(&c->kv, reads.seg, reads.n_seg);
+	kv_ahead_ask(&c->kv, layer, reads.seg, reads.n_seg);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe && !layer_window(c->hp, layer))
 		own = r->probe(c, st, layer, reads.skip);
 	call = (struct kv_call){ .out = x->out,
-		                 .part = rows_in_memory(c, st, layer, &reads, near),
-		                 .n_part = reads.n_part,
+		                 .seg = rows_in_memory(c, st, layer, &reads, near),
+		                 .n_seg = reads.n_seg,
 		                 .prompt = !step_generates(st),
 		                 .sinks = x->sinks,
 		                 .blocks = blocks_of(c, st, layer, &reads) };
@@ -235,9 +235,9 @@ static void attend_each(struct cache *c, struct step st, int32_t layer, const st
 		one[i] = token_of(c, &st, x);
 		if (c->be->failed)
 			return;
-		parts_of(c, &st, layer, &one[i], &reads[i]);
+		segments_of(c, &st, layer, &one[i], &reads[i]);
 		call[i] = (struct kv_call){
-			.out = one[i].out, .part = reads[i].part, .n_part = reads[i].n_part, .sinks = x->sinks
+			.out = one[i].out, .seg = reads[i].seg, .n_seg = reads[i].n_seg, .sinks = x->sinks
 		};
 	}
 	kv_attend_each(&c->kv, layer, call, n);

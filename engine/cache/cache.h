@@ -50,19 +50,19 @@ struct qkv {
 };
 
 /* The KV entries that the tokens of a step read in one layer. */
-enum { READ_PARTS = SELECT_PARTS + RINGS_MOST };
+enum { READ_SEGMENTS = SELECT_SEGMENTS + RINGS_MOST };
 struct reading {
-	struct attn_part part[READ_PARTS];
-	int n_part;
+	struct attn_segment seg[READ_SEGMENTS];
+	int n_seg;
 	/* the step's queries, rotated (RoPE) to read the region; NULL if there is no region */
 	const struct tensor *q;
 	/* number of slots of the region. The region is slots 0 .. n_slots - 1, from which the selector selects. It may
 	 * include slots of tokens of this step. */
 	int32_t n_slots;
-	/* number of elements at the start of part[] that list only slots of the region. 0 in a sliding-window layer,
-	 * and in a bounded cache whose slots are all read as one part. */
+	/* number of elements at the start of seg[] that list only slots of the region. 0 in a sliding-window layer,
+	 * and in a bounded cache whose slots are all read as one segment. */
 	int n_region;
-	/* number of slots at the beginning of part[] that the retention's probe (recorder of attention weights) skips.
+	/* number of slots at the beginning of seg[] that the retention's probe (recorder of attention weights) skips.
 	 * These are the slots of the region; in a sliding-window layer, all slots. */
 	int32_t skip;
 };
@@ -164,8 +164,8 @@ struct retained_view {
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
-	/* 1: parts() may overwrite entries that it listed for an earlier token. So the attention of each drafted token
-	 * is computed before parts() is called for the next token. */
+	/* 1: segments() may overwrite entries that it listed for an earlier token. So the attention of each drafted
+	 * token is computed before segments() is called for the next token. */
 	int alone;
 	/* Return the bytes of the retention's own buffers. Also called before the cache is open. */
 	uint64_t (*bytes)(const struct cache *);
@@ -191,11 +191,11 @@ struct retention_ops {
 	/* Return the number of slots of the region: the first slots of the cache, from which a selector may select.
 	 * They may include slots of the step's own tokens. */
 	int32_t (*region)(const struct cache *, const struct step *);
-	/* List the parts (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted tokens),
+	/* List the segments (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted tokens),
 	 * list what token st->index reads; cache_frame() returns the tensor with the query of this token. */
-	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
+	void (*segments)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must skip the first `skip`
-	 * slots in reading.part (see reading.skip). This function pointer may be NULL, too. */
+	 * slots in reading.seg (see reading.skip). This function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step. In a VERIFY step, st->n may be smaller than st->tried, the number
 	 * of drafted tokens. nll: [st->n] the model's surprise (negative log-likelihood) at each token; NULL unless
@@ -310,7 +310,7 @@ int windows_open(struct cache *, struct err *);
 void windows_close(struct cache *);
 void windows_begin(struct cache *, const struct step *);
 void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
-void windows_parts(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
+void windows_segments(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 /* Save or load (serialize.h) the KV entries of sliding-window layers that are read by any token from index n -
  * WINDOW_LEAST to index n. Called only if entries of other layers have moved. Otherwise a snapshot stores all entries
  * token by token, including those of sliding-window layers. */
@@ -329,9 +329,9 @@ void cache_put(struct cache *, const struct step *, int32_t layer, const struct 
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
 /* Tell the selector that the keys in the first n slots were loaded or copied instead of computed by a step. */
 void cache_note(struct cache *, int32_t n);
-/* List in part[] which of the first n_slots slots a token reads: a decoded token reads the slots that it selects, a
- * prompt token all of them. Returns the number of parts (ranges or lists of slots). */
+/* List in seg[] which of the first n_slots slots a token reads: a decoded token reads the slots that it selects, a
+ * prompt token all of them. Returns the number of segments (ranges or lists of slots). */
 int cache_region(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct tensor *q,
-                 int32_t n_slots, struct attn_part part[SELECT_PARTS]);
+                 int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS]);
 
 #endif

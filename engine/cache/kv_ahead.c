@@ -137,7 +137,7 @@ static int slot_order(const void *a, const void *b)
 }
 
 /* Copy the list of selected slots of a head to the host and sort it in ascending order. */
-static void list_read(const struct kv_store *kv, const struct attn_part *p, int32_t head, struct kv_list *to)
+static void list_read(const struct kv_store *kv, const struct attn_segment *p, int32_t head, struct kv_list *to)
 {
 	if (to->room < p->n_slots) {
 		to->room = p->n_slots + p->n_slots / 4;
@@ -152,7 +152,7 @@ static void list_read(const struct kv_store *kv, const struct attn_part *p, int3
 		}
 }
 
-void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_part *part, int32_t n_part)
+void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_segment *seg, int32_t n_seg)
 {
 	const struct kv_ahead *a = kv->ahead;
 	struct kv_list chosen = { 0 };
@@ -161,13 +161,13 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_pa
 	if (!a || kv->place[layer] < 0)
 		return;
 	next = kv->full[(kv->place[layer] + 1) % kv->n_full];
-	for (int32_t i = 0; i < n_part; i++) {
-		if (!part[i].slots && !kv_stays(kv, next))
-			kv_file_rows(kv, next, part[i].slot0, part[i].n_slots, read_early);
-		for (int32_t h = 0; part[i].slots && !part[i].selection && !kv->rows && asks_choice(kv, layer) &&
+	for (int32_t i = 0; i < n_seg; i++) {
+		if (!seg[i].slots && !kv_stays(kv, next))
+			kv_file_rows(kv, next, seg[i].slot0, seg[i].n_slots, read_early);
+		for (int32_t h = 0; seg[i].slots && !seg[i].selection && !kv->rows && asks_choice(kv, layer) &&
 		                    h < model_layer_spec(kv->hp, layer)->attn.n_kv_head;
 		     h++) {
-			list_read(kv, &part[i], h, &chosen);
+			list_read(kv, &seg[i], h, &chosen);
 			ask_for(kv, layer, h, chosen.slot, chosen.n);
 		}
 	}
@@ -192,26 +192,26 @@ static int32_t in_both(const struct kv_list *a, const struct kv_list *b)
 	return n;
 }
 
-void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_part *part, int32_t n_part)
+void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_segment *seg, int32_t n_seg)
 {
 	struct kv_ahead *a = kv->ahead;
 	struct kv_list chosen = { 0 };
 
 	if (!a || kv->place[layer] < 0 || kv->be->failed)
 		return;
-	for (int32_t i = 0; i < n_part; i++) {
-		if (!part[i].slots)
+	for (int32_t i = 0; i < n_seg; i++) {
+		if (!seg[i].slots)
 			continue;
 		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++) {
 			struct kv_list *last = &a->list[layer * a->heads + h], was = *last;
 
-			list_read(kv, &part[i], h, &chosen);
+			list_read(kv, &seg[i], h, &chosen);
 			a->selected += was.n ? (uint64_t)chosen.n : 0;
 			a->again += (uint64_t)in_both(&chosen, last);
 			*last = chosen;
 			chosen = was;
 		}
-		break; /* part[] lists the newest selection first; ignore older lists */
+		break; /* seg[] lists the newest selection first; ignore older lists */
 	}
 	free(chosen.slot);
 }

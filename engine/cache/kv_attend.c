@@ -40,66 +40,66 @@ void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const st
 		*kv->clock += now_seconds() - start;
 }
 
-void kv_select(struct kv_store *kv, struct attn_part *part, int32_t n_part)
+void kv_select(struct kv_store *kv, struct attn_segment *seg, int32_t n_seg)
 {
-	for (int32_t i = 0; i < n_part; i++) {
-		if (!part[i].selection)
+	for (int32_t i = 0; i < n_seg; i++) {
+		if (!seg[i].selection)
 			continue;
-		kv->be->ops->key_scan(kv->be, part[i].selection->scan);
-		kv->be->ops->topk(kv->be, part[i].selection->topk);
-		part[i].selection = NULL;
+		kv->be->ops->key_scan(kv->be, seg[i].selection->scan);
+		kv->be->ops->topk(kv->be, seg[i].selection->topk);
+		seg[i].selection = NULL;
 	}
 }
 
-int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_part)
+int kv_segments_met(const struct kv_store *kv, struct attn_segment *seg, int32_t n_seg)
 {
 	int n = 0;
 
-	for (int32_t i = 0; i < n_part; i++) {
-		const struct predicate *w = &part[i].when;
+	for (int32_t i = 0; i < n_seg; i++) {
+		const struct predicate *w = &seg[i].when;
 		int32_t flag = w->is;
 
 		if (w->flag)
 			kv->be->ops->read(kv->be, w->flag, 4 * (size_t)w->col, &flag, sizeof flag);
 		if (flag != w->is)
 			continue;
-		part[n] = part[i];
-		part[n++].when.flag = NULL;
+		seg[n] = seg[i];
+		seg[n++].when.flag = NULL;
 	}
 	return n;
 }
 
-/* Build the backend's arguments from a call. If the call's part (range or list of slots) must be changed for this
+/* Build the backend's arguments from a call. If the call's segment (range or list of slots) must be changed for this
  * layer, change a copy of it, *moved. */
 static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_call *call,
-                                struct attn_part *moved)
+                                struct attn_segment *moved)
 {
 	const struct tensor *k = &kv->k[layer], *v = &kv->v[layer];
 	int32_t cap = kv_layer_slots(kv, layer);
 	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
-	const struct attn_part *part = call->part;
+	const struct attn_segment *seg = call->seg;
 
-	if (kv_layer_base(kv, layer)) { /* a sliding-window layer has exactly one part (windows_parts()) */
-		*moved = part[0];
+	if (kv_layer_base(kv, layer)) { /* a sliding-window layer has exactly one segment (windows_segments()) */
+		*moved = seg[0];
 		moved->slot0 -= kv_layer_base(kv, layer);
-		part = moved;
+		seg = moved;
 	}
-	/* If the planes are in host memory, kv_host_gather() may have changed the part to read copies on the GPU. It
-	 * has done so if part->k is set, and only in a call with a single part. */
-	if (kv->host && part->k) {
-		*moved = *part;
-		k = part->k;
-		v = part->v;
-		cap = part->cap;
+	/* If the planes are in host memory, kv_host_gather() may have changed the segment to read copies on the GPU. It
+	 * has done so if seg->k is set, and only in a call with a single segment. */
+	if (kv->host && seg->k) {
+		*moved = *seg;
+		k = seg->k;
+		v = seg->v;
+		cap = seg->cap;
 		moved->k = moved->v = NULL;
-		part = moved;
+		seg = moved;
 	}
 	return (struct attn_args){
 		.out = call->out,
 		.k = k,
 		.v = v,
-		.part = part,
-		.n_part = call->n_part,
+		.seg = seg,
+		.n_seg = call->n_seg,
 		.n_head = a->n_head,
 		.n_kv_head = a->n_kv_head,
 		.head_dim = a->head_dim,
@@ -117,7 +117,7 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 void kv_attend(struct kv_store *kv, int32_t layer, const struct kv_call *call, int32_t n)
 {
 	double start = kv->clock ? now_seconds() : 0;
-	struct attn_part moved;
+	struct attn_segment moved;
 	struct attn_args a = args_of(kv, layer, call, &moved);
 
 	kv->be->ops->attn(kv->be, &a, n);
@@ -128,7 +128,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, const struct kv_call *call, i
 void kv_attend_each(struct kv_store *kv, int32_t layer, const struct kv_call *call, int32_t n)
 {
 	struct attn_args a[ATTN_EACH_MOST];
-	struct attn_part moved[ATTN_EACH_MOST];
+	struct attn_segment moved[ATTN_EACH_MOST];
 
 	for (int32_t i = 0; i < n; i++)
 		a[i] = args_of(kv, layer, call + i, moved + i);

@@ -242,8 +242,8 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer to the device, and let the part *p (range of slots) read the copies. */
-static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
+/* Copy the first n slots of a layer to the device, and let the segment *p (range of slots) read the copies. */
+static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_segment *p, int32_t n)
 {
 	struct kv_host *d = kv->host;
 
@@ -256,7 +256,7 @@ static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p,
 	p->cap = kv->cap;
 }
 
-void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n_slots)
+void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_segment *p, int32_t n_slots)
 {
 	struct kv_host *d = kv->host;
 	int32_t place = kv->place[layer];
@@ -271,7 +271,7 @@ void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_part *p, int
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return; /* leave the part unchanged: attention reads the planes in host memory */
+		return; /* leave the segment unchanged: attention reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = MAX(n_slots, d->end[place]);

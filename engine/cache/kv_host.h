@@ -61,9 +61,10 @@ void kv_host_close(struct kv_store *);
 
 /* 1 if the planes of the layer are in host memory. */
 int kv_host_serves(const struct kv_store *, int32_t layer);
-/* Copy the entries of a part (range or list of slots) to the device if necessary. Change the part so that it reads the
- * copies. If the part lists selected slots, the selection must have been made. n_slots: slots in use in the layer. */
-void kv_host_gather(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
+/* Copy the entries of a segment (range or list of slots) to the device if necessary. Change the segment so that it
+ * reads the copies. If the segment lists selected slots, the selection must have been made. n_slots: slots in use in
+ * the layer. */
+void kv_host_gather(struct kv_store *, int32_t layer, struct attn_segment *, int32_t n_slots);
 /* Prefetch entries for the next token. Call it in each layer, after the last token of a step has attended. topk_args:
  * the arguments by which that token selected its entries; NULL if it selected none. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);

@@ -258,7 +258,7 @@ static int rows_discard(struct kv_store *kv)
 	return 0;
 }
 
-int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
+int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_segment *p)
 {
 	struct kv_rows *r = kv->rows;
 	int32_t n = p->n_slots, heads = kv_layer_heads(kv->hp, layer);

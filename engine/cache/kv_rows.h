@@ -39,11 +39,11 @@ struct kv_rows {
 uint64_t kv_rows_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
-/* Cache the entries of the slots that a part lists (struct attn_part), change the part so that attention reads them
- * from the cache, and return 1. Return 0 with the part unchanged in each of these cases: the part is a range; its slots
- * are not selected yet; it has a predicate (attn_part.when); it lists more slots than there are rows; the file cannot
- * be read. */
-int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
+/* Cache the entries of the slots that a segment lists (struct attn_segment), change the segment so that attention reads
+ * them from the cache, and return 1. Return 0 with the segment unchanged in each of these cases: the segment is a
+ * range; its slots are not selected yet; it has a predicate (attn_segment.when); it lists more slots than there are
+ * rows; the file cannot be read. */
+int kv_rows_take(struct kv_store *, int32_t layer, struct attn_segment *);
 /* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because new entries were written to these
  * slots. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);

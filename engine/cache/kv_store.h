@@ -147,23 +147,23 @@ void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const stru
 /* The arguments of attention in one layer (backend.h: struct attn_args). */
 struct kv_call {
 	struct tensor *out; /* f32 [n][n_head * head_dim]: result of the attention */
-	const struct attn_part *part;
-	int32_t n_part;
+	const struct attn_segment *seg;
+	int32_t n_seg;
 	int prompt;                     /* 1: the tokens are of a prompt */
 	const struct tensor *sinks;     /* the layer's attention sinks; NULL: none */
 	const struct tensor *blocks;    /* blocks of KV entries that each token reads; NULL: all */
 	const struct attn_probe *probe; /* recorder of attention weights; NULL: none */
 };
-/* Compute the attention of n tokens that read the same parts (ranges or lists of slots). If a list of slots is not
+/* Compute the attention of n tokens that read the same segments (ranges or lists of slots). If a list of slots is not
  * selected yet, the slots are selected first. */
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, with a struct kv_call for each token; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
-/* For each part that has a selection (attn_part.selection), select the slots now, and set this member to NULL. */
-void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
-/* Read the predicates of the parts (attn_part.when) from the backend, and remove the parts (ranges or lists of slots)
- * whose predicate is false. Returns how many parts remain. */
-int kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
+/* For each segment that has a selection (attn_segment.selection), select the slots now, and set this member to NULL. */
+void kv_select(struct kv_store *, struct attn_segment *, int32_t n_seg);
+/* Read the predicates of the segments (attn_segment.when) from the backend, and remove the segments (ranges or lists of
+ * slots) whose predicate is false. Returns how many segments remain. */
+int kv_segments_met(const struct kv_store *, struct attn_segment *, int32_t n_seg);
 
 /* ---- the planes of a layer, for kv_*.c ---- */
 
@@ -254,14 +254,14 @@ void kv_ahead_step(struct kv_store *, int32_t generates);
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
-/* Request from disk the pages that this layer or the next one will read (kv_ahead.c). part: the parts (ranges or lists
- * of slots) to which the layer is about to attend. */
-void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
+/* Request from disk the pages that this layer or the next one will read (kv_ahead.c). seg: the segments (ranges or
+ * lists of slots) to which the layer is about to attend. */
+void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_segment *, int32_t n_seg);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
-/* Remember which slots a layer has selected. part: the parts (ranges or lists of slots) to which the layer has just
+/* Remember which slots a layer has selected. seg: the segments (ranges or lists of slots) to which the layer has just
  * attended. */
-void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
+void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_segment *, int32_t n_seg);
 
 /* ---- entries as bytes ---- */
 

@@ -20,8 +20,8 @@ struct attention {
 	/* the running step; for a drafted token of a VERIFY step, a struct step for this token alone */
 	const struct step *st;
 	int32_t layer;
-	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only
-	 * if the predicate is true */
+	/* the segments (ranges or lists of slots) that were read; a segment with a predicate (attn_segment.when) was
+	 * read only if the predicate is true */
 	const struct reading *r;
 	const struct qkv *x; /* x->q has the queries before RoPE; keys and values are already in the store */
 };

@@ -56,12 +56,12 @@ static int32_t all_region(const struct cache *c, const struct step *st)
 	return st->pos + st->n;
 }
 
-static void all_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+static void all_segments(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	r->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
-	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);
-	for (int i = 0; i < r->n_part; i++)
-		r->skip += r->part[i].n_slots;
+	r->n_seg = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->seg);
+	for (int i = 0; i < r->n_seg; i++)
+		r->skip += r->seg[i].n_slots;
 }
 
 static void all_commit(struct cache *c, const struct step *st, const float *nll)
@@ -107,7 +107,7 @@ static void all_archive(struct cache *c, struct serializer *a, int32_t n)
 /* clang-format off */
 const struct retention_ops retain_all = {
 	.keeps_all = 1, .bytes = all_bytes, .cap = all_cap, .init = all_init, .release = all_release, .selector_opened = all_selector_opened,
-	.begin = all_begin, .put = all_put, .region = all_region, .parts = all_parts, .commit = all_commit,
+	.begin = all_begin, .put = all_put, .region = all_region, .segments = all_segments, .commit = all_commit,
 	.verify_most = all_verify_most, .rewind = all_rewind, .read_bytes = all_read_bytes, .ready = all_ready, .take = all_take,
 	.archive = all_archive,
 };

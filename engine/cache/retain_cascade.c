@@ -190,35 +190,35 @@ static int32_t cascade_region(const struct cache *c, const struct step *st)
 	return MIN(end, f->rings.s.sinks);
 }
 
-static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
-                          struct reading *out)
+static void cascade_segments(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
+                             struct reading *out)
 {
 	struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
 	int32_t end = st->pos + st->n, sinks = r->s.sinks;
-	struct attn_part *part = out->part;
+	struct attn_segment *seg = out->seg;
 	int n = 0;
 
 	if (rings_filling(r) || sinks)
 		out->q = cache_frame(c, st, 0, &c->q);
 	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
-		part[0] = (struct attn_part){ .q = out->q, .n_slots = end };
+		seg[0] = (struct attn_segment){ .q = out->q, .n_slots = end };
 		out->skip = MIN(sinks, end);
-		out->n_part = 1;
+		out->n_seg = 1;
 		return;
 	}
 	if (sinks > 0)
-		n = cache_region(c, st, layer, x, out->q, sinks, part);
+		n = cache_region(c, st, layer, x, out->q, sinks, seg);
 	out->n_region = n;
 	for (int i = 0; i < n; i++)
-		out->skip += part[i].n_slots;
+		out->skip += seg[i].n_slots;
 	if (rings_filling(r))
-		part[n++] = (struct attn_part){ .q = out->q, .slot0 = sinks, .n_slots = end - sinks };
+		seg[n++] = (struct attn_segment){ .q = out->q, .slot0 = sinks, .n_slots = end - sinks };
 	for (int32_t i = r->s.n - 1; !rings_filling(r) && i >= 0; i--)
-		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]),
-			                        .slot0 = sinks + (r->s.n - 1 - i) * r->s.w,
-			                        .n_slots = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
-	out->n_part = n;
+		seg[n++] = (struct attn_segment){ .q = cache_frame(c, st, 1 + i, &f->q[i]),
+			                          .slot0 = sinks + (r->s.n - 1 - i) * r->s.w,
+			                          .n_slots = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
+	out->n_seg = n;
 }
 
 static const struct attn_probe *cascade_probe(struct cache *c, const struct step *st, int32_t layer, int32_t skip)
@@ -489,7 +489,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 const struct retention_ops retain_cascade = {
 	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .holds = cascade_holds, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
 	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
-	.parts = cascade_parts, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
+	.segments = cascade_segments, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
 	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .ring_stats = cascade_ring_stats, .view = cascade_view,
 	.mass_read = cascade_mass_read, .kept = cascade_kept, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
 	.points = cascade_points,

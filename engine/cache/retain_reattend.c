@@ -345,23 +345,23 @@ static void select_among(struct cache *c, const struct step *st, int32_t layer, 
 		f->chosen[i] += sinks;
 }
 
-/* Append a range of slots to the parts that the layer reads, unless the range is empty. */
-static void part_add(struct reading *r, const struct tensor *q, int32_t slot0, int32_t n)
+/* Append a range of slots to the segments that the layer reads, unless the range is empty. */
+static void segment_add(struct reading *r, const struct tensor *q, int32_t slot0, int32_t n)
 {
 	if (n > 0)
-		r->part[r->n_part++] = (struct attn_part){ .q = q, .slot0 = slot0, .n_slots = n };
+		r->seg[r->n_seg++] = (struct attn_segment){ .q = q, .slot0 = slot0, .n_slots = n };
 	r->skip += n;
 }
 
-static void reattend_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
-                           struct reading *r)
+static void reattend_segments(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
+                              struct reading *r)
 {
 	struct reattend *f = c->retained;
 	int32_t end = st->pos + st->n, from = st->pos - par_of(c)->local, sinks = par_of(c)->sinks, first;
 
 	r->q = cache_frame(c, st, 0, &c->q);
 	if (!is_long(c, st->pos)) {
-		part_add(r, r->q, c->ctx, end);
+		segment_add(r, r->q, c->ctx, end);
 		return;
 	}
 	f->plain = f->n_chosen = 0;
@@ -371,9 +371,9 @@ static void reattend_parts(struct cache *c, const struct step *st, int32_t layer
 	first = near_slots(c) - f->n_chosen;
 	copies_make(c, layer, NULL, 0, c->ctx, sinks, &f->near, 0);
 	copies_make(c, layer, f->chosen, 0, c->ctx + first, f->n_chosen, &f->near, first);
-	part_add(r, &f->q, c->ctx, sinks);
-	part_add(r, &f->q, c->ctx + first, f->n_chosen);
-	part_add(r, r->q, c->ctx + near_slots(c) + from - f->base, end - from);
+	segment_add(r, &f->q, c->ctx, sinks);
+	segment_add(r, &f->q, c->ctx + first, f->n_chosen);
+	segment_add(r, r->q, c->ctx + near_slots(c) + from - f->base, end - from);
 }
 
 static int32_t reattend_token_at(const struct cache *c, int32_t slot)
@@ -444,7 +444,7 @@ static void reattend_archive(struct cache *c, struct serializer *a, int32_t n)
 static const struct retention_ops retain_reattend = {
 	.alone = 1, .bytes = reattend_bytes, .cap = reattend_cap, .chunk = reattend_chunk, .init = reattend_init, .release = reattend_release,
 	.selector_opened = reattend_selector_opened, .begin = reattend_begin, .put = reattend_put, .region = reattend_region,
-	.parts = reattend_parts, .token_at = reattend_token_at, .commit = reattend_commit, .verify_most = reattend_verify_most, .rewind = reattend_rewind,
+	.segments = reattend_segments, .token_at = reattend_token_at, .commit = reattend_commit, .verify_most = reattend_verify_most, .rewind = reattend_rewind,
 	.read_bytes = reattend_read_bytes, .ready = reattend_ready, .take = reattend_take, .archive = reattend_archive,
 };
 /* clang-format on */

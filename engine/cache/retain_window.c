@@ -42,14 +42,14 @@ void windows_put(struct cache *c, const struct step *st, int32_t layer, const st
 	cache_put(c, st, layer, x, c->window_rope.be ? &c->window_rope : &c->rope);
 }
 
-void windows_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
+void windows_segments(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
 {
 	int32_t first = kv_window_first(&c->kv, layer, st->pos);
 
 	out->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
-	out->part[0] = (struct attn_part){ .q = out->q, .slot0 = first, .n_slots = st->pos + st->n - first };
-	out->n_part = 1;
-	out->skip = out->part[0].n_slots;
+	out->seg[0] = (struct attn_segment){ .q = out->q, .slot0 = first, .n_slots = st->pos + st->n - first };
+	out->n_seg = 1;
+	out->skip = out->seg[0].n_slots;
 }
 
 /* Also save the WINDOW_LEAST tokens before the windows. At the end of a sequence, some tokens still wait for insertion

@@ -73,9 +73,9 @@ void select_zero(const struct selector *s, struct tensor *t, int32_t rows, int32
 		}
 }
 
-int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+int select_whole(const struct tensor *q, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
-	part[0] = (struct attn_part){ .q = q, .n_slots = n_slots };
+	seg[0] = (struct attn_segment){ .q = q, .n_slots = n_slots };
 	return 1;
 }
 

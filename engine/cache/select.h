@@ -18,7 +18,7 @@
 #include "engine/cache/kv_store.h"
 #include "engine/cache/policy_def.h"
 
-enum { SELECT_PARTS = 3 };
+enum { SELECT_SEGMENTS = 3 };
 
 struct serializer;
 struct step;
@@ -58,12 +58,12 @@ struct selector_ops {
 	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n - 1 of the layer. The
 	 * pointer to this function may be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
-	/* List in part[] which of the first n_slots slots a decoded token reads, as ranges or lists of slots. Return
-	 * the number of these parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Set
-	 * the member `q` of every part to the argument q. The slots of a list may be selected later, by kv_attend()
+	/* List in seg[] which of the first n_slots slots a decoded token reads, as ranges or lists of slots. Return the
+	 * number of these segments. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Set
+	 * the member `q` of every segment to the argument q. The slots of a list may be selected later, by kv_attend()
 	 * or kv_select(). All lists must stay valid until the next select() with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
-	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
+	              const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS]);
 	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
 	 * n_slots slots, or NULL. The pointer to this function may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
@@ -109,10 +109,10 @@ struct selector_ops {
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* List the slots that every decoded token will read until the next prefill, as parts (ranges or lists of slots)
-	 * without queries. n_slots: number of slots of the region. The pointer to this function is NULL if each token
-	 * makes a new selection. */
-	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
+	/* List the slots that every decoded token will read until the next prefill, as segments (ranges or lists of
+	 * slots) without queries. n_slots: number of slots of the region. The pointer to this function is NULL if each
+	 * token makes a new selection. */
+	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS]);
 	/* Return the attention mass of each slot in one KV head; NULL if the selector does not sum it in that layer.
 	 * The pointer to this function may be NULL, too. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
@@ -120,11 +120,11 @@ struct selector_ops {
 	 * precision that the selector uses. The caller may change the member `out` of the result. The pointer to this
 	 * function is NULL if the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* List in part[] the slots that the token would have read by the previous selection, and return the number of
-	 * parts. Return 0 if the layer cannot have made a new selection in the running step. The pointer to this
+	/* List in seg[] the slots that the token would have read by the previous selection, and return the number of
+	 * segments. Return 0 if the layer cannot have made a new selection in the running step. The pointer to this
 	 * function is NULL if each token makes a new selection. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
-	                struct attn_part part[SELECT_PARTS]);
+	                struct attn_segment seg[SELECT_SEGMENTS]);
 	/* Return how entries were selected in the last committed step. The pointer to this function is NULL if there is
 	 * nothing to report. */
 	struct select_status (*status)(const struct selector *, int32_t layer);
@@ -146,8 +146,8 @@ static inline int select_serves(const struct selector *s, int32_t layer)
 	return !layer_window(s->kv->hp, layer);
 }
 /* List the first n_slots slots as one range. Results then have the same bits as full attention. Returns 1, the number
- * of parts. */
-int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
+ * of segments. */
+int select_whole(const struct tensor *q, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS]);
 /* Return the bytes of `entries` KV entries in all layers except sliding-window layers. entries: mean over the layers,
  * maybe a fraction. */
 uint64_t select_entry_bytes(const struct selector *, double entries);

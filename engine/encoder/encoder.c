@@ -150,8 +150,8 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 	                 &(struct attn_args){ .out = &out,
 	                                      .k = &e->k_plane,
 	                                      .v = &e->v_plane,
-	                                      .part = &(struct attn_part){ .q = &q, .slot0 = row0, .n_slots = n },
-	                                      .n_part = 1,
+	                                      .seg = &(struct attn_segment){ .q = &q, .slot0 = row0, .n_slots = n },
+	                                      .n_seg = 1,
 	                                      .n_head = e->n_head,
 	                                      .n_kv_head = e->n_head,
 	                                      .head_dim = dim,
@@ -170,7 +170,7 @@ static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 {
 	int32_t dim = e->n_embd / e->n_head;
 	struct tensor q[ATTN_EACH_MOST], out[ATTN_EACH_MOST], distance[ATTN_EACH_MOST], slots = e->slots;
-	struct attn_part part[ATTN_EACH_MOST];
+	struct attn_segment seg[ATTN_EACH_MOST];
 	struct attn_args a[ATTN_EACH_MOST];
 
 	slots.data = (int32_t *)slots.data + row0;
@@ -180,12 +180,14 @@ static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 			out[k] = tensor_rows(&e->attn, row0 + first + k);
 			distance[k] = e->distance;
 			distance[k].data = (float *)distance[k].data + e->longest - 1 - first - k;
-			part[k] = (struct attn_part){ .q = &q[k], .slots = &slots, .bias = &distance[k], .n_slots = n };
+			seg[k] = (struct attn_segment){
+				.q = &q[k], .slots = &slots, .bias = &distance[k], .n_slots = n
+			};
 			a[k] = (struct attn_args){ .out = &out[k],
 				                   .k = &e->k_plane,
 				                   .v = &e->v_plane,
-				                   .part = &part[k],
-				                   .n_part = 1,
+				                   .seg = &seg[k],
+				                   .n_seg = 1,
 				                   .n_head = e->n_head,
 				                   .n_kv_head = e->n_head,
 				                   .head_dim = dim,

@@ -64,7 +64,7 @@ struct observe_recovery {
 		double last, mean;
 	} guessed;
 	int32_t *slots; /* [ctx] list of slots of one head, on the host */
-	float *bias;    /* [ctx] biases of the slots in `slots` (attn_part.bias) */
+	float *bias;    /* [ctx] biases of the slots in `slots` (attn_segment.bias) */
 	/* [n_layer][n_head * head_dim] unrotated queries of the running token (query) and of the token before
 	 * (query_before) */
 	float *query, *query_before;
@@ -185,17 +185,17 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 }
 
 /* Measure one layer for the watched policy `one`, and add the results to one->call (struct recovered). Add the
- * probability that falls on the parts (ranges or lists of slots) that the policy selects. Also add the probability
+ * probability that falls on the segments (ranges or lists of slots) that the policy selects. Also add the probability
  * that falls on other sets of entries, each with as many entries as the policy selects. */
-static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
-                          int n_part, int32_t n_slots)
+static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer,
+                          const struct attn_segment *seg, int n_seg, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp)), before = one->call.mass;
 	struct recovered *to = &one->call;
 	int32_t n = 0, sinks;
 
-	for (int i = 0; i < n_part; i++)
-		n += part[i].n_slots;
+	for (int i = 0; i < n_seg; i++)
+		n += seg[i].n_slots;
 	sinks = MIN(n, REFERENCE_SINKS);
 	if (n < n_slots)
 		w->c->be->ops->topk(w->c->be, &(struct topk_args){
@@ -209,10 +209,10 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++) {
 		const float *row = w->p + (size_t)h * (size_t)w->c->ctx;
 
-		for (int i = 0; i < n_part; i++)
-			to->mass += unit *
-			            (part[i].slots ? mass_listed(w, part[i].slots, part[i].bias, h, part[i].n_slots)
-			                           : mass_between(row, part[i].slot0, part[i].slot0 + part[i].n_slots));
+		for (int i = 0; i < n_seg; i++)
+			to->mass +=
+				unit * (seg[i].slots ? mass_listed(w, seg[i].slots, seg[i].bias, h, seg[i].n_slots)
+			                             : mass_between(row, seg[i].slot0, seg[i].slot0 + seg[i].n_slots));
 		to->oracle +=
 			unit * (n < n_slots ? mass_listed(w, &w->best, NULL, h, n) : mass_between(row, 0, n_slots));
 		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) +
@@ -228,15 +228,15 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 /* ---- the observer ---- */
 
-/* Compute the attention of the step's tokens to these parts (ranges or lists of slots) again, so that the probe can
+/* Compute the attention of the step's tokens to these segments (ranges or lists of slots) again, so that the probe can
  * record it. The output of attention, w->out, is discarded. */
-static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_part *part,
-                          int32_t n_part, const struct attn_probe *probe)
+static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_segment *seg,
+                          int32_t n_seg, const struct attn_probe *probe)
 {
 	kv_attend(&w->c->kv, a->layer,
 	          &(struct kv_call){ .out = &w->out,
-	                             .part = part,
-	                             .n_part = n_part,
+	                             .seg = seg,
+	                             .n_seg = n_seg,
 	                             .prompt = !step_generates(a->st),
 	                             .sinks = a->x->sinks,
 	                             .probe = probe },
@@ -247,7 +247,7 @@ static void probed_attend(struct observe_recovery *w, const struct attention *a,
  * to all entries again, with this probe. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
-	struct attn_part all[SELECT_PARTS];
+	struct attn_segment all[SELECT_SEGMENTS];
 	const struct attn_probe *probe;
 
 	select_whole(a->r->q, a->r->n_slots, all);
@@ -284,7 +284,7 @@ static void keep_query(struct observe_recovery *w, const struct attention *a)
 /* Measure in one layer how much of this decoded token's attention falls on what each policy would read. */
 static void observe_generated(struct observe_recovery *w, const struct attention *a)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	const struct attn_probe *probe;
 
 	keep_query(w, a);
@@ -292,13 +292,13 @@ static void observe_generated(struct observe_recovery *w, const struct attention
 	keep_probabilities(w, a->layer, a->r->n_slots);
 	for (int i = 0; i < w->n; i++) {
 		struct selector *s = &w->one[i].sel;
-		int n_part = s->ops->select(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
+		int n_seg = s->ops->select(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, seg);
 
-		kv_select(&w->c->kv, part, n_part);
-		n_part = kv_parts_met(&w->c->kv, part, n_part);
-		add_recovered(w, &w->one[i], a->layer, part, n_part, a->r->n_slots);
+		kv_select(&w->c->kv, seg, n_seg);
+		n_seg = kv_segments_met(&w->c->kv, seg, n_seg);
+		add_recovered(w, &w->one[i], a->layer, seg, n_seg, a->r->n_slots);
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
-			probed_attend(w, a, part, n_part, probe);
+			probed_attend(w, a, seg, n_seg, probe);
 	}
 }
 

@@ -60,24 +60,24 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* Each part (range or list of slots) in t->met refers to the queries of a step's n tokens. Let it refer to a copy of
- * the last token's query instead. Parts that had the same queries share one copy. */
-static void parts_of_last(struct token_attention *t, int32_t n)
+/* Each segment (range or list of slots) in t->met refers to the queries of a step's n tokens. Let it refer to a copy of
+ * the last token's query instead. Segments that had the same queries share one copy. */
+static void segments_of_last(struct token_attention *t, int32_t n)
 {
-	struct attn_part *part = t->met->part;
-	const struct tensor *q[READ_PARTS];
+	struct attn_segment *seg = t->met->seg;
+	const struct tensor *q[READ_SEGMENTS];
 	int n_q = 0;
 
-	for (int i = 0; n > 1 && i < t->met->n_part; i++) {
+	for (int i = 0; n > 1 && i < t->met->n_seg; i++) {
 		int k = 0;
 
-		while (k < n_q && q[k] != part[i].q)
+		while (k < n_q && q[k] != seg[i].q)
 			k++;
 		if (k == n_q) {
-			q[n_q++] = part[i].q;
-			t->kv->be->ops->copy(t->kv->be, &t->q[k], 0, part[i].q, n - 1, 1);
+			q[n_q++] = seg[i].q;
+			t->kv->be->ops->copy(t->kv->be, &t->q[k], 0, seg[i].q, n - 1, 1);
 		}
-		part[i].q = &t->q[k];
+		seg[i].q = &t->q[k];
 	}
 }
 
@@ -87,17 +87,17 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	const float one = 1;
 
 	*t->met = *a->r;
-	t->met->n_region = kv_parts_met(t->kv, t->met->part, a->r->n_region);
-	memmove(t->met->part + t->met->n_region, a->r->part + a->r->n_region,
-	        (size_t)(a->r->n_part - a->r->n_region) * sizeof *a->r->part);
-	t->met->n_part = t->met->n_region + a->r->n_part - a->r->n_region;
-	parts_of_last(t, a->st->n);
+	t->met->n_region = kv_segments_met(t->kv, t->met->seg, a->r->n_region);
+	memmove(t->met->seg + t->met->n_region, a->r->seg + a->r->n_region,
+	        (size_t)(a->r->n_seg - a->r->n_region) * sizeof *a->r->seg);
+	t->met->n_seg = t->met->n_region + a->r->n_seg - a->r->n_region;
+	segments_of_last(t, a->st->n);
 	t->layer = a->layer;
 	t->n_col = 0;
 	t->n_region = a->r->n_region ? 0 : a->r->skip;
-	for (int i = 0; i < t->met->n_part; i++) {
-		t->n_col += t->met->part[i].n_slots;
-		t->n_region += i < t->met->n_region ? t->met->part[i].n_slots : 0;
+	for (int i = 0; i < t->met->n_seg; i++) {
+		t->n_col += t->met->seg[i].n_slots;
+		t->n_region += i < t->met->n_region ? t->met->seg[i].n_slots : 0;
 	}
 	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
 	t->seen = t->mass;
@@ -107,8 +107,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	kv_attend(t->kv, a->layer,
 	          &(struct kv_call){
 			  .out = &t->out,
-			  .part = t->met->part,
-			  .n_part = t->met->n_part,
+			  .seg = t->met->seg,
+			  .n_seg = t->met->n_seg,
 			  .prompt = !step_generates(a->st),
 			  .sinks = a->x->sinks,
 			  .probe = &(struct attn_probe){ .mass = &t->seen, .weight = &one, .reduce = REDUCE_MEAN },
@@ -142,11 +142,11 @@ void token_attention_keep(const struct token_attention *t, struct token_kept *k)
 	k->layer = t->layer;
 	k->n_col = t->n_col;
 	keep_one(t, &k->mass, &t->seen, t->mass.cols);
-	for (int i = 0; i < k->met.n_part; i++) {
-		if (!k->met.part[i].slots)
+	for (int i = 0; i < k->met.n_seg; i++) {
+		if (!k->met.seg[i].slots)
 			continue;
-		keep_one(t, &k->list[i], k->met.part[i].slots, MAX(t->mass.cols, k->met.part[i].slots->cols));
-		k->met.part[i].slots = &k->list[i];
+		keep_one(t, &k->list[i], k->met.seg[i].slots, MAX(t->mass.cols, k->met.seg[i].slots->cols));
+		k->met.seg[i].slots = &k->list[i];
 	}
 }
 
@@ -162,7 +162,7 @@ void token_kept_drop(const struct token_attention *t, struct token_kept *k)
 {
 	if (k->mass.data)
 		t->kv->be->ops->drop(t->kv->be, &k->mass);
-	for (int i = 0; i < READ_PARTS; i++)
+	for (int i = 0; i < READ_SEGMENTS; i++)
 		if (k->list[i].data)
 			t->kv->be->ops->drop(t->kv->be, &k->list[i]);
 }
@@ -195,15 +195,15 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 		return;
 	if (a->c->policy.def->retention->view && t->kv->place[t->layer] >= 0)
 		a->c->policy.def->retention->view(a->c, &v);
-	for (int k = 0; k < t->met->n_part; token += t->met->part[k++].n_slots) {
-		const struct attn_part *part = &t->met->part[k];
+	for (int k = 0; k < t->met->n_seg; token += t->met->seg[k++].n_slots) {
+		const struct attn_segment *seg = &t->met->seg[k];
 
-		if (part->slots)
-			be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, token,
-			              4 * (size_t)part->n_slots);
-		for (int32_t i = 0; !part->slots && i < part->n_slots; i++)
-			token[i] = at ? at(a->c, part->slot0 + i) : part->slot0 + i;
-		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < part->n_slots; i++)
+		if (seg->slots)
+			be->ops->read(be, seg->slots, 4 * (size_t)head * (size_t)seg->slots->cols, token,
+			              4 * (size_t)seg->n_slots);
+		for (int32_t i = 0; !seg->slots && i < seg->n_slots; i++)
+			token[i] = at ? at(a->c, seg->slot0 + i) : seg->slot0 + i;
+		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < seg->n_slots; i++)
 			token[i] = token_at(a->c, &v, t->layer, head, token[i]);
 	}
 }

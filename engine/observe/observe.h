@@ -28,7 +28,7 @@ struct token_attention {
 	 * token_attention_recall() */
 	struct tensor seen;
 	/* f32 [1][n_head * head_dim] each. `q` has copies of the last token's query, one for each RoPE rotation with
-	 * which the query is used in met->part[]. `out` is scratch. */
+	 * which the query is used in met->seg[]. `out` is scratch. */
 	struct tensor q[1 + RINGS_MOST], out;
 	/* layer: layer of the last token_attention_take(). n_col: number of slots that the token read there. Each of
 	 * these slots is a column of `seen`. */
@@ -37,7 +37,7 @@ struct token_attention {
 	int32_t n_region;
 	float *share;        /* [most] shares of one head's attention, by column */
 	int32_t *token;      /* [most] for each column, the token whose entry is in the slot; -1: none */
-	struct reading *met; /* the parts (ranges or lists of slots) that the token read */
+	struct reading *met; /* the segments (ranges or lists of slots) that the token read */
 };
 /* Open for a cache. Returns 0; or -1 (ERR_FIT) if memory is short: t is then closed. */
 int token_attention_open(struct token_attention *, struct cache *, struct err *);
@@ -47,7 +47,7 @@ void token_attention_take(struct token_attention *, const struct attention *);
 /* A copy in host memory of the results of token_attention_take(). It is made within the step, so that the host need not
  * wait for the device when it reads the results later. Initialise with zeros: nothing is allocated yet. */
 struct token_kept {
-	struct tensor mass, list[READ_PARTS]; /* copies of token_attention.seen and of lists of slots */
+	struct tensor mass, list[READ_SEGMENTS]; /* copies of token_attention.seen and of lists of slots */
 	struct reading met;
 	int32_t layer, n_col;
 };
@@ -74,13 +74,13 @@ void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Return the number of slots from which the last decoded token selected; 0: no token has selected anything since the
  * last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
-struct attn_part;
-/* Set *part to the parts (ranges or lists of slots) that the last decoded token selected in a layer. Return the number
- * of these parts. */
-int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
-/* Scan all keys for the scan's query. Return the probability that falls on the slots of these parts (ranges or lists of
- * slots), as a mean over the query heads; -1: the backend failed. */
-double observe_panel_share_on(struct observe_panel *, const struct scan_args *, const struct attn_part *, int n_part);
+struct attn_segment;
+/* Set *seg to the segments (ranges or lists of slots) that the last decoded token selected in a layer. Return the
+ * number of these segments. */
+int observe_panel_segments(const struct observe_panel *, int32_t layer, const struct attn_segment **seg);
+/* Scan all keys for the scan's query. Return the probability that falls on the slots of these segments (ranges or lists
+ * of slots), as a mean over the query heads; -1: the backend failed. */
+double observe_panel_share_on(struct observe_panel *, const struct scan_args *, const struct attn_segment *, int n_seg);
 /* Return the share of attention on the selected entries, mean over the layers measured since the last prefill; -1: none
  * was measured. If several tokens use one selection, the share is measured just before the selection is replaced. */
 double observe_panel_share(const struct observe_panel *);

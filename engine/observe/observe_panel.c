@@ -19,12 +19,13 @@ enum { SCAN_SLOTS = 1 << 16 };
 enum { ATTEND_SLOTS = 1 << 13 };
 
 struct layer_selection {
-	struct attn_part part[SELECT_PARTS]; /* parts (ranges or lists of slots) that the last decoded token selected */
-	/* i32 [n_kv_head][..]: copies of the lists of slots in part[], allocated on first use */
-	struct tensor list[SELECT_PARTS];
-	/* n_part: number of elements of part[]; wanted = 1: the next step measures the share of attention and sets
+	/* segments (ranges or lists of slots) that the last decoded token selected */
+	struct attn_segment seg[SELECT_SEGMENTS];
+	/* i32 [n_kv_head][..]: copies of the lists of slots in seg[], allocated on first use */
+	struct tensor list[SELECT_SEGMENTS];
+	/* n_seg: number of elements of seg[]; wanted = 1: the next step measures the share of attention and sets
 	 * `now` */
-	int n_part, wanted;
+	int n_seg, wanted;
 	/* Share of attention on the selected entries; -1: unknown. `now` is the share measured in the running step,
 	 * `share` the share measured in the last committed step that measured one. */
 	double now, share;
@@ -78,39 +79,38 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	struct layer_selection *l = &p->sel[a->layer];
 	struct backend *be = p->c->be;
 
-	l->n_part = a->r->n_region;
+	l->n_seg = a->r->n_region;
 	p->n_slots = a->r->n_slots;
-	memcpy(l->part, a->r->part, (size_t)l->n_part * sizeof *l->part);
-	for (int i = 0; i < l->n_part; i++) {
+	memcpy(l->seg, a->r->seg, (size_t)l->n_seg * sizeof *l->seg);
+	for (int i = 0; i < l->n_seg; i++) {
 		struct tensor from, to;
 
-		if (!l->part[i].slots)
+		if (!l->seg[i].slots)
 			continue;
-		if (l->list[i].cols < l->part[i].slots->cols) {
+		if (l->list[i].cols < l->seg[i].slots->cols) {
 			cache_drop(p->c, &l->list[i]);
-			if (cache_alloc(p->c, &l->list[i], DT_I32, l->part[i].slots->rows, l->part[i].slots->cols,
-			                NULL))
+			if (cache_alloc(p->c, &l->list[i], DT_I32, l->seg[i].slots->rows, l->seg[i].slots->cols, NULL))
 				return;
 		}
 		/* copy() copies the bits of f32 values unchanged, so it can copy i32 values, too */
-		from = *l->part[i].slots;
+		from = *l->seg[i].slots;
 		to = l->list[i];
 		from.type = to.type = DT_F32;
 		be->ops->copy(be, &to, 0, &from, 0, from.rows);
-		l->part[i].slots = &l->list[i];
+		l->seg[i].slots = &l->list[i];
 	}
 }
 
-/* Return the probability that falls on the slots of these parts (ranges or lists of slots), without randomly sampled
+/* Return the probability that falls on the slots of these segments (ranges or lists of slots), without randomly sampled
  * slots. p->score has the logarithm of each slot's probability. */
-static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part,
-                            int n_part)
+static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_segment *seg,
+                            int n_seg)
 {
 	struct backend *be = p->c->be;
 	double sum = 0;
 
-	for (int i = 0; i < n_part; i++) {
-		const struct attn_part *x = &part[i];
+	for (int i = 0; i < n_seg; i++) {
+		const struct attn_segment *x = &seg[i];
 		int32_t n = x->n_slots - x->sample < n_slots ? x->n_slots - x->sample : n_slots,
 			last = x->slot0 + n < n_slots ? x->slot0 + n : n_slots;
 
@@ -127,15 +127,15 @@ static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slo
 	return sum;
 }
 
-double observe_panel_share_on(struct observe_panel *p, const struct scan_args *by, const struct attn_part *part,
-                              int n_part)
+double observe_panel_share_on(struct observe_panel *p, const struct scan_args *by, const struct attn_segment *seg,
+                              int n_seg)
 {
 	struct scan_args scan = *by;
 	struct backend *be = p->c->be;
 	int32_t heads = scan.n_kv_head, n = scan.n_slots;
 	double sum = 0;
 
-	if (n_part == 1 && !part->slots && part->slot0 == 0 && part->n_slots >= n)
+	if (n_seg == 1 && !seg->slots && seg->slot0 == 0 && seg->n_slots >= n)
 		return 1;
 	/* use the mean over the query heads of a KV head, because only then do the probabilities of all slots sum to
 	 * 1 */
@@ -144,7 +144,7 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 	for (int32_t h = 0; h < heads; h++) {
 		memset(p->score, 0, (size_t)n * sizeof *p->score);
 		be->ops->read(be, scan.out, 4 * (size_t)h * (size_t)scan.out->cols, p->score, 4 * (size_t)n);
-		sum += share_of_head(p, h, n, part, n_part) / heads;
+		sum += share_of_head(p, h, n, seg, n_seg) / heads;
 	}
 	/* a scan is not exact: the sum may exceed 1 by about 1e-4 */
 	return sum >= 0 ? MIN(sum, 1) : -1;
@@ -156,18 +156,18 @@ static void selection_measure(struct observe_panel *p, const struct attention *a
 {
 	struct layer_selection *l = &p->sel[a->layer];
 	const struct selector *s = &p->c->sel;
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	struct scan_args scan;
-	int n = l->n_part;
+	int n = l->n_seg;
 
 	if (!l->wanted || !s->ops->scan)
 		return;
-	memcpy(part, l->part, (size_t)n * sizeof *part);
-	if (s->ops->replaced && !(n = s->ops->replaced(s, a->layer, a->r->q, a->r->n_slots, part)))
+	memcpy(seg, l->seg, (size_t)n * sizeof *seg);
+	if (s->ops->replaced && !(n = s->ops->replaced(s, a->layer, a->r->q, a->r->n_slots, seg)))
 		return;
 	l->wanted = 0;
 	scan = s->ops->scan(s, a->layer, a->r->q, a->r->n_slots);
-	l->now = observe_panel_share_on(p, &scan, part, n);
+	l->now = observe_panel_share_on(p, &scan, seg, n);
 }
 
 /* ---- attention on the pinned prefix and on the rings ---- */
@@ -356,7 +356,7 @@ static void panel_commit(struct observer *o, const struct step *st)
 		struct select_status status =
 			s->ops->status ? s->ops->status(s, i) : (struct select_status){ .fresh = -1, .cosine = -2 };
 
-		l->n_part = kv_parts_met(&p->c->kv, l->part, l->n_part);
+		l->n_seg = kv_segments_met(&p->c->kv, l->seg, l->n_seg);
 		if (l->now >= 0)
 			l->share = l->now;
 		l->now = -1;
@@ -415,7 +415,7 @@ void observe_panel_close(struct observe_panel *p)
 	if (p->one.kv)
 		token_attention_close(&p->one);
 	for (int32_t i = 0; i < p->c->hp->n_layer; i++) {
-		for (int k = 0; k < SELECT_PARTS; k++)
+		for (int k = 0; k < SELECT_SEGMENTS; k++)
 			cache_drop(p->c, &p->sel[i].list[k]);
 		free(p->mass[i].now);
 		free(p->mass[i].mean);
@@ -452,10 +452,10 @@ int32_t observe_panel_region(const struct observe_panel *p)
 	return p->at;
 }
 
-int observe_panel_parts(const struct observe_panel *p, int32_t layer, const struct attn_part **part)
+int observe_panel_segments(const struct observe_panel *p, int32_t layer, const struct attn_segment **seg)
 {
-	*part = p->sel[layer].part;
-	return p->sel[layer].n_part;
+	*seg = p->sel[layer].seg;
+	return p->sel[layer].n_seg;
 }
 
 double observe_panel_share(const struct observe_panel *p)
@@ -477,8 +477,8 @@ int32_t observe_panel_sample(const struct observe_panel *p, double *spread)
 	int32_t n = 0;
 
 	for (int32_t i = 0; i < p->c->hp->n_layer; i++)
-		if (p->sel[i].n_part > 0 && p->sel[i].part->sample > n)
-			n = p->sel[i].part->sample;
+		if (p->sel[i].n_seg > 0 && p->sel[i].seg->sample > n)
+			n = p->sel[i].seg->sample;
 	*spread = n && share >= 0 ? (1 - share) / sqrt(n) : -1;
 	return n;
 }

@@ -134,26 +134,26 @@ static void heavy_write(const struct selector *s)
 	f->changed = 0;
 }
 
-/* List in part[] what a token reads: the heavy slots and the newest n_tail slots. */
-static int h2o_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_tail, int32_t n_slots,
-                     struct attn_part part[SELECT_PARTS])
+/* List in seg[] what a token reads: the heavy slots and the newest n_tail slots. */
+static int h2o_segments(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_tail,
+                        int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct h2o *f = s->state;
 	int n = 0;
 
 	if (!f->selected || layer < par_of(s)->dense)
-		return select_whole(q, n_slots, part);
+		return select_whole(q, n_slots, seg);
 	heavy_write(s);
 	if (f->mass.n > 0)
-		part[n++] = (struct attn_part){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
-	part[n++] = (struct attn_part){ .q = q, .slot0 = n_slots - n_tail, .n_slots = n_tail };
+		seg[n++] = (struct attn_segment){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
+	seg[n++] = (struct attn_segment){ .q = q, .slot0 = n_slots - n_tail, .n_slots = n_tail };
 	return n;
 }
 
 static int h2o_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                      const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                      const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
-	return h2o_parts(s, layer, q, ((struct h2o *)s->state)->recent + 1, n_slots, part);
+	return h2o_segments(s, layer, q, ((struct h2o *)s->state)->recent + 1, n_slots, seg);
 }
 
 /* ---- attention mass ---- */
@@ -380,9 +380,9 @@ static uint64_t h2o_read_bytes(const struct selector *s, int32_t n_slots)
 
 /* ---- for observers ---- */
 
-static int h2o_holds(const struct selector *s, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+static int h2o_holds(const struct selector *s, int32_t layer, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
-	return h2o_parts(s, layer, NULL, ((const struct h2o *)s->state)->recent, n_slots, part);
+	return h2o_segments(s, layer, NULL, ((const struct h2o *)s->state)->recent, n_slots, seg);
 }
 
 static const float *h2o_sums(const struct selector *s, int32_t layer, int32_t head)

@@ -271,7 +271,7 @@ static void select_all(struct selector *s, const struct plan *plan, int32_t n_sl
 }
 
 static int predict_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                          const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                          const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct predict *f = s->state;
 	int32_t block = par_of(s)->block;
@@ -279,13 +279,13 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 	int n = 0;
 
 	if (!f->n || layer < par_of(s)->dense || !plan_of(par_of(s), s->own, n_slots, &plan))
-		return select_whole(q, n_slots, part);
+		return select_whole(q, n_slots, seg);
 	if (f->selected_for != n_slots)
 		select_all(s, &plan, n_slots);
 	if (plan.from)
-		part[n++] = (struct attn_part){ .q = q, .n_slots = plan.from * block };
-	part[n++] = (struct attn_part){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
-	part[n++] = (struct attn_part){ .q = q, .slot0 = plan.to * block, .n_slots = n_slots - plan.to * block };
+		seg[n++] = (struct attn_segment){ .q = q, .n_slots = plan.from * block };
+	seg[n++] = (struct attn_segment){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
+	seg[n++] = (struct attn_segment){ .q = q, .slot0 = plan.to * block, .n_slots = n_slots - plan.to * block };
 	return n;
 }
 

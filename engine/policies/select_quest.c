@@ -119,7 +119,7 @@ static void quest_note(struct selector *s, int32_t layer, int32_t slot0, int32_t
 }
 
 static int quest_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                        const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct quest *f = s->state;
 	struct backend *be = s->kv->be;
@@ -128,7 +128,7 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 	int soft = par_of(s)->bound == BOUND_SOFT;
 
 	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || layer < dense_of(par_of(s)))
-		return select_whole(q, n_slots, part);
+		return select_whole(q, n_slots, seg);
 	be->ops->page_scan(be, &(struct scan_args){
 				       .out = &f->score,
 				       .q = q,
@@ -157,7 +157,7 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 	 * always selected. So the last page in the list is the newest page. Only this page may be partly filled. */
 	n = (k - 1) * page + n_slots - (pages - 1) * page;
 	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
-	part[0] = (struct attn_part){ .q = q, .slots = &f->slots, .n_slots = n };
+	seg[0] = (struct attn_segment){ .q = q, .slots = &f->slots, .n_slots = n };
 	return 1;
 }
 

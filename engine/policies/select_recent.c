@@ -33,15 +33,15 @@ static int recent_init(struct selector *s, struct err *err)
 }
 
 static int recent_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                         const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct recent *f = s->state;
 	int32_t sinks = par_of(s)->sinks, size = par_of(s)->size;
 
 	if (layer < par_of(s)->dense || n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
-		return select_whole(q, n_slots, part);
-	part[0] = (struct attn_part){ .q = q, .n_slots = sinks };
-	part[sinks > 0] = (struct attn_part){ .q = q, .slot0 = n_slots - size, .n_slots = size };
+		return select_whole(q, n_slots, seg);
+	seg[0] = (struct attn_segment){ .q = q, .n_slots = sinks };
+	seg[sinks > 0] = (struct attn_segment){ .q = q, .slot0 = n_slots - size, .n_slots = size };
 	return 1 + (sinks > 0);
 }
 

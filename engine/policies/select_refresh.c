@@ -237,28 +237,28 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* List in part[] the slots that a token reads: the selected set, and the tokens after its selection. For each of these
+/* List in seg[] the slots that a token reads: the selected set, and the tokens after its selection. For each of these
  * tokens except the first, the set drops the entry with the lowest score. When all set->k entries have been dropped,
  * the token reads only the newest set->k + 1 tokens. */
-static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
+static int set_segments(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_segment *seg)
 {
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
 
 	if (left < set->k)
-		part[n++] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k - left };
+		seg[n++] = (struct attn_segment){ .q = q, .slots = &set->slots, .n_slots = set->k - left };
 	if (since > set->k + 1)
 		since = set->k + 1;
 	if (since > 0)
-		part[n++] = (struct attn_part){ .q = q, .slot0 = n_slots - since, .n_slots = since };
+		seg[n++] = (struct attn_segment){ .q = q, .slot0 = n_slots - since, .n_slots = since };
 	return n;
 }
 
-/* List in part[] what a token reads, for both outcomes of the comparison of queries: the layer selects a new set, or it
+/* List in seg[] what a token reads, for both outcomes of the comparison of queries: the layer selects a new set, or it
  * keeps the old set. The backend compares the queries and sets a flag, and the host does not wait for the flag. The
- * parts of each outcome have the flag as their predicate, so the backend reads the parts of one outcome. With the
- * settings update=no and scan=k, a token reads the old set in both outcomes, so the parts have no predicate. */
-static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
-                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+ * segments of each outcome have the flag as their predicate, so the backend reads the segments of one outcome. With the
+ * settings update=no and scan=k, a token reads the old set in both outcomes, so the segments have no predicate. */
+static int either_segments(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
+                           const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct refresh *r = s->state;
 	struct predicate turned = { &r->turned, layer, 1 };
@@ -270,21 +270,21 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
 		struct pick *new = picks_spare(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
 		set_pick(s, new, layer, q, 0, 1, turned);
-		n = scan_kv ? select_whole(q, n_slots, part) : set_parts(new, q, n_slots, part);
+		n = scan_kv ? select_whole(q, n_slots, seg) : set_segments(new, q, n_slots, seg);
 	} else if (scan_kv) {
-		n = select_whole(q, n_slots, part);
+		n = select_whole(q, n_slots, seg);
 	} else {
-		return set_parts(set, q, n_slots, part);
+		return set_segments(set, q, n_slots, seg);
 	}
-	part[0].when = turned;
+	seg[0].when = turned;
 	turned.is = 0;
-	for (int i = n, end = n += set_parts(set, q, n_slots, part + n); i < end; i++)
-		part[i].when = turned;
+	for (int i = n, end = n += set_segments(set, q, n_slots, seg + n); i < end; i++)
+		seg[i].when = turned;
 	return n;
 }
 
 static int refresh_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                          const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                          const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct refresh *r = s->state;
 	int32_t every = par_of(s)->qc ? par_of(s)->qc : par_of(s)->stride;
@@ -294,18 +294,18 @@ static int refresh_select(struct selector *s, const struct step *st, int32_t lay
 	r->compared[layer] = 0;
 	r->due[layer] = 0;
 	if (layer < par_of(s)->dense || entry_count_of(par_of(s)->k, n_slots) >= n_slots)
-		return select_whole(q, n_slots, part);
+		return select_whole(q, n_slots, seg);
 	set = picks_get(&r->picks, layer);
 	if (!set->at || set->at > n_slots)
-		return set_parts(pick_now(s, layer, q, raw, 0, 1, n_slots), q, n_slots, part);
+		return set_segments(pick_now(s, layer, q, raw, 0, 1, n_slots), q, n_slots, seg);
 	if (every < 1 || (st->pos + 1 - r->start) % every)
-		return set_parts(set, q, n_slots, part);
+		return set_segments(set, q, n_slots, seg);
 	r->due[layer] = 1;
 	if (par_of(s)->qc)
-		return either_parts(s, set, layer, q, raw, n_slots, part);
+		return either_segments(s, set, layer, q, raw, n_slots, seg);
 	if (par_of(s)->update == UPDATE_YES)
 		set = pick_now(s, layer, q, raw, 0, 1, n_slots);
-	return par_of(s)->scan == SCAN_KV ? select_whole(q, n_slots, part) : set_parts(set, q, n_slots, part);
+	return par_of(s)->scan == SCAN_KV ? select_whole(q, n_slots, seg) : set_segments(set, q, n_slots, seg);
 }
 
 static void refresh_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -411,11 +411,11 @@ static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_
 }
 
 static int refresh_replaced(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
-                            struct attn_part part[SELECT_PARTS])
+                            struct attn_segment seg[SELECT_SEGMENTS])
 {
 	const struct refresh *r = s->state;
 
-	return r->due[layer] ? set_parts(picks_old(&r->picks, layer), q, n_slots, part) : 0;
+	return r->due[layer] ? set_segments(picks_old(&r->picks, layer), q, n_slots, seg) : 0;
 }
 
 static struct select_status refresh_status(const struct selector *s, int32_t layer)

@@ -226,10 +226,10 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return an attention part with the k highest-scoring of n_slots entries. Its list of slots is filled in during
+/* Return an attention segment with the k highest-scoring of n_slots entries. Its list of slots is filled in during
  * attention: the backend then scores the entries with the query q and writes the selected slots to c->slots. */
-static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
-                                     int32_t n_slots, int32_t k)
+static struct attn_segment best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
+                                        int32_t n_slots, int32_t k)
 {
 	c->scan = sift_scan(s, layer, q, n_slots);
 	c->scan.out = &c->score;
@@ -247,16 +247,16 @@ static struct attn_part best_entries(struct selector *s, struct choice *c, int32
 		c->topk.bias = &c->bias;
 	}
 	c->selection = (struct attn_selection){ .scan = &c->scan, .topk = &c->topk };
-	return (struct attn_part){ .q = q,
-		                   .slots = &c->slots,
-		                   .n_slots = k + c->topk.sample,
-		                   .selection = &c->selection,
-		                   .bias = c->topk.bias,
-		                   .sample = c->topk.sample };
+	return (struct attn_segment){ .q = q,
+		                      .slots = &c->slots,
+		                      .n_slots = k + c->topk.sample,
+		                      .selection = &c->selection,
+		                      .bias = c->topk.bias,
+		                      .sample = c->topk.sample };
 }
 
 static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                       const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                       const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct sift *f = s->state;
 	struct choice *c = f->choice + (st->kind == STEP_VERIFY ? st->index : 0);
@@ -265,8 +265,8 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
 	split_entries(s, n_slots);
 	k = f->k[layer];
 	if (k >= n_slots - par_of(s)->sample || choice_ready(s, c, NULL))
-		return select_whole(q, n_slots, part);
-	part[0] = best_entries(s, c, layer, q, n_slots, k);
+		return select_whole(q, n_slots, seg);
+	seg[0] = best_entries(s, c, layer, q, n_slots, k);
 	return 1;
 }
 

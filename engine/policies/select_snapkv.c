@@ -45,30 +45,31 @@ static void snapkv_release(struct selector *s)
 	step_mass_release(&((struct snapkv *)s->state)->mass, s);
 }
 
-/* List in part[] what a token reads: the selected slots, and all slots from f->from on. */
-static int snapkv_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
-                        struct attn_part part[SELECT_PARTS])
+/* List in seg[] what a token reads: the selected slots, and all slots from f->from on. */
+static int snapkv_segments(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
+                           struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct snapkv *f = s->state;
 	int n = 0;
 
 	if (!f->selected || layer < par_of(s)->dense)
-		return select_whole(q, n_slots, part);
+		return select_whole(q, n_slots, seg);
 	if (f->mass.n > 0)
-		part[n++] = (struct attn_part){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
-	part[n++] = (struct attn_part){ .q = q, .slot0 = f->from, .n_slots = n_slots - f->from };
+		seg[n++] = (struct attn_segment){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
+	seg[n++] = (struct attn_segment){ .q = q, .slot0 = f->from, .n_slots = n_slots - f->from };
 	return n;
 }
 
 static int snapkv_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+                         const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
-	return snapkv_parts(s, layer, q, n_slots, part);
+	return snapkv_segments(s, layer, q, n_slots, seg);
 }
 
-static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots,
+                        struct attn_segment seg[SELECT_SEGMENTS])
 {
-	return snapkv_parts(s, layer, NULL, n_slots, part);
+	return snapkv_segments(s, layer, NULL, n_slots, seg);
 }
 
 /* Return how many of the step's tokens, counted from its end, have their attention summed. */

@@ -246,13 +246,13 @@ void timeline_attention_read(const struct timeline *tl, struct attention_read *o
  * the token's entry. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 
 	for (int32_t i = 0; i < w->p->hp->n_layer; i++) {
-		int n_part = view_parts(w, i, w->past, part);
+		int n_seg = view_segments(w, i, w->past, seg);
 
-		for (int k = 0; k < n_part; k++) {
-			const struct attn_part *x = &part[k];
+		for (int k = 0; k < n_seg; k++) {
+			const struct attn_segment *x = &seg[k];
 			int32_t heads = w->p->hp->n_kv_head, from = MAX(x->slot0, first);
 
 			for (int32_t h = 0; x->slots && h < heads; h++) {

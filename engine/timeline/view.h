@@ -75,13 +75,14 @@ void view_measured_heat(struct view_work *);
 
 /* Count the entries that generated tokens read. Call it after view_rings() and view_rings_heat(). */
 void view_selected(struct view_work *);
-/* Set part[] to the entries that generated tokens read in a layer, and return the number of parts. A part is a range of
- * slots, or a list of slots per head. Some policies select once for all tokens until the next prefill. For these, the
- * parts are the entries selected among the first `region` slots. For other policies, the parts are the entries that the
- * last generated token read. In a layer with a sliding window, the part is what the next token will read. */
-int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Read the slots that `part` lists for one KV head, and store them in w->list. Return the number of slots. Return 0 if
- * the part lists none, or claims more slots than its list has. */
-int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
+/* Set seg[] to the entries that generated tokens read in a layer, and return the number of segments. A segment is a
+ * range of slots, or a list of slots per head. Some policies select once for all tokens until the next prefill. For
+ * these, the segments are the entries selected among the first `region` slots. For other policies, the segments are the
+ * entries that the last generated token read. In a layer with a sliding window, the segment is what the next token will
+ * read. */
+int view_segments(const struct view_work *, int32_t layer, int32_t region, struct attn_segment seg[SELECT_SEGMENTS]);
+/* Read the slots that `seg` lists for one KV head, and store them in w->list. Return the number of slots. Return 0 if
+ * the segment lists none, or claims more slots than its list has. */
+int32_t view_list_read(struct view_work *, const struct attn_segment *, int32_t head);
 
 #endif

@@ -6,67 +6,66 @@
 #include <math.h>
 #include <string.h>
 
-int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_t head)
+int32_t view_list_read(struct view_work *w, const struct attn_segment *seg, int32_t head)
 {
 	struct backend *be = w->p->be;
-	int32_t n = part->n_slots;
+	int32_t n = seg->n_slots;
 
-	if (n < 1 || n > part->slots->cols || head >= part->slots->rows)
+	if (n < 1 || n > seg->slots->cols || head >= seg->slots->rows)
 		return 0;
 	if (n > w->cap_list) {
 		w->list = xrealloc(w->list, (size_t)n * sizeof *w->list);
 		w->cap_list = n;
 	}
 	memset(w->list, 0xff, (size_t)n * sizeof *w->list);
-	be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, w->list, 4 * (size_t)n);
+	be->ops->read(be, seg->slots, 4 * (size_t)head * (size_t)seg->slots->cols, w->list, 4 * (size_t)n);
 	return n;
 }
 
 /* Count the entries that the KV heads of a layer read, and add the count of each column `col` to to[col]. Entries count
- * if they are in `part` (a range, or a list of slots per head) and in slots below `limit`. */
-static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
+ * if they are in `seg` (a range, or a list of slots per head) and in slots below `limit`. */
+static void add_segment(struct view_work *w, const struct attn_segment *seg, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
 
-	for (int32_t h = 0; part->slots && h < heads; h++) {
-		int32_t n = view_list_read(w, part, h);
+	for (int32_t h = 0; seg->slots && h < heads; h++) {
+		int32_t n = view_list_read(w, seg, h);
 
 		for (int32_t i = 0; i < n; i++)
 			if (w->list[i] >= 0 && w->list[i] < limit)
 				to[view_column(w, w->list[i])]++;
 	}
-	if (part->slots || part->slot0 >= limit)
+	if (seg->slots || seg->slot0 >= limit)
 		return;
 	for (struct view_piece p =
-	             view_pieces(w, part->slot0,
-	                         part->n_slots < limit - part->slot0 ? part->slot0 + part->n_slots : limit);
+	             view_pieces(w, seg->slot0, seg->n_slots < limit - seg->slot0 ? seg->slot0 + seg->n_slots : limit);
 	     view_piece_next(w, &p);)
 		to[p.col] += (double)p.n * heads;
 }
 
-int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS])
+int view_segments(const struct view_work *w, int32_t layer, int32_t region, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	const struct selector *s = w->sel;
-	const struct attn_part *read;
+	const struct attn_segment *read;
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
 	if (window) { /* the slots that the next token will read, besides its own */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
-		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
+		seg[0] = (struct attn_segment){ .slot0 = w->past - most, .n_slots = most };
 		return 1;
 	}
 	if (s->ops->holds)
-		return s->ops->holds(s, layer, region, part);
-	n = observe_panel_parts(w->panel, layer, &read);
-	memcpy(part, read, (size_t)n * sizeof *part);
+		return s->ops->holds(s, layer, region, seg);
+	n = observe_panel_segments(w->panel, layer, &read);
+	memcpy(seg, read, (size_t)n * sizeof *seg);
 	return n;
 }
 
 /* 1 if it is known which entries the last token read. Then the number of slots from which it selected them is stored in
  * *region. Before the call, *region is the number of slots from which a token could select now. */
-static int parts_known(const struct view_work *w, int32_t *region)
+static int segments_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
 
@@ -84,17 +83,17 @@ static int parts_known(const struct view_work *w, int32_t *region)
  * all entries of the window. Return the number of entries read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	double count[VIEW_COLS];
 	int64_t entries = 0;
 
 	for (int32_t i = 0; i < w->p->hp->n_layer; i++) {
-		int n = view_parts(w, i, region, part);
+		int n = view_segments(w, i, region, seg);
 
 		memset(count, 0, sizeof count);
 		for (int k = 0; k < n; k++) {
-			add_part(w, &part[k], w->p->kv.place[i] < 0 ? w->past : region, count);
-			entries += w->p->kv.place[i] < 0 ? 0 : part[k].n_slots;
+			add_segment(w, &seg[k], w->p->kv.place[i] < 0 ? w->past : region, count);
+			entries += w->p->kv.place[i] < 0 ? 0 : seg[k].n_slots;
 		}
 		for (int32_t c = 0; c < w->out->cols; c++) {
 			view_heat_row(w, i)[c] += count[c];
@@ -157,7 +156,7 @@ void view_selected(struct view_work *w)
 	v->watched_pinned = w->in.rings ? VIEW_SELECTED : VIEW_NONE;
 	v->watched = scored ? VIEW_MASS : VIEW_SELECTED;
 	memset(w->heat, 0, (size_t)n_layer * VIEW_COLS * sizeof *w->heat);
-	if (!parts_known(w, &region)) {
+	if (!segments_known(w, &region)) {
 		if (s->ops->holds)
 			view_keep_range(w, 0, 0, v->n_tokens);
 		return;

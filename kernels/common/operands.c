@@ -46,7 +46,7 @@ static int plane_of_heads(const struct tensor *t, int32_t n_kv_head, int32_t n)
 	return t->data && t->type == DT_F32 && t->layout == PLAIN && t->rows >= n_kv_head && t->cols >= n;
 }
 
-static int part_ok(const struct attn_part *p, const struct attn_args *a)
+static int segment_ok(const struct attn_segment *p, const struct attn_args *a)
 {
 	const struct tensor *t = p->slots;
 
@@ -67,29 +67,29 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
 
-/* 1 if the call's parts (ranges or lists of slots) are valid; *slots = the number of slots in all of them. The n
- * tokens of the call are in the last n slots of the last part. */
-static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
+/* 1 if the call's segments (ranges or lists of slots) are valid; *slots = the number of slots in all of them. The n
+ * tokens of the call are in the last n slots of the last segment. */
+static int segments_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;
 	int biased = 0;
 
-	for (int32_t i = 0; i < a->n_part; i++) {
-		if (!part_ok(&a->part[i], a))
+	for (int32_t i = 0; i < a->n_seg; i++) {
+		if (!segment_ok(&a->seg[i], a))
 			return 0;
-		sum += a->part[i].n_slots;
-		biased += a->part[i].slots && a->part[i].bias;
+		sum += a->seg[i].n_slots;
+		biased += a->seg[i].slots && a->seg[i].bias;
 	}
 	*slots = (int32_t)sum;
-	return a->n_part > 0 && biased <= 1 && a->part[a->n_part - 1].n_slots >= n && sum <= INT32_MAX - 64;
+	return a->n_seg > 0 && biased <= 1 && a->seg[a->n_seg - 1].n_slots >= n && sum <= INT32_MAX - 64;
 }
 
 static int has_lists(const struct attn_args *a)
 {
 	int any = 0;
 
-	for (int32_t i = 0; i < a->n_part; i++)
-		any |= a->part[i].slots != NULL;
+	for (int32_t i = 0; i < a->n_seg; i++)
+		any |= a->seg[i].slots != NULL;
 	return any;
 }
 
@@ -102,9 +102,9 @@ static int block_bits_ok(const struct tensor *t, int32_t n, int32_t n_head, int3
 
 static int blocks_ok(const struct attn_args *a, int32_t n)
 {
-	const struct attn_part *p = a->part;
+	const struct attn_segment *p = a->seg;
 
-	return a->n_part == 1 && !p->slots && !p->slot0 && !a->window &&
+	return a->n_seg == 1 && !p->slots && !p->slot0 && !a->window &&
 	       block_bits_ok(a->blocks, n, a->n_head, p->n_slots);
 }
 
@@ -112,14 +112,14 @@ int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t
 {
 	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
-	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && parts_ok(a, n, slots) && a->softcap >= 0 &&
+	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && segments_ok(a, n, slots) && a->softcap >= 0 &&
 	    a->window >= 0 && (!a->window || !has_lists(a)) && (!a->blocks || blocks_ok(a, n)) &&
 	    (!a->bidirectional || (!a->window && !a->blocks && !a->probe)) &&
 	    (!a->sinks ||
 	     (a->sinks->data && a->sinks->type == DT_F32 && a->sinks->layout == PLAIN && a->sinks->cols == a->n_head)))
 		return 0;
 	return backend_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape",
-	                    (int)n, (int)a->n_part);
+	                    (int)n, (int)a->n_seg);
 }
 
 int read_blocks_check(struct backend *be, const struct read_blocks_args *a, int32_t n)

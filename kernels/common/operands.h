@@ -42,8 +42,8 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 enum { PROBE_HEADS = 256 }; /* maximum number of heads that a probe reduces to one row */
 
-/* Check all arguments except `out` and the queries and predicates of part[]. *slots = the number of slots of all
- * parts. */
+/* Check all arguments except `out` and the queries and predicates of seg[]. *slots = the number of slots of all
+ * segments. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
 int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t n);
 /* Check that the selection's scan writes the scores that its topk reads, for n_kv_head KV heads. */

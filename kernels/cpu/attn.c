@@ -63,12 +63,12 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 
 /* Return the number of slots in a span. Spans of a list are half as long, because a call with lists usually has one
  * token, and longer spans would give too few tasks. */
-static int32_t span_slots(const struct attn_part *p)
+static int32_t span_slots(const struct attn_segment *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
 }
 
-int32_t attn_part_spans(const struct attn_part *p)
+int32_t segment_spans(const struct attn_segment *p)
 {
 	return ceil_div(p->n_slots, span_slots(p));
 }
@@ -82,16 +82,16 @@ static const float *transformed_row(float *to, const float *from, size_t dim)
 }
 
 /* Set m->q to the queries of one tile (some tokens) and KV head. Set m->from and m->limit, so that query r sees slots
- * m->from[r] .. m->limit[r] - 1 of the part. Return the number of queries. */
-static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
+ * m->from[r] .. m->limit[r] - 1 of the segment. Return the number of queries. */
+static int32_t attn_queries(const struct attn_job *j, int32_t seg, int32_t tile, int32_t head, struct attn_mem *m)
 {
-	const struct attn_part *p = j->a->part + part;
+	const struct attn_segment *p = j->a->seg + seg;
 	int32_t t0 = j->t0 + tile * j->tokens, t1 = MIN(t0 + j->tokens, j->t1), n_q = 0;
-	int32_t last = part == j->a->n_part - 1 && !j->a->bidirectional, behind = 0;
+	int32_t last = seg == j->a->n_seg - 1 && !j->a->bidirectional, behind = 0;
 	size_t dim = (size_t)j->a->head_dim;
 
-	for (int32_t k = part + 1; k < j->a->n_part; k++)
-		behind += j->a->part[k].n_slots;
+	for (int32_t k = seg + 1; k < j->a->n_seg; k++)
+		behind += j->a->seg[k].n_slots;
 	for (int32_t i = t0; i < t1; i++)
 		for (int32_t g = 0; g < j->group; g++) {
 			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
@@ -101,9 +101,9 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 				m->q[n_q] = transformed_row(m->transformed + (size_t)n_q * dim, m->q[n_q], dim);
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* The window ends with the slot of the query's own token. The parts after this part have
+			/* The window ends with the slot of the query's own token. The segments after this segment have
 			 * `behind` slots. The window first covers those of these slots that the query sees. What then
-			 * remains of the window's length covers the last slots of this part. */
+			 * remains of the window's length covers the last slots of this segment. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -152,11 +152,11 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 /* Compute one span (ATTN_SPAN slots or fewer) for the queries of the tile that see any of its slots. Return the index
  * of the first such query. All later queries see the span, too, because queries are ordered by their limit, the number
  * of keys that they see. */
-static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
+static int32_t attn_span(const struct attn_job *j, int32_t seg, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
 	const struct attn_args *a = j->a;
-	const struct attn_part *p = a->part + part;
+	const struct attn_segment *p = a->seg + seg;
 	const struct tensor *k = p->k ? p->k : a->k, *v = p->k ? p->v : a->v;
 	size_t row0 = (size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0);
 	struct attn_tile t = {
@@ -177,8 +177,8 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	t.k1 = MIN(t.k0 + span_slots(p), m->limit[n_q - 1]);
 	while (q0 < n_q && m->limit[q0] <= t.k0)
 		q0++;
-	for (int32_t i = 0; i < part; i++)
-		col += a->part[i].n_slots;
+	for (int32_t i = 0; i < seg; i++)
+		col += a->seg[i].n_slots;
 	if (j->score && col >= j->first) {
 		for (int32_t r = q0; r < n_q; r++)
 			m->score[r] =
@@ -230,12 +230,12 @@ static void attn_tile_task(void *arg, int task, int worker)
 	struct attn_mem m;
 
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
-	for (int32_t p = 0; p < j->a->n_part; p++) {
+	for (int32_t p = 0; p < j->a->n_seg; p++) {
 		int32_t spans;
 
 		n_q = attn_queries(j, p, tile, head, &m);
-		spans = ceil_div(m.limit[n_q - 1], span_slots(j->a->part + p));
-		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
+		spans = ceil_div(m.limit[n_q - 1], span_slots(j->a->seg + p));
+		for (int32_t s = m.from[0] / span_slots(j->a->seg + p); s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
 			/* The first span (range of slots) initialises the states of all queries, even of queries whose
@@ -268,12 +268,12 @@ static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
 {
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
-	const struct attn_part *last = j->a->part + j->a->n_part - 1;
+	const struct attn_segment *last = j->a->seg + j->a->n_seg - 1;
 
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;
-	n_q = attn_queries(j, j->a->n_part - 1, tile, head, m);
-	before = j->spans - attn_part_spans(last);
+	n_q = attn_queries(j, j->a->n_seg - 1, tile, head, m);
+	before = j->spans - segment_spans(last);
 	for (int32_t r = 0; r < n_q; r++) {
 		struct attn_state *run = j->st + (size_t)unit * (size_t)j->spans * (size_t)j->n_q + r;
 		int32_t spans = before + ceil_div(m->limit[r], span_slots(last));
@@ -285,15 +285,15 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* Find the part to which a span of the call belongs, and return the index of the part. Before the call, *span is the
- * number of the span among the spans of all parts; afterwards it is the number in its part. */
-static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
+/* Find the segment to which a span of the call belongs, and return the index of the segment. Before the call, *span is
+ * the number of the span among the spans of all segments; afterwards it is the number in its segment. */
+static int32_t segment_of(const struct attn_job *j, int32_t *span)
 {
-	int32_t part = 0;
+	int32_t seg = 0;
 
-	while (*span >= attn_part_spans(j->a->part + part))
-		*span -= attn_part_spans(j->a->part + part++);
-	return part;
+	while (*span >= segment_spans(j->a->seg + seg))
+		*span -= segment_spans(j->a->seg + seg++);
+	return seg;
 }
 
 /* Return the n_q states of one span of a unit (tile, KV head), after setting their `acc` pointers. */
@@ -309,32 +309,32 @@ static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, in
 void attn_span_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
-	int32_t unit = task / j->spans, in = task % j->spans, part, n_q;
+	int32_t unit = task / j->spans, in = task % j->spans, seg, n_q;
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, dim = j->a->head_dim;
 	struct attn_state *st;
 	struct attn_mem m;
 
 	if (cpu_cancelled(j->c))
 		return;
-	part = attn_part_of(j, &in);
+	seg = segment_of(j, &in);
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
-	n_q = attn_queries(j, part, tile, head, &m);
+	n_q = attn_queries(j, seg, tile, head, &m);
 	st = attn_states(j, unit, task % j->spans, n_q);
-	if (m.from[0] >= (in + 1) * span_slots(j->a->part + part))
+	if (m.from[0] >= (in + 1) * span_slots(j->a->seg + seg))
 		attn_empty(st, n_q, dim);
-	else if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
-		attn_span(j, part, in, tile, head, &m, n_q, st);
+	else if (m.limit[n_q - 1] > in * span_slots(j->a->seg + seg))
+		attn_span(j, seg, in, tile, head, &m, n_q, st);
 	attn_span_done(j, unit, &m);
 }
 
 void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t span, int worker)
 {
-	int32_t in = span, part, n_q = 0, group = j->group;
+	int32_t in = span, seg, n_q = 0, group = j->group;
 	struct attn_mem m;
 
 	if (cpu_cancelled(j->c))
 		return;
-	part = attn_part_of(j, &in);
+	seg = segment_of(j, &in);
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, n * group);
 	for (int32_t i = 0; i < n; i++) {
 		struct attn_mem own = m;
@@ -344,11 +344,11 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 		own.limit += n_q;
 		own.from += n_q;
 		own.transformed = m.transformed ? m.transformed + (size_t)n_q * (size_t)j->a->head_dim : NULL;
-		attn_queries(j + i, part, 0, head, &own);
+		attn_queries(j + i, seg, 0, head, &own);
 		for (int32_t r = 0; r < group; r++)
 			m.run[n_q++] = st[r];
 	}
-	attn_span(j, part, in, 0, head, &m, n_q, m.run);
+	attn_span(j, seg, in, 0, head, &m, n_q, m.run);
 	for (int32_t i = 0; i < n; i++) {
 		memcpy(attn_states(j + i, head, span, group), m.run + i * group, (size_t)group * sizeof *m.run);
 		attn_span_done(j + i, head, &m);
@@ -438,13 +438,13 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	return cpu_cancelled(c) ? -1 : 0;
 }
 
-/* Return the number of spans of all parts. */
+/* Return the number of spans of all segments. */
 static int32_t count_spans(const struct attn_args *a)
 {
 	int32_t spans = 0;
 
-	for (int32_t i = 0; i < a->n_part; i++)
-		spans += attn_part_spans(a->part + i);
+	for (int32_t i = 0; i < a->n_seg; i++)
+		spans += segment_spans(a->seg + i);
 	return spans;
 }
 
@@ -452,14 +452,14 @@ static int32_t count_spans(const struct attn_args *a)
  * other memory. */
 static int lists_ok(const struct attn_args *a)
 {
-	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct tensor *t = a->part[i].slots;
-		uint32_t most = 0, cap = (uint32_t)(a->part[i].k ? a->part[i].cap : a->cap);
+	for (int32_t i = 0; i < a->n_seg; i++) {
+		const struct tensor *t = a->seg[i].slots;
+		uint32_t most = 0, cap = (uint32_t)(a->seg[i].k ? a->seg[i].cap : a->cap);
 
-		for (int32_t h = 0; t && !a->part[i].selection && h < a->n_kv_head; h++) {
+		for (int32_t h = 0; t && !a->seg[i].selection && h < a->n_kv_head; h++) {
 			const uint32_t *slot = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
 
-			for (int32_t k = 0; k < a->part[i].n_slots; k++)
+			for (int32_t k = 0; k < a->seg[i].n_slots; k++)
 				most = MAX(slot[k], most);
 		}
 		if (most >= cap)
@@ -468,33 +468,33 @@ static int lists_ok(const struct attn_args *a)
 	return 1;
 }
 
-int attn_parts_met(struct attn_met *m, const struct attn_args *a)
+int attn_segments_met(struct attn_met *m, const struct attn_args *a)
 {
 	int32_t n = 0;
 
-	if (a->n_part > ATTN_MET_PARTS)
+	if (a->n_seg > ATTN_MET_SEGMENTS)
 		return -1;
 	m->a = *a;
-	m->a.part = m->part;
+	m->a.seg = m->seg;
 	if (a->probe) {
 		m->probe = *a->probe;
 		m->a.probe = &m->probe;
 	}
-	for (int32_t i = 0; i < a->n_part; i++) {
-		if (!predicate_ok(&a->part[i].when))
+	for (int32_t i = 0; i < a->n_seg; i++) {
+		if (!predicate_ok(&a->seg[i].when))
 			return -1;
-		if (predicate_holds(&a->part[i].when)) {
-			m->part[n] = a->part[i];
-			m->part[n++].when.flag = NULL;
+		if (predicate_holds(&a->seg[i].when)) {
+			m->seg[n] = a->seg[i];
+			m->seg[n++].when.flag = NULL;
 		} else if (a->probe) {
-			m->probe.skip -= a->part[i].n_slots;
+			m->probe.skip -= a->seg[i].n_slots;
 		}
 	}
-	m->a.n_part = n;
+	m->a.n_seg = n;
 	return a->probe && m->probe.skip < 0 ? -1 : 0;
 }
 
-/* Check a call whose parts have no predicates, and fill in its job. Return 0, or -1 with the error set. */
+/* Check a call whose segments have no predicates, and fill in its job. Return 0, or -1 with the error set. */
 static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_args *a, int32_t n)
 {
 	struct backend *be = &c->base;
@@ -512,8 +512,8 @@ static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_ar
 	}
 	j->spans = count_spans(a);
 	j->out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
-	for (int32_t i = 0; i < a->n_part; i++)
-		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
+	for (int32_t i = 0; i < a->n_seg; i++)
+		cpu_rows_of(be, a->seg[i].q, n, (int32_t)width, "attn");
 	j->group = a->n_head / a->n_kv_head;
 	j->k_bytes = row_bytes(a->k);
 	j->v_bytes = row_bytes(a->v);
@@ -527,23 +527,23 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
 		return;
-	for (int32_t i = 0; i < a->n_part; i++)
-		if (a->part[i].when.flag) {
+	for (int32_t i = 0; i < a->n_seg; i++)
+		if (a->seg[i].when.flag) {
 			struct attn_met m;
 
-			if (n == 1 && !attn_parts_met(&m, a))
+			if (n == 1 && !attn_segments_met(&m, a))
 				cpu_attn(be, &m.a, n);
 			else
 				backend_fail(
 					be,
 					"internal: attention of %d tokens over %d parts got conditions that do not fit",
-					(int)n, (int)a->n_part);
+					(int)n, (int)a->n_seg);
 			return;
 		}
 	if (attn_job_open(&j, c, a, n) < 0)
 		return;
-	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct attn_selection *selection = a->part[i].selection;
+	for (int32_t i = 0; i < a->n_seg; i++) {
+		const struct attn_selection *selection = a->seg[i].selection;
 
 		if (selection && n == 1 && !j.selection) {
 			j.selection = selection;
@@ -567,11 +567,11 @@ static int attn_joins(const struct attn_args *a, const struct attn_args *first, 
 	int32_t selections = 0;
 
 	*selection = NULL;
-	for (int32_t i = 0; i < a->n_part; i++) {
-		if (a->part[i].when.flag || a->part[i].k)
+	for (int32_t i = 0; i < a->n_seg; i++) {
+		if (a->seg[i].when.flag || a->seg[i].k)
 			return 0;
-		if (a->part[i].selection) {
-			*selection = a->part[i].selection;
+		if (a->seg[i].selection) {
+			*selection = a->seg[i].selection;
 			selections++;
 		}
 	}

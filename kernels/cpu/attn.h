@@ -14,17 +14,17 @@ enum {
 	PROMPT_TILES = 4,
 };
 
-/* One call of attention. The tokens are cut into tiles. The slots of each part are cut into spans: of ATTN_SPAN slots,
- * or of half as many if the part has a list of slots. In a prefill, a task computes one KV head of one tile over all
- * spans. In decode that would give too few tasks. So each span of a tile is a task of its own, and the thread that
- * finishes the last span of a tile merges the results. Both ways merge spans in the same order. */
+/* One call of attention. The tokens are cut into tiles. The slots of each segment are cut into spans: of ATTN_SPAN
+ * slots, or of half as many if the segment has a list of slots. In a prefill, a task computes one KV head of one tile
+ * over all spans. In decode that would give too few tasks. So each span of a tile is a task of its own, and the thread
+ * that finishes the last span of a tile merges the results. Both ways merge spans in the same order. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
 	float *out;
 	int32_t n;                                        /* number of tokens of the call */
-	int32_t slots;                                    /* number of slots in all parts */
-	int32_t spans;                                    /* number of spans in all parts */
+	int32_t slots;                                    /* number of slots in all segments */
+	int32_t spans;                                    /* number of spans in all segments */
 	int32_t group;                                    /* number of query heads per KV head */
 	size_t k_bytes, v_bytes;                          /* bytes of a stored key, and of a stored value */
 	void (*attn)(const struct attn_tile *);           /* attn or attn_prompt of struct cpu_fns */
@@ -41,21 +41,21 @@ struct attn_job {
 	 * slot `first` and of all later slots. m, l [t1 - t0][n_head]: maximum and sum of the softmax. */
 	float *score, *m, *l;
 	size_t stride;
-	int32_t first; /* first slot whose scores are kept in score[]; a part begins with this slot */
+	int32_t first; /* first slot whose scores are kept in score[]; a segment begins with this slot */
 	/* Selection of slots that runs before attention, or NULL. Only a job of one token has a selection. */
 	const struct attn_selection *selection;
 };
 
-enum { ATTN_MET_PARTS = 16 }; /* maximum number of parts of a call with predicates */
+enum { ATTN_MET_SEGMENTS = 16 }; /* maximum number of segments of a call with predicates */
 struct attn_met {
 	struct attn_args a; /* the copied arguments; their pointers point to the members below */
-	struct attn_part part[ATTN_MET_PARTS];
+	struct attn_segment seg[ATTN_MET_SEGMENTS];
 	struct attn_probe probe; /* set only if the call has a probe */
 };
-/* Copy the arguments of a one-token call without the parts whose predicate is false. Subtract the slots of these parts
- * from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an invalid flag, or a
- * skipped part outside of the probe's first `skip` slots. */
-int attn_parts_met(struct attn_met *, const struct attn_args *);
+/* Copy the arguments of a one-token call without the segments whose predicate is false. Subtract the slots of these
+ * segments from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many segments, an
+ * invalid flag, or a skipped segment outside of the probe's first `skip` slots. */
+int attn_segments_met(struct attn_met *, const struct attn_args *);
 
 /* Compute tokens t0 .. t1 - 1 of a job whose shapes were checked. Return 0, or -1 when cancelled or out of memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
@@ -63,7 +63,7 @@ int attn_run(struct attn_job *, int32_t t0, int32_t t1);
 void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Return the bytes of scratch that a thread needs for tiles of n_q queries. */
 size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
-int32_t attn_part_spans(const struct attn_part *);
+int32_t segment_spans(const struct attn_segment *);
 /* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1; or 0 if the spans
  * cannot be tasks, because the results would take too much memory or the allocation failed. Only a failed allocation
  * sets the error. */

@@ -6,7 +6,7 @@
  * each run. With few heads, this waiting would take half as long as the work.
  *
  * With several tokens, scans of the same head follow each other, so all scans except the first find the key sketch in
- * the processor's caches. Parts without a list of slots are computed for all tokens together. */
+ * the processor's caches. Segments without a list of slots are computed for all tokens together. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
@@ -56,23 +56,22 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if there are several jobs, and if one task can compute a span of slots for all of them. (Only parts that are a
+/* 1 if there are several jobs, and if one task can compute a span of slots for all of them. (Only segments that are a
  * range of slots are computed in this way.) The arguments of the jobs must be the same, with two exceptions: lists of
- * slots may differ, and if the last part is a range, it may be longer in later jobs. */
+ * slots may differ, and if the last segment is a range, it may be longer in later jobs. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
 		const struct attn_args *a = j[t].a, *b = j[t - 1].a;
 
-		if (a->n_part != b->n_part || a->window != b->window || a->scale != b->scale ||
-		    a->softcap != b->softcap)
+		if (a->n_seg != b->n_seg || a->window != b->window || a->scale != b->scale || a->softcap != b->softcap)
 			return 0;
-		for (int32_t p = 0; p < a->n_part; p++) {
-			const struct attn_part *x = a->part + p, *y = b->part + p;
-			int last = p == a->n_part - 1 && !x->slots;
+		for (int32_t p = 0; p < a->n_seg; p++) {
+			const struct attn_segment *x = a->seg + p, *y = b->seg + p;
+			int last = p == a->n_seg - 1 && !x->slots;
 
 			if (!x->slots != !y->slots || x->slot0 != y->slot0 || x->n_slots < y->n_slots ||
-			    (!last && attn_part_spans(x) != attn_part_spans(y)) ||
+			    (!last && segment_spans(x) != segment_spans(y)) ||
 			    (!last && !x->slots && x->n_slots != y->n_slots))
 				return 0;
 		}
@@ -80,13 +79,13 @@ static int spans_alike(const struct attn_job *j, int32_t n)
 	return n > 1;
 }
 
-/* Return the index of a part's first span among the spans of all parts. */
-static int32_t first_span(const struct attn_args *a, int32_t part)
+/* Return the index of a segment's first span among the spans of all segments. */
+static int32_t first_span(const struct attn_args *a, int32_t seg)
 {
 	int32_t at = 0;
 
-	for (int32_t p = 0; p < part; p++)
-		at += attn_part_spans(a->part + p);
+	for (int32_t p = 0; p < seg; p++)
+		at += segment_spans(a->seg + p);
 	return at;
 }
 
@@ -98,15 +97,15 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Add the tasks for the spans (ATTN_SPAN slots) of a part and KV head. A task computes one span for several tokens,
- * which have up to TILE_QUERIES queries together. If the part is longer for later tokens, its last spans are computed
- * for these tokens only. */
-static void spans_together(struct fused_job *j, int32_t part, int32_t head)
+/* Add the tasks for the spans (ATTN_SPAN slots) of a segment and KV head. A task computes one span for several tokens,
+ * which have up to TILE_QUERIES queries together. If the segment is longer for later tokens, its last spans are
+ * computed for these tokens only. */
+static void spans_together(struct fused_job *j, int32_t seg, int32_t head)
 {
-	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
+	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, seg), token = 0;
 
-	for (int32_t i = 0; i < attn_part_spans(j->attn[j->n - 1].a->part + part); i++) {
-		while (attn_part_spans(j->attn[token].a->part + part) <= i)
+	for (int32_t i = 0; i < segment_spans(j->attn[j->n - 1].a->seg + seg); i++) {
+		while (segment_spans(j->attn[token].a->seg + seg) <= i)
 			token++;
 		for (int32_t t = token, n; t < j->n; t += n) {
 			n = MIN(MAX(most, 1), j->n - t);
@@ -127,14 +126,14 @@ static void tasks_list(struct fused_job *j)
 			for (int32_t i = 0; j->attn[t].selection && i < scan_chunks(&j->scan[t], h); i++)
 				task_add(j, FUSED_SCAN, t, 1, h, i);
 	for (int32_t h = 0; alike && h < j->heads; h++)
-		for (int32_t p = 0; p < j->attn->a->n_part; p++)
-			if (!j->attn->a->part[p].slots)
+		for (int32_t p = 0; p < j->attn->a->n_seg; p++)
+			if (!j->attn->a->seg[p].slots)
 				spans_together(j, p, h);
 	for (int32_t h = 0; h < j->heads; h++)
 		for (int32_t t = 0; t < j->n; t++)
-			for (int32_t p = 0, at = 0, end; p < j->attn[t].a->n_part; p++)
-				for (end = at + attn_part_spans(j->attn[t].a->part + p); at < end; at++)
-					if (!alike || j->attn[t].a->part[p].slots)
+			for (int32_t p = 0, at = 0, end; p < j->attn[t].a->n_seg; p++)
+				for (end = at + segment_spans(j->attn[t].a->seg + p); at < end; at++)
+					if (!alike || j->attn[t].a->seg[p].slots)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
@@ -200,10 +199,9 @@ int fused_run(struct attn_job *a, int32_t n)
 
 		/* A thread uses the same scratch for selection and for attention, one after the other. */
 		a[t].part_bytes = j.topk[t].part_bytes = part_bytes;
-		for (int32_t p = 0; p < args->n_part; p++)
-			work += args->part[p].slots
-			                ? 0
-			                : 2 * (int64_t)args->part[p].n_slots * args->n_head * args->head_dim;
+		for (int32_t p = 0; p < args->n_seg; p++)
+			work += args->seg[p].slots ? 0
+			                           : 2 * (int64_t)args->seg[p].n_slots * args->n_head * args->head_dim;
 	}
 	tasks_list(&j);
 	if (cpu_buffer_grow(c, &c->scratch, part_bytes * (size_t)c->base.threads) < 0 ||

@@ -7,7 +7,7 @@
 #include "kernels/cpu/cols.h"
 
 enum {
-	MAX_PARTS = 8, /* maximum number of products in one run of the pool */
+	MAX_PRODUCTS = 8, /* maximum number of products in one run of the pool */
 	/* floats of a tile: the results of one leaf call. matmul_glu needs two tiles, which take half of a small L2
 	 * cache. */
 	TILE_FLOATS = 16 << 10,
@@ -63,7 +63,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct part { /* one product of matmul(), or the two products of matmul_glu(): with the weights `gate` and `up` */
+struct product { /* one product of matmul(), or the two products of matmul_glu(): with the weights `gate` and `up` */
 	struct weight w, up;
 	float *out;
 	const float *bias, *up_bias;
@@ -74,16 +74,16 @@ struct part { /* one product of matmul(), or the two products of matmul_glu(): w
 struct product_job {
 	struct cpu *c;
 	struct act x;
-	int n_parts, glu;
+	int n_products, glu;
 	enum activation act; /* activation function of matmul_glu */
-	int32_t panels;      /* number of panels in all parts */
+	int32_t panels;      /* number of panels in all products */
 	int32_t panel_tasks; /* number of ranges into which the panels are cut */
 	int32_t col_tile, col_tiles;
 	/* A thread's scratch has scratch_bytes bytes: cols_bytes bytes of prepared columns, then one tile of results,
 	 * or two tiles for matmul_glu. */
 	size_t cols_bytes;
 	size_t scratch_bytes;
-	struct part part[MAX_PARTS];
+	struct product product[MAX_PRODUCTS];
 };
 
 /* Return columns c0 .. c0 + n - 1 of a as a separate struct, because leaf functions start at column 0. */
@@ -142,7 +142,7 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 }
 
 /* Store a tile of results [n][ld] in the output rows: add the bias, and the old output if the product accumulates. */
-static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0,
+static void store_tile(const struct product *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0,
                        int32_t n, const float *bias)
 {
 	for (int32_t c = 0; c < n; c++, tile += ld) {
@@ -170,8 +170,8 @@ static void add_bias(float *rows, int32_t ld, const float *bias, int32_t nr, int
 			rows[r] += bias[r];
 }
 
-/* Compute panels p .. p + n - 1 of one part. */
-static void part_task(struct task *t, const struct part *part, int32_t p, int32_t n)
+/* Compute panels p .. p + n - 1 of one product. */
+static void product_panels(struct task *t, const struct product *product, int32_t p, int32_t n)
 {
 	const struct product_job *j = t->job;
 	const struct cpu_fns *f = j->c->fns;
@@ -185,29 +185,29 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 			return;
 		m = MIN(n, most);
 		ld = m * f->panel;
-		nr = MIN(ld, part->rows - r0);
+		nr = MIN(ld, product->rows - r0);
 		/* Write the product directly to the output if it has only whole panels, and if no bias or old output
 		 * must be added to it. matmul_glu can have biases, because it adds them in place. */
-		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
+		int direct = nr == ld && (j->glu || !product->bias) && !product->accumulate;
 
 		if (direct) {
-			out = part->out + (size_t)t->c0 * (size_t)part->rows + r0;
-			ld = part->rows;
+			out = product->out + (size_t)t->c0 * (size_t)product->rows + r0;
+			ld = product->rows;
 		}
-		weight_times(t, &part->w, p, m, nr, out, ld);
+		weight_times(t, &product->w, p, m, nr, out, ld);
 		if (j->glu) {
 			float *up = t->tile + TILE_FLOATS;
 			/* the width of whole panels, so that glu() computes whole vectors only */
 			int32_t width = m * f->panel;
 
-			weight_times(t, &part->up, p, m, nr, up, width);
-			add_bias(out, ld, part->bias ? part->bias + r0 : NULL, nr, t->x.n);
-			add_bias(up, width, part->up_bias ? part->up_bias + r0 : NULL, nr, t->x.n);
+			weight_times(t, &product->up, p, m, nr, up, width);
+			add_bias(out, ld, product->bias ? product->bias + r0 : NULL, nr, t->x.n);
+			add_bias(up, width, product->up_bias ? product->up_bias + r0 : NULL, nr, t->x.n);
 			for (int32_t c = 0; c < t->x.n; c++)
 				f->glu(j->act, out + (size_t)c * (size_t)ld, up + (size_t)c * (size_t)width, width);
 		}
 		if (!direct)
-			store_tile(part, out, ld, r0, nr, t->c0, t->x.n, j->glu ? NULL : part->bias);
+			store_tile(product, out, ld, r0, nr, t->c0, t->x.n, j->glu ? NULL : product->bias);
 	}
 }
 
@@ -224,15 +224,15 @@ static void product_task(void *arg, int task, int worker)
 	t.cols.n = 0;
 	t.scratch = (char *)j->c->scratch.p + (size_t)worker * j->scratch_bytes;
 	t.tile = (float *)(void *)(t.scratch + j->cols_bytes);
-	for (const struct part *part = j->part; left > 0; part++) {
-		int32_t n = MIN(left, part->panels - p);
+	for (const struct product *product = j->product; left > 0; product++) {
+		int32_t n = MIN(left, product->panels - p);
 
 		if (n > 0) {
-			part_task(&t, part, p, n);
+			product_panels(&t, product, p, n);
 			left -= n;
 			p += n;
 		}
-		p -= part->panels;
+		p -= product->panels;
 	}
 }
 
@@ -248,7 +248,7 @@ static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, c
 	return 0;
 }
 
-/* Cut the parts into tasks and run them. */
+/* Cut the products into tasks and run them. */
 static void product_run(struct product_job *j)
 {
 	struct cpu *c = j->c;
@@ -257,8 +257,8 @@ static void product_run(struct product_job *j)
 	int q8 = 0;
 
 	j->panels = 0;
-	for (int i = 0; i < j->n_parts; i++) {
-		struct part *p = &j->part[i];
+	for (int i = 0; i < j->n_products; i++) {
+		struct product *p = &j->product[i];
 
 		p->panels = ceil_div(p->rows, c->fns->panel);
 		j->panels += p->panels;
@@ -319,8 +319,8 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	for (int32_t i = 0; i < n_m; i++)
 		j.x.all_wide |= wants_wide(m[i].w, m[i].narrow);
 	for (int32_t i = 0; i < n_m;) {
-		for (j.n_parts = 0; i < n_m && j.n_parts < MAX_PARTS; i++) {
-			struct part *p = &j.part[j.n_parts++];
+		for (j.n_products = 0; i < n_m && j.n_products < MAX_PRODUCTS; i++) {
+			struct product *p = &j.product[j.n_products++];
 
 			if (weight_set(c, &p->w, m[i].w, x) < 0)
 				return;
@@ -343,14 +343,14 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_
 	const struct tensor *gate = m->gate, *up = m->up;
 	struct cpu *c = cpu_of(be);
 	struct product_job j;
-	struct part *p = &j.part[0];
+	struct product *p = &j.product[0];
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
 		return;
 	j.c = c;
 	j.glu = 1;
 	j.act = m->act;
-	j.n_parts = 1;
+	j.n_products = 1;
 	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul_glu"), .n = n, .cols = x->cols };
 	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
 		return;

@@ -175,14 +175,14 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Attention mass is not measured for the first `skip` slots. If a call begins with parts (struct attn_part)
-	 * that have none but these slots, the scores of these parts are not kept. But the spread counts all slots: if
-	 * it is measured, the scores of all parts are kept. */
+	/* Attention mass is not measured for the first `skip` slots. If a call begins with segments (struct
+	 * attn_segment) that have none but these slots, the scores of these segments are not kept. But the spread
+	 * counts all slots: if it is measured, the scores of all segments are kept. */
 	j->first = 0;
-	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
-		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)
+	for (int32_t i = 0; i < j->a->n_seg && !j->a->probe->spread; i++) {
+		if (j->first + j->a->seg[i].n_slots > j->a->probe->skip)
 			break;
-		j->first += j->a->part[i].n_slots;
+		j->first += j->a->seg[i].n_slots;
 	}
 	j->stride = ((size_t)(j->slots - j->first) + 16) & ~(size_t)15;
 	row = heads * j->stride * sizeof(float);

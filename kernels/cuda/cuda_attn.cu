@@ -4,15 +4,15 @@
  * - cuda_attn_prefill.cu is for more queries (prefill). It uses tensor cores; tiles of K and V are in shared memory.
  * - cuda_attn_f32.cu is for f32 planes, and for every other head_dim. It computes in f32.
  *
- * A call takes one launch for every 16 of its parts (struct attn_part), after the launches that select slots
+ * A call takes one launch for every 16 of its segments (struct attn_segment), after the launches that select slots
  * (cuda_topk.cu). A probe measures the attention of some tokens (struct attn_probe). Then a launch computes consecutive
  * tokens that are either all measured or all not measured. After a launch with measured tokens come the launches of
  * cuda_probe.cu.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
  * spans, and each block reads one span (cuda_attn.cuh). The number of spans of the grid is a power of two, so that the
- * grid rarely changes from token to token; a block without a span returns at once. If parts have predicates, each block
- * reads the flags and computes the spans itself, without the skipped parts.
+ * grid rarely changes from token to token; a block without a span returns at once. If segments have predicates, each
+ * block reads the flags and computes the spans itself, without the skipped segments.
  *
  * Lists of slots are in device memory, so the host cannot check them. A slot number outside of the plane is replaced by
  * the last slot. */
@@ -26,12 +26,12 @@ enum {
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
 
-/* An attn() call. All its parts together have `cols` columns (slots). A KV head has `group` query heads. */
+/* An attn() call. All its segments together have `cols` columns (slots). A KV head has `group` query heads. */
 struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
 	int32_t n, cols, group;
-	int maybe; /* 1: some parts have predicates */
+	int maybe; /* 1: some segments have predicates */
 };
 
 /* ---- spans ---- */
@@ -52,26 +52,26 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Return the index of the first part after a launch. The launch begins with part number `part` and has up to ATTN_PARTS
- * parts. */
-static int32_t group_end(const struct attn_args *a, int32_t part)
+/* Return the index of the first segment after a launch. The launch begins with segment number `seg` and has up to
+ * ATTN_SEGMENTS segments. */
+static int32_t group_end(const struct attn_args *a, int32_t seg)
 {
-	return part + MIN(a->n_part - part, (int32_t)ATTN_PARTS);
+	return seg + MIN(a->n_seg - seg, (int32_t)ATTN_SEGMENTS);
 }
 
-/* The slots that a launch reads in one part of an attn() call: n slots, beginning at slot `first`. Slots before the
+/* The slots that a launch reads in one segment of an attn() call: n slots, beginning at slot `first`. Slots before the
  * window of the launch's first token are left out, and so are slots of tokens after its last token. */
 struct taken {
 	int32_t first, n;
 };
 
-/* Return which slots of a part of a call a launch reads. `part` is the number of the part, and `col` is the column
+/* Return which slots of a segment of a call a launch reads. `seg` is the number of the segment, and `col` is the column
  * (cuda_attn.cuh) of its first slot. The call has `cut` tokens after the launch's last token, whose slots are not
  * read. */
-static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col,
-                               int32_t cut)
+static struct taken segment_taken(const struct attn_plan *p, const struct attn_args *a, int32_t seg, int32_t col,
+                                  int32_t cut)
 {
-	int32_t n = a->part[part].n_slots - (part == a->n_part - 1 ? cut : 0),
+	int32_t n = a->seg[seg].n_slots - (seg == a->n_seg - 1 ? cut : 0),
 		before = p->a.total - (p->a.n - 1) - p->a.window - col;
 	struct taken t = { p->a.window && before > 0 ? MIN(before, n) : 0, 0 };
 
@@ -131,17 +131,16 @@ static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 	return 0;
 }
 
-/* Fill in the parts of a launch: parts number `part`, part + 1, ... of the call. `col` is the column of the first slot
- * of part number `part`, and `t0` is the launch's first token. The call has `cut` tokens after the launch's last
+/* Fill in the segments of a launch: segments `seg`, `seg` + 1, ... of the call. `col` is the column of the first slot
+ * of segment number `seg`, and `t0` is the launch's first token. The call has `cut` tokens after the launch's last
  * token. */
-static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t t0,
-                      int32_t cut)
+static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t seg, int32_t col, int32_t t0, int32_t cut)
 {
 	p->a.bias = NULL;
-	for (int32_t k = 0; k < p->a.n_part; k++) {
-		const struct attn_part *from = a->part + part + k;
-		struct attn_seg *to = &p->a.part[k];
-		struct taken taken = part_taken(p, a, part + k, col, cut);
+	for (int32_t k = 0; k < p->a.n_seg; k++) {
+		const struct attn_segment *from = a->seg + seg + k;
+		struct launch_segment *to = &p->a.seg[k];
+		struct taken taken = segment_taken(p, a, seg + k, col, cut);
 
 		to->q = (const float *)from->q->data + (size_t)t0 * (size_t)a->n_head * (size_t)a->head_dim;
 		to->slots = from->slots ? (const int32_t *)from->slots->data : NULL;
@@ -149,7 +148,7 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 		if (from->bias) {
 			p->a.bias = (const float *)from->bias->data;
 			p->a.bias_ld = from->bias->cols;
-			p->a.bias_part = k;
+			p->a.bias_seg = k;
 		}
 		to->slot0 = from->slot0 + taken.first;
 		to->n_slots = taken.n;
@@ -166,7 +165,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 {
 	const struct attn_args *a = j->a;
 	int32_t col, read, partials = 0, end, cut = a->bidirectional ? 0 : j->n - t1,
-			   groups = (a->n_part - 1) / ATTN_PARTS + 1;
+			   groups = (a->n_seg - 1) / ATTN_SEGMENTS + 1;
 	int64_t tiles;
 
 	p->a.n = t1 - t0;
@@ -177,16 +176,16 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	p->a.out = (float *)a->out->data + (size_t)t0 * (size_t)a->n_head * (size_t)a->head_dim;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
-		col = 0;  /* number of columns of the parts before part i */
-		read = 0; /* number of columns that the tokens read in the parts before part i */
+		col = 0;  /* number of columns of the segments before segment i */
+		read = 0; /* number of columns that the tokens read in the segments before segment i */
 		partials = 0;
-		for (int32_t i = 0; i < a->n_part; i = end) {
+		for (int32_t i = 0; i < a->n_seg; i = end) {
 			int32_t cols = 0, col0 = col;
 
 			end = group_end(a, i);
-			p->a.last = end == a->n_part && !a->bidirectional;
-			for (int32_t k = i; k < end; col += a->part[k++].n_slots)
-				cols += part_taken(p, a, k, col, cut).n;
+			p->a.last = end == a->n_seg && !a->bidirectional;
+			for (int32_t k = i; k < end; col += a->seg[k++].n_slots)
+				cols += segment_taken(p, a, k, col, cut).n;
 			if (cols <= 0)
 				continue;
 			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows, ATTN_PARTIALS / groups);
@@ -198,7 +197,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			p->a.cols = cols;
 			read += cols;
 			partials += p->a.maybe ? p->grid_spans : p->a.spans;
-			p->a.n_part = end - i;
+			p->a.n_seg = end - i;
 			if (pass) {
 				segs_fill(p, a, i, col0, t0, cut);
 				start(p);
@@ -232,8 +231,8 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n_head = a->n_head;
 	p.a.group = j->group;
 	p.a.scale = a->scale;
-	for (int32_t i = 0; i < a->n_part; i++)
-		p.biased += a->part[i].bias != NULL;
+	for (int32_t i = 0; i < a->n_seg; i++)
+		p.biased += a->seg[i].bias != NULL;
 	p.a.softcap = a->softcap;
 	p.a.sinks = a->sinks ? (const float *)a->sinks->data : NULL;
 	p.a.window = a->window < j->cols ? a->window : 0;
@@ -277,7 +276,7 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 }
 
 /* Set all scores of n tokens to -infinity, which is probability 0. Attention then overwrites the scores that it
- * computes. The scores of skipped parts and of slots before a window stay -infinity. */
+ * computes. The scores of skipped segments and of slots before a window stay -infinity. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
 	struct unseen_args a = {};
@@ -341,27 +340,27 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		backend_fail(be, "a GPU reads prompts whole; use --device cpu");
 		return;
 	}
-	for (int32_t i = 0; i < a->n_part; i++) {
-		j.maybe |= a->part[i].when.flag != NULL;
-		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS || a->window))) {
+	for (int32_t i = 0; i < a->n_seg; i++) {
+		j.maybe |= a->seg[i].when.flag != NULL;
+		if (!predicate_ok(&a->seg[i].when) || (j.maybe && (n > 1 || a->n_seg > ATTN_SEGMENTS || a->window))) {
 			backend_fail(be,
 			             "internal: attention of %d tokens over %d parts got conditions that do not fit",
-			             (int)n, (int)a->n_part);
+			             (int)n, (int)a->n_seg);
 			return;
 		}
 	}
 	j.group = a->n_head / a->n_kv_head;
 	if (!cuda_rows_of(be, a->out, n, width, "attn"))
 		return;
-	for (int32_t i = 0; i < a->n_part; i++)
-		if (!cuda_rows_of(be, a->part[i].q, n, width, "attn") ||
-		    (a->part[i].selection && attn_selection_check(be, a->part[i].selection, a->n_kv_head) < 0))
+	for (int32_t i = 0; i < a->n_seg; i++)
+		if (!cuda_rows_of(be, a->seg[i].q, n, width, "attn") ||
+		    (a->seg[i].selection && attn_selection_check(be, a->seg[i].selection, a->n_kv_head) < 0))
 			return;
 	if (attn_probe_wanted(a->probe, n) && attn_probe_check(be, a, j.cols) < 0)
 		return;
-	for (int32_t i = 0; i < a->n_part; i++)
-		if (a->part[i].selection)
-			cuda_select(be, a->part[i].selection);
+	for (int32_t i = 0; i < a->n_seg; i++)
+		if (a->seg[i].selection)
+			cuda_select(be, a->seg[i].selection);
 	if (be->failed)
 		return;
 	if (attn_probe_wanted(a->probe, n))

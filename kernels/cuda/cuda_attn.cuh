@@ -4,10 +4,10 @@
  * Terms:
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
  * - Tile: the queries that one thread block computes.
- * - Column: a slot that an attn() call may read. Columns are numbered in the order of the call's parts (struct
- *   attn_part).
+ * - Column: a slot that an attn() call may read. Columns are numbered in the order of the call's segments (struct
+ *   attn_segment).
  * - Active column: a column that at least one token of a launch reads. Columns before a window, columns of tokens after
- *   the launch and columns of skipped parts are not active. Active columns have numbers of their own, without gaps.
+ *   the launch and columns of skipped segments are not active. Active columns have numbers of their own, without gaps.
  * - Span: the consecutive active columns that one thread block reads.
  * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the weighted
  *   sum of V.
@@ -22,7 +22,7 @@
 #include "kernels/cuda/cuda.cuh"
 
 enum {
-	ATTN_PARTS = 16,      /* maximum number of parts of one launch */
+	ATTN_SEGMENTS = 16,   /* maximum number of segments of one launch */
 	ATTN_DIMS = 256,      /* maximum number of dimensions of V that one block sums */
 	ATTN_PARTIALS = 1024, /* maximum number of partial results of one tile */
 	/* maximum number of queries of a KV head that attn_decode computes; attn_prefill computes more */
@@ -31,13 +31,13 @@ enum {
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
 
-/* A part of an attn() call (struct attn_part): queries and the slots that they read. */
-struct attn_seg {
+/* A segment of an attn() call (struct attn_segment): queries and the slots that they read. */
+struct launch_segment {
 	const float *q;       /* f32 [n][n_head * head_dim] */
 	const int32_t *slots; /* [n_kv_head][ld]; NULL = slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
-	int32_t col;                /* column of the part's first slot */
-	struct cuda_predicate when; /* the part is skipped if this predicate is false */
+	int32_t col;                /* column of the segment's first slot */
+	struct cuda_predicate when; /* the segment is skipped if this predicate is false */
 };
 
 /* Arguments of an attention kernel. */
@@ -65,22 +65,22 @@ struct attn_launch {
 	 * launches of the call */
 	int32_t partial0, partials;
 	int32_t step; /* the number of columns of a span is a multiple of this number (attn_shape.least_rows) */
-	/* `last` is 1 if part[n_part - 1] ends with the slots of the call's own tokens, to which the causal mask
+	/* `last` is 1 if seg[n_seg - 1] ends with the slots of the call's own tokens, to which the causal mask
 	 * applies. */
-	int32_t n_part, last;
-	/* 1: some parts may be skipped, because they have a predicate (attn_part.when). Then each block evaluates the
-	 * predicates, and the columns of the parts that are not skipped are divided among the blocks. */
+	int32_t n_seg, last;
+	/* 1: some segments may be skipped, because they have a predicate (attn_segment.when). Then each block evaluates
+	 * the predicates, and the columns of the segments that are not skipped are divided among the blocks. */
 	int32_t maybe;
 	float scale, softcap; /* if softcap > 0, scores become softcap * tanh(score / softcap) */
-	/* [n_kv_head][bias_ld]: biases that are added to the scores of part number bias_part of this launch; NULL =
+	/* [n_kv_head][bias_ld]: biases that are added to the scores of segment number bias_seg of this launch; NULL =
 	 * none */
 	const float *bias;
-	int32_t bias_ld, bias_part;
+	int32_t bias_ld, bias_seg;
 	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
 	/* If window > 0, a token sees its own column and the window - 1 columns before it; 0 means no window. `total`
-	 * is the number of columns of all parts. */
+	 * is the number of columns of all segments. */
 	int32_t window, total;
-	struct attn_seg part[ATTN_PARTS];
+	struct launch_segment seg[ATTN_SEGMENTS];
 };
 
 /* What attention stores for a probe (struct attn_probe). `score` [n][n_head][stride] has the scaled scores of the
@@ -99,8 +99,8 @@ struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
 	int exact;            /* 1: do not round queries to 16 bits, because a probe reads the scores */
-	int biased;           /* number of the call's parts (struct attn_part) that have a bias, 0 or 1 */
-	struct attn_launch a; /* arguments; parts, spans and memory are set for each launch */
+	int biased;           /* number of the call's segments (struct attn_segment) that have a bias, 0 or 1 */
+	struct attn_launch a; /* arguments; segments, spans and memory are set for each launch */
 	int32_t grid_spans;   /* number of spans of the grid, a power of two */
 };
 
@@ -135,16 +135,16 @@ static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
 
-/* Return the index after the last slot that `query` sees among the slots in part p of the launch. */
+/* Return the index after the last slot that `query` sees among the slots in segment p of the launch. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
-	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;
+	return a.last && p == a.n_seg - 1 ? a.seg[p].n_slots - (a.n - 1 - query / a.group) : a.seg[p].n_slots;
 }
 
-/* Return the index of the first slot of the launch's part p that is in the query's window. */
+/* Return the index of the first slot of the launch's segment p that is in the query's window. */
 static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t p, int32_t query)
 {
-	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.part[p].col) : 0;
+	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.seg[p].col) : 0;
 }
 
 /* Return the score, capped if the model has a soft cap. */
@@ -153,10 +153,10 @@ static __device__ inline float attn_capped(const struct attn_launch &a, float sc
 	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
 }
 
-/* Return the bias of slot i of the launch's part p. */
+/* Return the bias of slot i of the launch's segment p. */
 static __device__ inline float attn_bias(const struct attn_launch &a, int32_t p, int32_t kv, int32_t i)
 {
-	return a.bias && p == a.bias_part && i < a.part[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
+	return a.bias && p == a.bias_seg && i < a.seg[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
 }
 
 /* Return what the attention sink adds to the softmax denominator: exp(sink - most). `at` is the index of the pair of
@@ -172,10 +172,10 @@ struct attn_split {
 	int32_t c0, c1, partials;
 };
 
-/* Return the number of slots of part p that are read; 0 if the part is skipped. */
+/* Return the number of slots of segment p that are read; 0 if the segment is skipped. */
 static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
 {
-	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_slots : 0;
+	return !a.maybe || predicate_holds(a.seg[p].when) ? a.seg[p].n_slots : 0;
 }
 
 /* Return the active columns of span number blockIdx.x; c0 = c1 if there is no such span. */
@@ -186,7 +186,7 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 
 	if (a.maybe) {
 		cols = 0;
-		for (int32_t p = 0; p < a.n_part; p++)
+		for (int32_t p = 0; p < a.n_seg; p++)
 			cols += attn_slots(a, p);
 		span = ((cols - 1) / (int32_t)gridDim.x / a.step + 1) * a.step;
 		s.partials = (cols - 1) / span + 1;
@@ -198,9 +198,10 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	return s;
 }
 
-/* Return the byte offset of a part's slot i in its plane. If a list of slots has a number outside of the plane, use the
- * last slot, because the host cannot check lists that kernels wrote. */
-static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
+/* Return the byte offset of a segment's slot i in its plane. If a list of slots has a number outside of the plane, use
+ * the last slot, because the host cannot check lists that kernels wrote. */
+static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct launch_segment &s, int32_t kv,
+                                          int32_t i)
 {
 	int32_t slot = s.slot0 + i;
 

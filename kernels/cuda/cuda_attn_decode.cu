@@ -14,12 +14,12 @@
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a part of the launch, and
+/* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a segment of the launch, and
  * s.q has its queries. Each query is scaled by a power of two (query_unit()). by[i] becomes the factor that
  * turns products of query i into scores. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
-                                           const struct attn_seg &s, int32_t kv, int32_t query0)
+                                           const struct launch_segment &s, int32_t kv, int32_t query0)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -67,14 +67,14 @@ template <class P, int DIM> struct decode_of {
 		/* 1: there are enough registers to load K of the next 16 rows before V of the current 16 rows is
 		 * used */
 		AHEAD = DIM <= 128 && !P::CODED,
-		PART = v_part<DIM>::DIMS,
-		PARTS = v_part<DIM>::COUNT,
+		SLICE = v_slice<DIM>::DIMS,
+		SLICES = v_slice<DIM>::COUNT,
 	};
 };
 
 /* The functions below are parts of the kernel attn_decode and are called by all lanes of a warp. A row is a slot of the
- * launch's part p; rows are numbered within the part. A step computes 16 rows. Lane 4 g + t works for query g of the
- * tile.
+ * launch's segment p; rows are numbered within the segment. A step computes 16 rows. Lane 4 g + t works for query g of
+ * the tile.
  *
  * Some parameters are common to these functions. In lane k, `now` is the byte offset of row k % 16 of the step in its
  * plane. `i` is the number of the step's first row. `seen` is the number of the first row that the causal mask hides
@@ -92,10 +92,10 @@ static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const
 		load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, at, 8 * j + lane / 4), lane % 4);
 }
 
-/* Load dimensions d .. d + PART - 1 of 16 rows of V. Lane 4 g + t loads an eighth of these dimensions of rows 2t, 2t +
+/* Load dimensions d .. d + SLICE - 1 of 16 rows of V. Lane 4 g + t loads an eighth of these dimensions of rows 2t, 2t +
  * 1, 2t + 8 and 2t + 9. In lane k, `at` is the byte offset of row k % 16. */
-template <class P, int PART>
-static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], const struct attn_launch &a, int64_t at,
+template <class P, int SLICE>
+static __device__ __forceinline__ void decode_load_v(v_words<SLICE> (&v)[4], const struct attn_launch &a, int64_t at,
                                                      int32_t d)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, t = lane % 4;
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], cons
 	for (int r = 0; r < 4; r++) {
 		int64_t row = __shfl_sync(FULL_WARP, at, 2 * t + r % 2 + r / 2 * 8);
 
-		load_v<P, PART>(v[r], a.v + row + P::bytes(d), lane / 4);
+		load_v<P, SLICE>(v[r], a.v + row + P::bytes(d), lane / 4);
 	}
 }
 
@@ -136,13 +136,14 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
  * on are outside of the span. Row number `all` is the first row that the causal mask hides from any query of the
  * tile, so the mask is applied from the step of this row on. */
 template <class P, int DIM>
-static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
-                                                     const float (&e)[2][2], const struct attn_launch &a, int64_t now,
-                                                     int32_t i, int32_t i1, int32_t all, int32_t seen)
+static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4],
+                                                     v_words<decode_of<P, DIM>::SLICE> (&v)[4], const float (&e)[2][2],
+                                                     const struct attn_launch &a, int64_t now, int32_t i, int32_t i1,
+                                                     int32_t all, int32_t seen)
 {
 	typedef decode_of<P, DIM> D;
 	typedef typename D::F F;
-	enum { PART = D::PART };
+	enum { SLICE = D::SLICE };
 	int32_t t = (int32_t)threadIdx.x % 4;
 	uint32_t pr[4];
 
@@ -155,24 +156,24 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v
 		pr[2 * j + 1] = F::pack(e[j][0] - hi.x, e[j][1] - hi.y);
 	}
 #pragma unroll
-	for (int part = 0; part < D::PARTS; part++) {
-		float(*to)[4] = acc + part * (PART / 8);
+	for (int slice = 0; slice < D::SLICES; slice++) {
+		float(*to)[4] = acc + slice * (SLICE / 8);
 
 		if (!D::AHEAD)
-			decode_load_v<P, PART>(v, a, now, part * PART);
+			decode_load_v<P, SLICE>(v, a, now, slice * SLICE);
 		if (i + STEP > min(i1, all)) {
 #pragma unroll
 			for (int r = 0; r < 4; r++) {
 				int there = i + 2 * t + r % 2 + r / 2 * 8 < i1;
 
 #pragma unroll
-				for (int n = 0; n < PART / 16; n++)
+				for (int n = 0; n < SLICE / 16; n++)
 					v[r].w[n] = there ? v[r].w[n] : 0;
 			}
-			add_odd<F, PART>(to, v, seen - i, 0);
+			add_odd<F, SLICE>(to, v, seen - i, 0);
 		}
 #pragma unroll
-		for (int n = 0; n < PART / 16; n++) {
+		for (int n = 0; n < SLICE / 16; n++) {
 			mma16(F(), to[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410),
 			      __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
 			mma16(F(), to[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632),
@@ -242,14 +243,13 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* Row numbers of a part of the launch. The thread block reads the rows `from` .. i1 - 1. The lane's query sees the rows
- * `low` .. seen - 1. Row number `all` is the first row that the causal mask hides from any query of the
- * tile. */
+/* Row numbers of a segment of the launch. The thread block reads the rows `from` .. i1 - 1. The lane's query sees the
+ * rows `low` .. seen - 1. Row number `all` is the first row that the causal mask hides from any query of the tile. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
 
-/* Return the row numbers of part p for this thread. `at0` is the number of the part's first active column
+/* Return the row numbers of segment p for this thread. `at0` is the number of the segment's first active column
  * (cuda_attn.cuh), and `query` is the lane's query. */
 static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct attn_launch &a, int32_t p,
                                                                     const struct attn_split &split, int32_t at0,
@@ -282,7 +282,7 @@ static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, c
 
 			x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) + attn_bias(a, p, kv, at);
 			if (a.score && at >= r.low && at < r.seen)
-				a.score[place * a.stride + a.part[p].col + at] = x[j][b];
+				a.score[place * a.stride + a.seg[p].col + at] = x[j][b];
 			x[j][b] = at >= r.low && at < r.seen ? x[j][b] * LOG2_E : -INFINITY;
 			m = fmaxf(m, x[j][b]);
 		}
@@ -323,8 +323,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 #pragma unroll
 	for (int i = 0; i < D::TILES; i++)
 		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
-	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
-		const struct attn_seg &s = a.part[p];
+	for (int32_t p = 0; p < a.n_seg; at0 += attn_slots(a, p), p++) {
+		const struct launch_segment &s = a.seg[p];
 		struct decode_rows r = decode_rows_of(a, p, split, at0, query0, query);
 		int32_t from = r.from, i1 = r.i1;
 		int64_t now, next;
@@ -344,11 +344,11 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		if (D::AHEAD && from < i1)
 			decode_load_k<P, DIM>(k, a, now);
 		for (int32_t i = from; i < i1; i += WARPS * STEP) {
-			v_words<D::PART> v[4];
+			v_words<D::SLICE> v[4];
 			float c[2][4], x[2][2], e[2][2], most, base, w;
 
 			if (D::AHEAD)
-				decode_load_v<P, D::PART>(v, a, now, 0);
+				decode_load_v<P, D::SLICE>(v, a, now, 0);
 			decode_scores<P, DIM>(c, k, qs, a, now);
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);

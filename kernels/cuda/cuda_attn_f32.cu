@@ -26,11 +26,11 @@ template <int TYPE> static __device__ inline float plane_value(const uint8_t *ro
 	return __half2float(*(const __half *)row) * (float)((const int8_t *)row)[2 + d % 32];
 }
 
-/* Load dimensions d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part. Values outside of the part or of head_dim become
+/* Load dimensions d0 .. d0 + 63 of rows i0 .. i0 + 31 of a segment. Values outside of the segment or of head_dim become
  * 0. */
 template <int TYPE>
 static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
-                                        const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
+                                        const struct launch_segment &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
 {
 	int32_t r0 = (int32_t)threadIdx.x / PIECE, d = d0 + (int32_t)threadIdx.x % PIECE;
 
@@ -40,7 +40,7 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 }
 
 /* The functions below are parts of the kernel attn_f32. A row is a slot of the launch's part; rows are numbered within
- * the part. Each lane computes the score of one row, i0 + lane.
+ * the segment. Each lane computes the score of one row, i0 + lane.
  *
  * Warp w computes queries w, w + WARPS, ... of the tile. In the warp's arrays, these queries have the indexes j = 0, 1,
  * ... Query j sees rows low[j] .. seen[j] - 1.
@@ -51,8 +51,8 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 template <int TYPE, int QUERIES>
 static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
-                                                  const struct attn_seg &s, int32_t kv, int32_t query0, int32_t i0,
-                                                  int32_t i1)
+                                                  const struct launch_segment &s, int32_t kv, int32_t query0,
+                                                  int32_t i0, int32_t i1)
 {
 	enum { EACH = QUERIES / WARPS };
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 		float x = attn_capped(a, dot[j] * a.scale) + attn_bias(a, p, kv, i0 + lane), most, base, w, e;
 
 		if (there && a.score && d0 == 0)
-			a.score[attn_place(a, kv, query) * a.stride + a.part[p].col + i0 + lane] = x;
+			a.score[attn_place(a, kv, query) * a.stride + a.seg[p].col + i0 + lane] = x;
 		x = there ? x * LOG2_E : -INFINITY;
 		most = fmaxf(m[j], warp_max(x));
 		base = most == -INFINITY ? 0 : most;
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 template <int TYPE, int EACH, int PIECES>
 static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
-                                                  const struct attn_seg &s, int32_t kv, int32_t d0, int32_t dims,
+                                                  const struct launch_segment &s, int32_t kv, int32_t d0, int32_t dims,
                                                   int32_t i0, int32_t i1, const int32_t (&low)[EACH],
                                                   const int32_t (&seen)[EACH])
 {
@@ -227,8 +227,8 @@ template <int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) vo
 		for (int p = 0; p < PIECES; p++)
 			acc[j][p][0] = acc[j][p][1] = 0;
 	}
-	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
-		const struct attn_seg &s = a.part[p];
+	for (int32_t p = 0; p < a.n_seg; at0 += attn_slots(a, p), p++) {
+		const struct launch_segment &s = a.seg[p];
 		int32_t i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH],
 			low[EACH];
 

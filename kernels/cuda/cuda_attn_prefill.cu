@@ -35,12 +35,12 @@ struct prefill_args {
 	int32_t buffers; /* number of tiles that shared memory holds, 1 or 2 */
 };
 
-/* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a part of the launch, and
+/* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a segment of the launch, and
  * s.q has its queries. Each query is scaled by a power of two (query_unit()). by[i] becomes the factor that
  * turns products of query i into scores. If `exact` is 1, also load the rounding errors of the queries. */
 template <class F, int DIM>
-static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a, const struct attn_seg &s,
-                                           int32_t kv, int32_t query0, int exact)
+static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a,
+                                           const struct launch_segment &s, int32_t kv, int32_t query0, int exact)
 {
 	enum { STEPS = DIM / 16 };
 	int32_t warp = (int32_t)threadIdx.x / WARP;
@@ -82,10 +82,10 @@ static __device__ inline void load_queries(uint4 *qs, float *by, const struct at
 	__syncthreads();
 }
 
-/* Start loading rows i .. i + ROWS - 1 of a part to shared memory; rows from i1 on become zeros. */
+/* Start loading rows i .. i + ROWS - 1 of a segment to shared memory; rows from i1 on become zeros. */
 template <class P, int DIM>
-static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a, const struct attn_seg &s,
-                                        int32_t kv, int32_t i, int32_t i1)
+static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
+                                        const struct launch_segment &s, int32_t kv, int32_t i, int32_t i1)
 {
 	typedef tile_of<DIM> T;
 	enum { PIECES = DIM / 8 };
@@ -159,7 +159,7 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
 }
 
 /* The functions below are parts of the kernel attn_prefill and are called by all lanes of a warp. A row is a slot of
- * the launch's part; rows are numbered within the part. A tile of K and V begins at row i.
+ * the launch's segment; rows are numbered within the segment. A tile of K and V begins at row i.
  *
  * Lane 4 g + t works for queries g and g + 8 of the warp. In the lane's arrays, these two queries have the indexes r =
  * 0 and r = 1. Query r sees rows low[r] .. seen[r] - 1. The array c[n][b] has the scores of query r = b / 2; the score
@@ -186,8 +186,9 @@ static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], cons
 /* Store the scores for a probe. */
 template <int BLOCKS>
 static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
-                                                    const struct attn_seg &s, const int64_t (&place)[2], int32_t i,
-                                                    const int32_t (&low)[2], const int32_t (&seen)[2], int32_t t)
+                                                    const struct launch_segment &s, const int64_t (&place)[2],
+                                                    int32_t i, const int32_t (&low)[2], const int32_t (&seen)[2],
+                                                    int32_t t)
 {
 #pragma unroll
 	for (int n = 0; n < BLOCKS; n++)
@@ -265,12 +266,12 @@ static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
                                                       int32_t g, int32_t t)
 {
 	typedef tile_of<DIM> T;
-	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT, BLOCKS = T::ROWS / 8 };
+	enum { SLICE = v_slice<DIM>::DIMS, SLICES = v_slice<DIM>::COUNT, BLOCKS = T::ROWS / 8 };
 
 #pragma unroll
 	for (int b = 0; b < BLOCKS / 2; b++) {
 		uint32_t hi[4], lo[4];
-		v_words<PART> x[4];
+		v_words<SLICE> x[4];
 
 #pragma unroll
 		for (int y = 0; y < 4; y++) {
@@ -284,18 +285,18 @@ static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
 			}
 		}
 #pragma unroll
-		for (int part = 0; part < PARTS; part++) {
-			float(*to)[4] = acc + part * (PART / 8);
+		for (int slice = 0; slice < SLICES; slice++) {
+			float(*to)[4] = acc + slice * (SLICE / 8);
 
 #pragma unroll
 			for (int y = 0; y < 4; y++)
-				load_v<shared_rows<F>, PART>(
-					x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2,
-					g);
+				load_v<shared_rows<F>, SLICE>(
+					x[y],
+					v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + slice * SLICE) * 2, g);
 			if (i + T::ROWS > all)
-				add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
+				add_odd<F, SLICE>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
 #pragma unroll
-			for (int n = 0; n < PART / 16; n++) {
+			for (int n = 0; n < SLICE / 16; n++) {
 				uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410),
 					 b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
 				uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632),
@@ -354,14 +355,14 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 	}
 }
 
-/* Ranges of row numbers in a part of the launch. The thread block reads the rows `from` .. i1 - 1. All queries of the
- * tile see the rows `high` .. all - 1. The lane's query r sees the rows low[r] .. seen[r] - 1. The queries of the warp
- * see only rows before row number `end`. */
+/* Ranges of row numbers in a segment of the launch. The thread block reads the rows `from` .. i1 - 1. All queries of
+ * the tile see the rows `high` .. all - 1. The lane's query r sees the rows low[r] .. seen[r] - 1. The queries of the
+ * warp see only rows before row number `end`. */
 struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };
 
-/* Return the row numbers of part p for this thread. `at0` is the number of the part's first active column
+/* Return the row numbers of segment p for this thread. `at0` is the number of the segment's first active column
  * (cuda_attn.cuh). `first` is the first query of the warp. */
 static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const struct attn_launch &a, int32_t p,
                                                                       const struct attn_split &split, int32_t at0,
@@ -391,7 +392,7 @@ static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const stru
  * a block; a barrier must follow. */
 template <class P, int DIM>
 static __device__ __forceinline__ void prefill_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
-                                                    const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1,
+                                                    const struct launch_segment &s, int32_t kv, int32_t i, int32_t i1,
                                                     int32_t buffers, int32_t buffer)
 {
 	typedef tile_of<DIM> T;
@@ -433,8 +434,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 #pragma unroll
 	for (int n = 0; n < TILES; n++)
 		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
-	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
-		const struct attn_seg &s = a.part[p];
+	for (int32_t p = 0; p < a.n_seg; at0 += attn_slots(a, p), p++) {
+		const struct launch_segment &s = a.seg[p];
 		struct prefill_rows rows = prefill_rows_of(a, p, split, at0, query0, first);
 		int32_t buffer = 0;
 		float scale[2];
@@ -503,7 +504,7 @@ struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
-	/* This kernel has no code for biases (attn_part.bias): only calls with few queries have them. */
+	/* This kernel has no code for biases (attn_segment.bias): only calls with few queries have them. */
 	if (p->type == DT_F32 || p->biased ||
 	    tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;

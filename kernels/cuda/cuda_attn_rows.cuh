@@ -117,7 +117,7 @@ template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 }
 
 /* V is processed DIMS dimensions at a time. DIMS is the largest number that fits in registers. */
-template <int DIM> struct v_part {
+template <int DIM> struct v_slice {
 	enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS };
 };
 

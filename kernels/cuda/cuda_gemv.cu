@@ -466,32 +466,32 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 	SHARED_DYNAMIC(uint8_t, acts);
 	int p = 0, ready = -1, lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP);
 
-	while (p + 1 < a.n_parts && !a.glu && blockIdx.x >= a.part[p + 1].first)
+	while (p + 1 < a.n_products && !a.glu && blockIdx.x >= a.product[p + 1].first)
 		p++;
-	const struct gemv_part &part = a.part[p];
-	int rows = part.w.rows, mine = lane % N;
+	const struct gemv_product &product = a.product[p];
+	int rows = product.w.rows, mine = lane % N;
 
 #pragma unroll 1
-	for (uint32_t g = 0; g < part.per; g++) {
-		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
+	for (uint32_t g = 0; g < product.per; g++) {
+		int64_t top = ((int64_t)(blockIdx.x - product.first) * product.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
 		/* A lane stores at most one output. It loads the old value before it computes, so that the load
 		 * overlaps with the products. */
-		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
+		float *out = product.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;
 		float acc[ROWS][N];
 
 		if (top >= rows)
 			break;
-		if (stores && part.accumulate)
+		if (stores && product.accumulate)
 			old = *out;
-		if (stores && part.bias && !a.glu)
-			bias = part.bias[row];
+		if (stores && product.bias && !a.glu)
+			bias = product.bias[row];
 #pragma unroll 1
 		for (int pass = 0; pass <= a.glu; pass++) {
 			float before = value;
 
-			rows_times<N>(a, a.part[p + pass].w, row0, acts, &ready, acc);
+			rows_times<N>(a, a.product[p + pass].w, row0, acts, &ready, acc);
 #pragma unroll
 			for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -501,13 +501,15 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 					if (lane == r * N + t)
 						value = sum;
 				}
-			if (a.glu && stores && a.part[pass].bias)
-				value += a.part[pass].bias[row];
+			if (a.glu && stores && a.product[pass].bias)
+				value += a.product[pass].bias[row];
 			if (pass)
 				value = gated(a.act, before, value);
 		}
 		if (stores)
-			*out = part.accumulate ? old + (value + bias) : part.bias && !a.glu ? value + bias : value;
+			*out = product.accumulate       ? old + (value + bias)
+			       : product.bias && !a.glu ? value + bias
+			                                : value;
 	}
 }
 
@@ -517,17 +519,17 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 	unsigned blocks = 0, shared = 0;
 	int64_t groups = 0;
 
-	for (int i = 0; i < a->n_parts; i++) {
-		quantised |= quant_is(a->part[i].w.type);
+	for (int i = 0; i < a->n_products; i++) {
+		quantised |= quant_is(a->product[i].w.type);
 		/* gate and up have the same number of rows; the same thread blocks compute both */
 		if (!a->glu || i == 0)
-			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
+			groups += (a->product[i].w.rows + GROUP - 1) / GROUP;
 	}
 	/* With many rows, a thread block computes several groups of rows, because each block takes time to quantise x.
 	 * There are still at least four blocks per multiprocessor, so that the work is balanced. */
-	for (int i = 0; i < a->n_parts; i++) {
+	for (int i = 0; i < a->n_products; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
-		struct gemv_part *p = &a->part[i];
+		struct gemv_product *p = &a->product[i];
 
 		p->per = (uint32_t)MIN(MAX(per, 1), 4);
 		p->first = blocks;

@@ -5,10 +5,10 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* maximum numbers of products and of tokens in one launch */
+enum { GEMV_PRODUCTS = 8, GEMV_TOKENS = 8 }; /* maximum numbers of products and of tokens in one launch */
 
 /* One product. cuda_gemv() sets `first` and `per`. */
-struct gemv_part {
+struct gemv_product {
 	struct weight_rows w;
 	float *out;         /* [n][rows] */
 	const float *bias;  /* [rows], or NULL */
@@ -18,13 +18,13 @@ struct gemv_part {
 };
 
 struct gemv_args {
-	struct gemv_part part[GEMV_PARTS];
+	struct gemv_product product[GEMV_PRODUCTS];
 	const float *x;      /* [n][cols] */
 	const uint8_t *acts; /* x, quantised by acts_quantise(); only if n > 1 and some weight is quantised */
-	int32_t n_parts, n, cols;
+	int32_t n_products, n, cols;
 	int32_t tile; /* number of columns of x that are in shared memory at a time */
-	/* 1: a gated unit. part[0] has the gate weight and part[1] has the up weight. The product act(gate) * up is
-	 * written to part[0].out. */
+	/* 1: a gated unit. product[0] has the gate weight and product[1] has the up weight. The product act(gate) * up
+	 * is written to product[0].out. */
 	int32_t glu;
 	int32_t act; /* enum activation */
 };

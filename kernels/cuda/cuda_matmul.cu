@@ -40,8 +40,8 @@ static void run_few(struct cuda *c, struct gemv_args *a, const float *x, int32_t
 		a->n = MIN(n - i, (int32_t)GEMV_TOKENS);
 		if (cuda_gemv(c, a) < 0)
 			return;
-		for (int p = 0; p < a->n_parts; p++)
-			a->part[p].out += (size_t)a->n * (size_t)a->part[p].w.rows;
+		for (int p = 0; p < a->n_products; p++)
+			a->product[p].out += (size_t)a->n * (size_t)a->product[p].w.rows;
 	}
 }
 
@@ -208,8 +208,8 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 	for (int32_t i = 0; i < n_m;) {
 		memset(&few, 0, sizeof few);
 		few.cols = x->cols;
-		for (; i < n_m && few.n_parts < GEMV_PARTS; i++) {
-			struct gemv_part p = {};
+		for (; i < n_m && few.n_products < GEMV_PRODUCTS; i++) {
+			struct gemv_product p = {};
 
 			if (weight_of(c, m[i].w, x, &p.w) < 0)
 				return;
@@ -220,7 +220,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 			if (be->failed)
 				return;
 			if (n <= GEMV_TOKENS || m[i].w->layout == LAYOUT_PLAIN) {
-				few.part[few.n_parts++] = p;
+				few.product[few.n_products++] = p;
 				continue;
 			}
 			struct finish_args f = {};
@@ -242,7 +242,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 			many_times(c, &many, &p.w, f.head, p.out);
 			many_finish(c, &many, &f);
 		}
-		if (few.n_parts) {
+		if (few.n_products) {
 			run_few(c, &few, xp, n);
 			begun = 0; /* c->acts may no longer have x in f16, because run_few() uses the same buffer */
 		}
@@ -263,7 +263,7 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul
 
 	if (cuda_stopped(be) || n <= 0 || !(xp = cuda_rows_of(&c->base, x, n, 0, "matmul_glu")))
 		return;
-	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
+	if (weight_of(c, gate, x, &few.product[0].w) < 0 || weight_of(c, up, x, &few.product[1].w) < 0)
 		return;
 	if (gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU && act != ACT_SILU_CLAMPED)) {
 		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, or an unknown activation");
@@ -277,10 +277,10 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul
 	if (be->failed)
 		return;
 	if (n <= GEMV_TOKENS || gate->layout == LAYOUT_PLAIN || up->layout == LAYOUT_PLAIN) {
-		few.part[0].out = few.part[1].out = op;
-		few.n_parts = 2;
-		few.part[0].bias = f.bias;
-		few.part[1].bias = f.up_bias;
+		few.product[0].out = few.product[1].out = op;
+		few.n_products = 2;
+		few.product[0].bias = f.bias;
+		few.product[1].bias = f.up_bias;
 		few.glu = 1;
 		few.act = act;
 		few.cols = x->cols;
@@ -288,7 +288,7 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul
 		return;
 	}
 	if (cuda_buffer_grow(c, &c->product, (size_t)n * (size_t)up->rows * sizeof(float)) < 0 ||
-	    many_room(c, &few.part[0].w) < 0 || many_room(c, &few.part[1].w) < 0 ||
+	    many_room(c, &few.product[0].w) < 0 || many_room(c, &few.product[1].w) < 0 ||
 	    many_begin(c, &many, xp, n, x->cols) < 0)
 		return;
 	f.out = op;
@@ -298,7 +298,7 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul
 	f.head = cuda_weight_head(gate);
 	f.head_up = cuda_weight_head(up);
 	f.rows = gate->rows;
-	many_times(c, &many, &few.part[0].w, f.head, op);
-	many_times(c, &many, &few.part[1].w, f.head_up, (float *)c->product.p);
+	many_times(c, &many, &few.product[0].w, f.head, op);
+	many_times(c, &many, &few.product[1].w, f.head_up, (float *)c->product.p);
 	many_finish(c, &many, &f);
 }

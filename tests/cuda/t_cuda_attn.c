@@ -70,16 +70,16 @@ static struct shape shape_small(int round)
 	s.n = tokens[below(7)];
 	if (s.n > 9 && s.n_head / s.n_kv > 4)
 		s.n_head = s.n_kv * 3;
-	s.n_part = 1 + below(3);
+	s.n_seg = 1 + below(3);
 	s.spread = below(2) ? 2 : 0.3f;
-	for (int p = 0; p < s.n_part; p++) {
+	for (int p = 0; p < s.n_seg; p++) {
 		s.n_rows[p] = below(2) ? lengths[below(8)] : below(100);
 		s.list[p] = below(2);
 	}
 	if (round % 6 == 0)
 		s.n_rows[0] = 400 + below(200);
-	if (s.n_rows[s.n_part - 1] < s.n)
-		s.n_rows[s.n_part - 1] = s.n + below(30);
+	if (s.n_rows[s.n_seg - 1] < s.n)
+		s.n_rows[s.n_seg - 1] = s.n + below(30);
 	s.cap = 700;
 	return s;
 }
@@ -90,7 +90,7 @@ static struct shape shape_few(int round)
 	struct shape s = shape_small(round);
 
 	if (round % 3 != 2) {
-		for (int p = 0; p < s.n_part; p++)
+		for (int p = 0; p < s.n_seg; p++)
 			s.list[p] = 0;
 		s.window = 1 + below(round % 2 ? 400 : 40);
 	}
@@ -140,8 +140,8 @@ TEST(parts_lists_and_types_match_double)
 	test_note("attention, worst nmse: f32 or as good %.1e, bf16 %.1e, f16 %.1e", worst[0], worst[1], worst[2]);
 }
 
-/* Shapes with more parts than one launch takes, some of them empty; with a group of more than FEW heads; with a token
- * that sees a single row. */
+/* Shapes with more segments than one launch takes, some of them empty; with a group of more than FEW heads; with a
+ * token that sees a single row. */
 TEST(odd_shapes_match_double)
 {
 	/* clang-format off */
@@ -395,9 +395,9 @@ TEST(probe_matches_double)
 		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p),
 		       holding = 0, worst = 0;
 		int whole = kinds[round % 6].whole, rows = whole ? 1 : s.n_kv, heads = s.n_head / rows;
-		int32_t skip = round % 4 == 1                   ? below(w.cols - s.n + 1)
-		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
-		                                                : 0;
+		int32_t skip = round % 4 == 1                  ? below(w.cols - s.n + 1)
+		               : s.n_seg > 1 && round % 4 == 3 ? s.n_rows[0]
+		                                               : 0;
 		int32_t cols = w.cols - skip;
 		int elsewhere = 0; /* 1 = the sums of earlier calls are in a separate tensor */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
@@ -507,8 +507,8 @@ TEST(need_of_even_attention)
 
 /* ---- conditions ---- */
 
-/* Parts are skipped or not, depending on a flag on the device. Output and mass equal those of a call without the
- * skipped parts, and the grid is the same whether parts are skipped or not. */
+/* Segments are skipped or not, depending on a flag on the device. Output and mass equal those of a call without the
+ * skipped segments, and the grid is the same whether segments are skipped or not. */
 TEST(parts_hang_on_flags)
 {
 	for (int kind = 0; kind < 3; kind++)
@@ -534,7 +534,7 @@ TEST(parts_hang_on_flags)
 					    out = tensor_new(be, DT_F32, 1, (int32_t)width, NULL),
 					    mass = tensor_new(be, DT_F32, 2, 40, NULL),
 					    need = tensor_new(be, DT_F32, 1, 1, NULL);
-			struct attn_part part[3];
+			struct attn_segment seg[3];
 			struct attn_probe probe = { .mass = &mass,
 				                    .weight = &one,
 				                    .reduce = REDUCE_MAX,
@@ -545,8 +545,8 @@ TEST(parts_hang_on_flags)
 			int32_t gone = is ? 1 : 0, skipped;
 			double holding = 0;
 
-			/* Make `left`, the same data without the part that is skipped. */
-			left.s.n_part = 2;
+			/* Make `left`, the same data without the segment that is skipped. */
+			left.s.n_seg = 2;
 			for (int i = gone; i < 2; i++) {
 				left.s.n_rows[i] = w.s.n_rows[i + 1];
 				left.s.list[i] = w.s.list[i + 1];
@@ -560,18 +560,18 @@ TEST(parts_hang_on_flags)
 			world_double(&left, ref, p);
 			for (int i = 0; i < 3; i++) {
 				q[i] = tensor_new(be, DT_F32, 1, (int32_t)width, w.q[i]);
-				part[i] = (struct attn_part){ .q = &q[i],
-					                      .slots = s.list[i] ? &g.rows[i] : NULL,
-					                      .slot0 = s.list[i] ? 0 : w.row0[i],
-					                      .n_slots = s.n_rows[i] };
+				seg[i] = (struct attn_segment){ .q = &q[i],
+					                        .slots = s.list[i] ? &g.rows[i] : NULL,
+					                        .slot0 = s.list[i] ? 0 : w.row0[i],
+					                        .n_slots = s.n_rows[i] };
 			}
-			part[0].when = (struct predicate){ &flag, 1, 1 };
-			part[1].when = (struct predicate){ &flag, 1, 0 };
+			seg[0].when = (struct predicate){ &flag, 1, 1 };
+			seg[1].when = (struct predicate){ &flag, 1, 0 };
 			g.args.out = &out;
 			g.args.k = &g.k;
 			g.args.v = &g.v;
-			g.args.part = part;
-			g.args.n_part = 3;
+			g.args.seg = seg;
+			g.args.n_seg = 3;
 			for (int again = 0; again < 3; again++) {
 				g.args.probe = again == 2 ? &probe : NULL;
 				be->ops->attn(be, &g.args, 1);
@@ -649,8 +649,8 @@ TEST(same_bits_as_selecting_first)
 			.last = 1,
 		};
 		struct attn_selection choice = { &scan, &topk };
-		struct attn_part part[2] = { { .q = &q, .slots = &rows, .n_slots = list[i].best },
-			                     { .q = &q, .slot0 = n, .n_slots = more } };
+		struct attn_segment seg[2] = { { .q = &q, .slots = &rows, .n_slots = list[i].best },
+			                       { .q = &q, .slot0 = n, .n_slots = more } };
 		float *got[2] = { must_alloc((size_t)(heads * dim) * 4), must_alloc((size_t)(heads * dim) * 4) };
 
 		if (list[i].bits < 16) {
@@ -662,12 +662,12 @@ TEST(same_bits_as_selecting_first)
 		g.args.out = &out;
 		g.args.k = &g.k;
 		g.args.v = &g.v;
-		g.args.part = part;
-		g.args.n_part = more ? 2 : 1;
+		g.args.seg = seg;
+		g.args.n_seg = more ? 2 : 1;
 		be->ops->key_scan(be, &scan);
 		be->ops->topk(be, &topk);
 		for (int at_once = 0; at_once < 2; at_once++) {
-			part[0].selection = at_once ? &choice : NULL;
+			seg[0].selection = at_once ? &choice : NULL;
 			be->ops->attn(be, &g.args, 1);
 			be->ops->read(be, &out, 0, got[at_once], (size_t)(heads * dim) * 4);
 			/* Reset the list: in the second round the call itself must fill it. */
@@ -675,7 +675,7 @@ TEST(same_bits_as_selecting_first)
 		}
 		CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
 		CHECK_MSG(!memcmp(got[0], got[1], (size_t)(heads * dim) * 4), "case %zu differs", i);
-		/* A selection that does not match its part is refused. */
+		/* A selection that does not match its segment is refused. */
 		for (int wrong = 0; wrong < 4; wrong++) {
 			struct tensor other = score;
 
@@ -721,7 +721,7 @@ TEST(refuses_what_does_not_fit)
 	struct tensor sum = tensor_new(be, DT_F32, 2, 50, NULL), flag = tensor_new(be, DT_I32, 1, 1, NULL);
 	struct tensor other = tensor_new(be, DT_F32, 2, 51, NULL);
 	struct attn_probe p = { .mass = &sum, .weight = weight };
-	struct attn_part part = { .n_slots = 4, .when = { &flag, 0, 0 } };
+	struct attn_segment seg = { .n_slots = 4, .when = { &flag, 0, 0 } };
 
 	/* A list is on the device, so a wrong row number is not reported; it must be read as a row inside the cache. */
 	for (int i = 0; i < 4; i++) {
@@ -754,11 +754,11 @@ TEST(refuses_what_does_not_fit)
 	stage_run(&g, 0, 2, NULL, got);
 	refused(be, "wrong shape");
 	/* Predicates are refused in a call with several tokens, because each token would need a separate decision. */
-	g.args.part = &part;
-	g.args.n_part = 1;
+	g.args.seg = &seg;
+	g.args.n_seg = 1;
 	be->ops->attn(be, &g.args, 2);
 	refused(be, "conditions that do not fit");
-	part.when.col = 1;
+	seg.when.col = 1;
 	be->ops->attn(be, &g.args, 1);
 	refused(be, "conditions that do not fit");
 	be->ops->drop(be, &sum);
@@ -780,7 +780,7 @@ TEST(takes_one_launch)
 	struct stage g;
 	struct gpu_host_counts before, after;
 	struct tensor q, out;
-	struct attn_part part[2];
+	struct attn_segment seg[2];
 	uint64_t replayed = 0;
 
 	CUDA_HOST_ONLY();
@@ -789,15 +789,15 @@ TEST(takes_one_launch)
 	g = stage_new(be, &w);
 	q = tensor_new(be, DT_F32, 1, 6 * 64, w.q[0]);
 	out = tensor_new(be, DT_F32, 1, 6 * 64, NULL);
-	part[0] = (struct attn_part){ .q = &q, .slots = &g.rows[0], .n_slots = 400 };
-	part[1] = (struct attn_part){ .q = &q, .slot0 = 100, .n_slots = 30 };
+	seg[0] = (struct attn_segment){ .q = &q, .slots = &g.rows[0], .n_slots = 400 };
+	seg[1] = (struct attn_segment){ .q = &q, .slot0 = 100, .n_slots = 30 };
 	g.args.out = &out;
 	g.args.k = &g.k;
 	g.args.v = &g.v;
-	g.args.part = part;
-	g.args.n_part = 2;
+	g.args.seg = seg;
+	g.args.n_seg = 2;
 	for (int32_t i = 0; i < 6; i++) {
-		part[1].n_slots = 30 + i;
+		seg[1].n_slots = 30 + i;
 		gpu_host_stats(&before);
 		for (int layer = 0; layer < LAYERS; layer++)
 			be->ops->attn(be, &g.args, 1);

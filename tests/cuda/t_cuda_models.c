@@ -461,8 +461,8 @@ static void watch_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	watch.layers++;
 	watch.between += watch.asked;
-	for (int i = 0; i < a->n_part; i++)
-		watch.lists += a->part[i].slots != NULL;
+	for (int i = 0; i < a->n_seg; i++)
+		watch.lists += a->seg[i].slots != NULL;
 	watch.ops->attn(be, a, n);
 }
 

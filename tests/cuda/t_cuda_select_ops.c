@@ -403,7 +403,7 @@ TEST(pages_are_read_in_one_step)
 	be->ops->sync(be);
 	gpu_host_forget();
 	for (int32_t n = FIRST; n < FIRST + TOKENS; n++) {
-		struct attn_part part = { .q = &qt, .slots = &rows, .n_slots = (K - 1) * 16 + (n - 1) % 16 + 1 };
+		struct attn_segment seg = { .q = &qt, .slots = &rows, .n_slots = (K - 1) * 16 + (n - 1) % 16 + 1 };
 
 		be->ops->page_bounds(be, &bounds, &plane, KV, CAP, 16, n - 1, 1);
 		be->ops->page_scan(be, &(struct scan_args){ .out = &score,
@@ -424,13 +424,13 @@ TEST(pages_are_read_in_one_step)
 		                                       .pool = 1,
 		                                       .first = 1,
 		                                       .last = 4 });
-		be->ops->page_slots(be, &rows, &page, KV, 16, part.n_slots);
+		be->ops->page_slots(be, &rows, &page, KV, 16, seg.n_slots);
 		be->ops->attn(be,
 		              &(struct attn_args){ .out = &out,
 		                                   .k = &plane,
 		                                   .v = &plane,
-		                                   .part = &part,
-		                                   .n_part = 1,
+		                                   .seg = &seg,
+		                                   .n_seg = 1,
 		                                   .n_head = GROUP * KV,
 		                                   .n_kv_head = KV,
 		                                   .head_dim = DIM,
@@ -603,7 +603,7 @@ TEST(selection_is_scan_and_topk)
 				struct topk_args topk = { .slots = &rows, .score = &scores, .n_kv_head = KV, .n = n, .k = K, .pool = cases[c].pool, .last = 1,
 					.when = when };
 				struct attn_selection choice = { &scan, &topk };
-				struct attn_part part = { .q = &qt, .slots = &rows, .selection = &choice, .n_slots = K };
+				struct attn_segment seg = { .q = &qt, .slots = &rows, .selection = &choice, .n_slots = K };
 
 				be->ops->sync(be);
 				gpu_host_forget();
@@ -614,7 +614,7 @@ TEST(selection_is_scan_and_topk)
 					if (!test_cuda_is_device())
 						CHECK_INT(launches(), cases[c].launches[1]);
 				} else {
-					be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .part = &part, .n_part = 1,
+					be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .seg = &seg, .n_seg = 1,
 					                                       .n_head = GROUP * KV, .n_kv_head = KV, .head_dim = DIM, .cap = n,
 					                                       .scale = 0.25f }, 1);
 					be->ops->sync(be);

@@ -476,9 +476,9 @@ TEST(entries_that_are_not_kept)
 		uint8_t kept[256];
 
 		/* Count the first layers that read all entries. */
-		for (struct attn_part part[SELECT_PARTS];
-		     dense < LAYERS && selector(tl)->ops->holds(selector(tl), dense, 200, part) == 1 &&
-		     !part[0].slots && part[0].n_slots == 200;)
+		for (struct attn_segment seg[SELECT_SEGMENTS];
+		     dense < LAYERS && selector(tl)->ops->holds(selector(tl), dense, 200, seg) == 1 && !seg[0].slots &&
+		     seg[0].n_slots == 200;)
 			dense++;
 		for (int step = 0; step < 20; step++) {
 			int64_t pairs = 0, want;
@@ -637,7 +637,7 @@ TEST(shares_of_entries)
 		      list = { .type = DT_I32, .rows = KV_HEADS, .cols = 20 };
 	float x[HEADS * HEAD], key[150 * HEAD];
 	int32_t rows[KV_HEADS][20], id[150];
-	struct attn_part part[2];
+	struct attn_segment seg[2];
 	struct scan_args scan;
 	double want = 0, got;
 
@@ -658,8 +658,8 @@ TEST(shares_of_entries)
 			rows[h][i] = (int32_t)(test_rand() % 7) + 7 * i;
 	be->ops->write(be, &q, 0, x, sizeof x);
 	be->ops->write(be, &list, 0, rows, sizeof rows);
-	part[0] = (struct attn_part){ .q = &q, .slots = &list, .n_slots = 20 };
-	part[1] = (struct attn_part){ .q = &q, .slot0 = 145, .n_slots = 5 };
+	seg[0] = (struct attn_segment){ .q = &q, .slots = &list, .n_slots = 20 };
+	seg[1] = (struct attn_segment){ .q = &q, .slot0 = 145, .n_slots = 5 };
 	for (int h = 0; h < HEADS; h++) {
 		double sum = 0, on = 0, p[150];
 
@@ -677,9 +677,9 @@ TEST(shares_of_entries)
 		want += on / sum / HEADS;
 	}
 	scan = s->ops->scan(s, 1, &q, 150);
-	got = observe_panel_share_on(tl->panel, &scan, part, 2);
+	got = observe_panel_share_on(tl->panel, &scan, seg, 2);
 	CHECK_MSG(fabs(got - want) < 1e-3, "%g, not %g", got, want);
-	got = observe_panel_share_on(tl->panel, &scan, part, 0);
+	got = observe_panel_share_on(tl->panel, &scan, seg, 0);
 	CHECK(got >= 0 && got <= 0);
 	be->ops->drop(be, &q);
 	be->ops->drop(be, &list);

@@ -146,17 +146,17 @@ static void predicted(const struct bench *b, int layer, int head, int32_t known,
 }
 
 /* Set in[slot] for the slots that one head reads. Returns their number. */
-static int32_t slots_read(struct bench *b, const struct attn_part *part, int n_part, int head, char *in)
+static int32_t slots_read(struct bench *b, const struct attn_segment *seg, int n_seg, int head, char *in)
 {
 	int32_t n = 0, list[CAP];
 
 	memset(in, 0, CAP);
-	for (int i = 0; i < n_part; n += part[i++].n_slots) {
-		if (part[i].slots)
-			b->be->ops->read(b->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols, list,
-			                 4 * (size_t)part[i].n_slots);
-		for (int32_t k = 0; k < part[i].n_slots; k++) {
-			int32_t slot = part[i].slots ? list[k] : part[i].slot0 + k;
+	for (int i = 0; i < n_seg; n += seg[i++].n_slots) {
+		if (seg[i].slots)
+			b->be->ops->read(b->be, seg[i].slots, 4 * (size_t)head * (size_t)seg[i].slots->cols, list,
+			                 4 * (size_t)seg[i].n_slots);
+		for (int32_t k = 0; k < seg[i].n_slots; k++) {
+			int32_t slot = seg[i].slots ? list[k] : seg[i].slot0 + k;
 
 			CHECK_MSG(slot >= 0 && slot < b->n && !in[slot], "slot %d of %d is read twice or not there",
 			          slot, b->n);
@@ -240,11 +240,11 @@ static void decode(struct bench *b, int32_t since, int32_t known)
 	random_queries(b, q, 1);
 	memset(all, 1, sizeof all);
 	for (int l = 0; l < LAYERS; l++) {
-		struct attn_part part[SELECT_PARTS];
-		int n_part = b->sel.ops->select(&b->sel, &st, l, &b->q, &b->q, b->n, part);
+		struct attn_segment seg[SELECT_SEGMENTS];
+		int n_seg = b->sel.ops->select(&b->sel, &st, l, &b->q, &b->q, b->n, seg);
 
 		for (int h = 0; h < KV; h++) {
-			int32_t n = slots_read(b, part, n_part, h, in);
+			int32_t n = slots_read(b, seg, n_seg, h, in);
 
 			if (l < b->dense) {
 				CHECK_INT(n, b->n);
@@ -256,8 +256,8 @@ static void decode(struct bench *b, int32_t since, int32_t known)
 		}
 		kv_attend(&b->kv, l,
 		          &(struct kv_call){ .out = &b->out,
-		                             .part = part,
-		                             .n_part = n_part,
+		                             .seg = seg,
+		                             .n_seg = n_seg,
 		                             .probe = b->sel.ops->probe(&b->sel, &st, l, b->n) },
 		          1);
 		b->sel.ops->seen(&b->sel, &st, l, &b->q, &b->q, b->n);

@@ -52,8 +52,8 @@ struct real {
 		int32_t list[ALL], n; /* the selected set, best first (h2o: the heavy entries, ascending) */
 		int32_t at;           /* number of slots when the set was selected */
 		double sum[ALL];
-		/* Attention that each of the last ROWS tokens pays: to entries for h2o+, to blocks for predict. The row of
-		 * the oldest token is row `next` for h2o+, row 0 for predict. */
+		/* Attention that each of the last ROWS tokens pays: to entries for h2o+, to blocks for predict. The row
+		 * of the oldest token is row `next` for h2o+, row 0 for predict. */
 		double row[ROWS][ALL];
 		int32_t next;
 	} state[LAYERS_MOST][HEADS_MOST];
@@ -425,16 +425,16 @@ static void keep_queries(struct real *r, int at, const struct attention *a)
 	}
 }
 
-static int32_t list_of(const struct real *r, const struct attn_part *part, int n_part, int32_t head, int32_t *list)
+static int32_t list_of(const struct real *r, const struct attn_segment *seg, int n_seg, int32_t head, int32_t *list)
 {
 	int32_t n = 0;
 
-	for (int i = 0; i < n_part; n += part[i++].n_slots) {
-		if (part[i].slots)
-			r->c->be->ops->read(r->c->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols,
-			                    list + n, 4 * (size_t)part[i].n_slots);
-		for (int32_t k = 0; !part[i].slots && k < part[i].n_slots; k++)
-			list[n + k] = part[i].slot0 + k;
+	for (int i = 0; i < n_seg; n += seg[i++].n_slots) {
+		if (seg[i].slots)
+			r->c->be->ops->read(r->c->be, seg[i].slots, 4 * (size_t)head * (size_t)seg[i].slots->cols,
+			                    list + n, 4 * (size_t)seg[i].n_slots);
+		for (int32_t k = 0; !seg[i].slots && k < seg[i].n_slots; k++)
+			list[n + k] = seg[i].slot0 + k;
 	}
 	return n;
 }
@@ -442,9 +442,9 @@ static int32_t list_of(const struct real *r, const struct attn_part *part, int n
 static void real_attended(struct observer *base, const struct attention *a)
 {
 	struct real *r = (struct real *)base;
-	struct attn_part part[READ_PARTS];
+	struct attn_segment seg[READ_SEGMENTS];
 	int32_t list[2 * ALL];
-	int at = 0, n_part;
+	int at = 0, n_seg;
 
 	while (at < r->n_layer && r->layer[at] != a->layer)
 		at++;
@@ -454,13 +454,13 @@ static void real_attended(struct observer *base, const struct attention *a)
 	if (!step_generates(a->st))
 		return;
 	r->pos = a->st->pos;
-	memcpy(part, a->r->part, sizeof part);
-	n_part = kv_parts_met(&r->c->kv, part, a->r->n_part);
+	memcpy(seg, a->r->seg, sizeof seg);
+	n_seg = kv_segments_met(&r->c->kv, seg, a->r->n_seg);
 	for (int32_t h = 0; h < r->kv; h++) {
 		r->c->be->ops->read(r->c->be, &r->c->kv.k[a->layer],
 		                    4 * (size_t)h * (size_t)r->c->kv.cap * (size_t)r->dim, r->key,
 		                    4 * (size_t)a->r->n_slots * (size_t)r->dim);
-		r->check(r, at, h, a->r->n_slots, list, list_of(r, part, n_part, h, list));
+		r->check(r, at, h, a->r->n_slots, list, list_of(r, seg, n_seg, h, list));
 		r->checked++;
 	}
 }

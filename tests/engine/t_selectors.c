@@ -118,17 +118,17 @@ static void random_query(struct bench *b, float *x)
 }
 
 /* Set rows[] to the slots that one KV head reads, in order of reading. Returns their number. */
-static int32_t listed(struct bench *b, const struct attn_part *part, int n_part, int32_t head, int32_t *rows)
+static int32_t listed(struct bench *b, const struct attn_segment *seg, int n_seg, int32_t head, int32_t *rows)
 {
 	int32_t n = 0;
 
-	for (int i = 0; i < n_part; i++) {
-		if (part[i].slots)
-			b->be->ops->read(b->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols, rows + n,
-			                 4 * (size_t)part[i].n_slots);
-		for (int32_t r = 0; !part[i].slots && r < part[i].n_slots; r++)
-			rows[n + r] = part[i].slot0 + r;
-		n += part[i].n_slots;
+	for (int i = 0; i < n_seg; i++) {
+		if (seg[i].slots)
+			b->be->ops->read(b->be, seg[i].slots, 4 * (size_t)head * (size_t)seg[i].slots->cols, rows + n,
+			                 4 * (size_t)seg[i].n_slots);
+		for (int32_t r = 0; !seg[i].slots && r < seg[i].n_slots; r++)
+			rows[n + r] = seg[i].slot0 + r;
+		n += seg[i].n_slots;
 	}
 	return n;
 }
@@ -208,12 +208,12 @@ static struct step read_of(int32_t pos, int32_t n)
 	return (struct step){ .kind = STEP_READ, .pos = pos, .n = n, .tried = n, .last = 1 };
 }
 
-static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_part *part)
+static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_segment *seg)
 {
-	int n = b->sel.ops->select(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
+	int n = b->sel.ops->select(&b->sel, st, layer, &b->q, &b->raw, b->n, seg);
 
-	kv_select(b->sel.kv, part, n);
-	return kv_parts_met(&b->kv, part, n);
+	kv_select(b->sel.kv, seg, n);
+	return kv_segments_met(&b->kv, seg, n);
 }
 
 static void end_call(struct bench *b, const struct step *st)
@@ -236,7 +236,7 @@ TEST(sift_reads_the_top_entries)
 	double found[4] = { 0 }, best[4] = { 0 };
 
 	for (size_t c = 0; c < 4; c++) {
-		struct attn_part part[SELECT_PARTS];
+		struct attn_segment seg[SELECT_SEGMENTS];
 		struct bench b;
 		float q[6 * DIM];
 		int32_t rows[300];
@@ -250,9 +250,9 @@ TEST(sift_reads_the_top_entries)
 
 			put_rows(&b, 1);
 			random_query(&b, q);
-			CHECK_INT(choose(&b, &st, n % 2, part), 1);
+			CHECK_INT(choose(&b, &st, n % 2, seg), 1);
 			for (int32_t h = 0; h < 2; h++) {
-				CHECK_INT(listed(&b, part, 1, h, rows), 24);
+				CHECK_INT(listed(&b, seg, 1, h, rows), 24);
 				for (int i = 1; i < 24; i++)
 					CHECK(rows[i] > rows[i - 1]);
 				check_rows(rows, 24, b.n, as[c].policy);
@@ -277,7 +277,7 @@ TEST(sift_reads_the_top_entries)
 
 TEST(a_region_without_the_token_itself_forces_no_slot)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	struct step st = decode_at(500);
 	struct bench b;
 	float q[4 * DIM];
@@ -290,9 +290,9 @@ TEST(a_region_without_the_token_itself_forces_no_slot)
 		b.keys[63 * 2 * DIM + i] = b.keys[63 * 2 * DIM + DIM + i] = 0;
 	put_rows(&b, 64);
 	random_query(&b, q);
-	CHECK_INT(choose(&b, &st, 0, part), 1);
+	CHECK_INT(choose(&b, &st, 0, seg), 1);
 	for (int32_t h = 0; h < 2; h++) {
-		CHECK_INT(listed(&b, part, 1, h, rows), 8);
+		CHECK_INT(listed(&b, seg, 1, h, rows), 8);
 		true_scores(&b, q, h, 64, score);
 		check_best(score, rows, 8, 64, 1e-4);
 		for (int i = 0; i < 8; i++)
@@ -314,7 +314,7 @@ TEST(refresh_selects_by_pooled_probability)
 	};
 
 	for (size_t c = 0; c < 3; c++) {
-		struct attn_part part[SELECT_PARTS];
+		struct attn_segment seg[SELECT_SEGMENTS];
 		struct step st = read_of(0, 20);
 		struct bench b;
 		float q[2 * DIM] = { 0 };
@@ -331,8 +331,8 @@ TEST(refresh_selects_by_pooled_probability)
 		b.sel.ops->seen(&b.sel, &st, 0, &b.q, &b.q, 20);
 		end_call(&b, &st);
 		st = decode_at(20);
-		CHECK_INT(choose(&b, &st, 0, part), 1);
-		CHECK_INT(listed(&b, part, 1, 0, rows), 6);
+		CHECK_INT(choose(&b, &st, 0, seg), 1);
+		CHECK_INT(listed(&b, seg, 1, 0, rows), 6);
 		for (int i = 0; i < 6; i++)
 			CHECK_MSG(rows[i] == as[c].best_first[i], "%s: place %d has slot %d, expected %d", as[c].policy,
 			          i, rows[i], as[c].best_first[i]);
@@ -346,7 +346,7 @@ TEST(refresh_selects_by_pooled_probability)
  * left. */
 TEST(refresh_drops_the_weakest)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	struct step st = read_of(0, 50);
 	struct bench b;
 	float q[2 * DIM];
@@ -361,14 +361,14 @@ TEST(refresh_drops_the_weakest)
 	end_call(&b, &st);
 	for (int32_t t = 1; t < 30; t++) {
 		int32_t left = 8 - (t - 1) > 0 ? 8 - (t - 1) : 0, since = MIN(t, 9);
-		int n_part;
+		int n_seg;
 
 		st = decode_at(49 + t);
 		put_rows(&b, 1);
 		random_query(&b, q);
-		n_part = choose(&b, &st, 0, part);
+		n_seg = choose(&b, &st, 0, seg);
 		end_call(&b, &st);
-		CHECK_INT(listed(&b, part, n_part, 0, rows), left + since);
+		CHECK_INT(listed(&b, seg, n_seg, 0, rows), left + since);
 		CHECK_INT(left + since, 9);
 		check_rows(rows, 9, b.n, "refresh:s=-2");
 		if (t == 1)
@@ -383,7 +383,7 @@ TEST(refresh_drops_the_weakest)
 /* A layer selects a new set if its query has drifted, but only at every third step. */
 TEST(refresh_asks_the_query)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	struct step st = read_of(0, 50);
 	struct bench b;
 	float q[2 * DIM] = { 0 };
@@ -401,7 +401,7 @@ TEST(refresh_asks_the_query)
 	b.sel.ops->seen(&b.sel, &st, 0, &b.q, &b.raw, 50);
 	end_call(&b, &st);
 	for (int t = 1; t < 13; t++) {
-		int n_part;
+		int n_seg;
 
 		memset(q, 0, sizeof q);
 		q[turn[t]] = q[DIM + turn[t]] = 1;
@@ -410,10 +410,10 @@ TEST(refresh_asks_the_query)
 		st = decode_at(49 + t);
 		put_rows(&b, 1);
 		if (t == 6)
-			choose(&b, &st, 0, part); /* a call that failed */
-		n_part = choose(&b, &st, 0, part);
+			choose(&b, &st, 0, seg); /* a call that failed */
+		n_seg = choose(&b, &st, 0, seg);
 		end_call(&b, &st);
-		CHECK_MSG((n_part == 1) == fresh[t], "step %d: %d parts", t, n_part);
+		CHECK_MSG((n_seg == 1) == fresh[t], "step %d: %d parts", t, n_seg);
 	}
 	bench_close(&b);
 }
@@ -431,7 +431,7 @@ TEST(quest_reads_whole_pages)
 	for (size_t c = 0; c < LEN(as); c++) {
 		const char *kv = as[c].kv;
 		int32_t page = as[c].page, k = strstr(kv, "k=96") ? 96 : strstr(kv, "k=160") ? 160 : 256;
-		struct attn_part part[SELECT_PARTS];
+		struct attn_segment seg[SELECT_SEGMENTS];
 		struct bench b;
 		float q[4 * DIM];
 		int32_t rows[400];
@@ -445,9 +445,9 @@ TEST(quest_reads_whole_pages)
 
 			put_rows(&b, 1);
 			random_query(&b, q);
-			CHECK_INT(choose(&b, &st, 2, part), 1);
+			CHECK_INT(choose(&b, &st, 2, seg), 1);
 			for (int32_t h = 0; h < 2; h++) {
-				CHECK_INT(listed(&b, part, 1, h, rows), want);
+				CHECK_INT(listed(&b, seg, 1, h, rows), want);
 				check_rows(rows, want, b.n, kv);
 				for (int i = 0; i < want; i++)
 					CHECK(rows[i] % page == i % page && (!i || rows[i] > rows[i - 1]));
@@ -455,8 +455,8 @@ TEST(quest_reads_whole_pages)
 				if (!as[c].raw)
 					CHECK(rows[0] == 0 && rows[want - 49] == n - 48);
 			}
-			CHECK_INT(choose(&b, &st, 0, part), 1);
-			CHECK_MSG((part[0].slots == NULL) == as[c].raw, "%s: the first layer", kv);
+			CHECK_INT(choose(&b, &st, 0, seg), 1);
+			CHECK_MSG((seg[0].slots == NULL) == as[c].raw, "%s: the first layer", kv);
 			end_call(&b, &st);
 		}
 		bench_close(&b);
@@ -517,7 +517,7 @@ enum { READ = 64 }; /* tokens of the last chunk of a prefill: rows of bench.q */
 /* Run the last chunk of a prefill, READ tokens with random queries, which are also stored in q [READ][n_head * DIM]. */
 static void end_prefill(struct bench *b, float *q, struct tensor *out)
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	const struct attn_probe *probe;
 	struct step st = read_of(b->n, READ);
 
@@ -525,9 +525,9 @@ static void end_prefill(struct bench *b, float *q, struct tensor *out)
 	for (int32_t i = 0; i < READ * b->hp.n_head * DIM; i++)
 		q[i] = test_randf(-2, 2);
 	b->be->ops->write(b->be, &b->q, 0, q, (size_t)READ * (size_t)b->hp.n_head * DIM * sizeof *q);
-	select_whole(&b->q, b->n, part);
+	select_whole(&b->q, b->n, seg);
 	probe = b->sel.ops->probe ? b->sel.ops->probe(&b->sel, &st, 0, b->n) : NULL;
-	kv_attend(&b->kv, 0, &(struct kv_call){ .out = out, .part = part, .n_part = 1, .probe = probe }, READ);
+	kv_attend(&b->kv, 0, &(struct kv_call){ .out = out, .seg = seg, .n_seg = 1, .probe = probe }, READ);
 	if (b->sel.ops->seen)
 		b->sel.ops->seen(&b->sel, &st, 0, &b->q, &b->q, b->n);
 	end_call(b, &st);
@@ -536,21 +536,21 @@ static void end_prefill(struct bench *b, float *q, struct tensor *out)
 /* Decode a token. Sets rows[h] to the slots that KV head h reads, ascending. Returns their number. */
 static int32_t generate(struct bench *b, const float *q, struct tensor *out, int32_t rows[2][600])
 {
-	struct attn_part part[SELECT_PARTS];
+	struct attn_segment seg[SELECT_SEGMENTS];
 	const struct attn_probe *probe;
 	struct step st = decode_at(b->n);
 	int32_t n = 0;
-	int n_part;
+	int n_seg;
 
 	put_rows(b, 1);
 	set_query(b, &b->q, q);
-	n_part = choose(b, &st, 0, part);
+	n_seg = choose(b, &st, 0, seg);
 	for (int32_t h = 0; h < 2; h++) {
-		n = listed(b, part, n_part, h, rows[h]);
+		n = listed(b, seg, n_seg, h, rows[h]);
 		qsort(rows[h], (size_t)n, sizeof **rows, by_number);
 	}
 	probe = b->sel.ops->probe ? b->sel.ops->probe(&b->sel, &st, 0, b->n) : NULL;
-	kv_attend(&b->kv, 0, &(struct kv_call){ .out = out, .part = part, .n_part = n_part, .probe = probe }, 1);
+	kv_attend(&b->kv, 0, &(struct kv_call){ .out = out, .seg = seg, .n_seg = n_seg, .probe = probe }, 1);
 	end_call(b, &st);
 	return n;
 }

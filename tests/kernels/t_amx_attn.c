@@ -27,7 +27,7 @@ static struct shape shape_of_round(int round)
 	s.dim = (int[]){ 64, 128, 256, 64, 128, 96 }[round % 6];
 	s.type = (enum dtype[]){ DT_F16, DT_Q8_0, DT_BF16, DT_F16 }[round % 4];
 	s.n = 1 + below(round % 2 ? 60 : 12);
-	s.n_rows[s.n_part - 1] += s.n;
+	s.n_rows[s.n_seg - 1] += s.n;
 	s.cap += 100;
 	return s;
 }
@@ -96,7 +96,7 @@ TEST(prompts_have_the_bits_of_avx512)
 		float *want, *got, *mass[2];
 
 		if (round % 8 == 5) {
-			s.n_part = 1;
+			s.n_seg = 1;
 			s.list[0] = s.window = 0;
 			s.cap = s.n_rows[0] = s.n + 700;
 		}

@@ -1,5 +1,5 @@
-/* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over parts and lists of rows,
- * over every type of cache, and with a probe.
+/* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over segments and lists of
+ * rows, over every type of cache, and with a probe.
  *
  * Results are compared with a plain computation in double. The engine relies on equal bits, so the bits must be the
  * same for any number of threads, for any division of tokens among calls, and with or without a probe. All of this is
@@ -332,9 +332,9 @@ TEST(probe_matches_double)
 		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p),
 		       holding = 0;
 		int whole = kinds[round % 6].whole, rows = whole ? 1 : s.n_kv, heads = s.n_head / rows;
-		int32_t skip = round % 4 == 1                   ? below(w.cols - s.n + 1)
-		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
-		                                                : 0;
+		int32_t skip = round % 4 == 1                  ? below(w.cols - s.n + 1)
+		               : s.n_seg > 1 && round % 4 == 3 ? s.n_rows[0]
+		                                               : 0;
 		int32_t cols = w.cols - skip;
 		int elsewhere = 0; /* 1 = the sums of earlier calls are in a separate tensor */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,

@@ -131,7 +131,7 @@ static float *attend(struct operands *o, const struct case_of *c, int at_once)
 		.last = 1,
 	};
 	struct attn_selection choice = { .scan = &scan, .topk = &topk };
-	struct attn_part part[2] = {
+	struct attn_segment seg[2] = {
 		{ .q = &o->q, .slots = &o->rows, .n_slots = c->best, .selection = at_once ? &choice : NULL },
 		{ .q = &o->q, .slot0 = c->n, .n_slots = c->more },
 	};
@@ -149,8 +149,8 @@ static float *attend(struct operands *o, const struct case_of *c, int at_once)
 			      .out = &o->out,
 			      .k = &o->k,
 			      .v = &o->v,
-			      .part = part,
-			      .n_part = c->more ? 2 : 1,
+			      .seg = seg,
+			      .n_seg = c->more ? 2 : 1,
 			      .n_head = heads,
 			      .n_kv_head = c->n_kv,
 			      .head_dim = c->dim,
@@ -210,13 +210,13 @@ TEST(same_bits_as_selecting_first)
 /* ---- several tokens ---- */
 
 /* Several tokens in one call. From the first c.n slots, a token reads a list of its own, all slots, two ranges, or a
- * list and a range (see `parts`). Of the later slots, it reads its own slot and all slots before it. */
+ * list and a range (see `segments`). Of the later slots, it reads its own slot and all slots before it. */
 struct tokens_case {
 	struct case_of c;
 	int32_t m, window, k[ATTN_EACH_MOST], sample;
 	/* what a token reads of the first c.n slots: 0 = a list, 1 = all slots, 2 = two ranges, 3 = a list and a
 	 * range */
-	int parts;
+	int segments;
 	float softcap;
 };
 
@@ -224,7 +224,7 @@ static struct tokens_case tokens_random(int round)
 {
 	struct tokens_case t = { .c = case_random(round),
 		                 .m = 1 + (int32_t)(test_rand() % ATTN_EACH_MOST),
-		                 .parts = (int)(test_rand() % 4),
+		                 .segments = (int)(test_rand() % 4),
 		                 .softcap = test_rand() % 4 ? 0 : 20 };
 	struct case_of *c = &t.c;
 	int same = test_rand() % 3 > 0;
@@ -241,7 +241,7 @@ static struct tokens_case tokens_random(int round)
 		t.k[i] = same ? c->best : 1 + (int32_t)(test_rand() % (uint64_t)c->n);
 	if (c->best < c->n && test_rand() % 2 && same)
 		t.sample = 1 + (int32_t)(test_rand() % 50);
-	if ((t.parts == 1 || t.parts == 2) && test_rand() % 3 == 0)
+	if ((t.segments == 1 || t.segments == 2) && test_rand() % 3 == 0)
 		t.window = 1 + (int32_t)(test_rand() % (uint64_t)(c->n + c->more));
 	return t;
 }
@@ -251,7 +251,7 @@ struct token_operands {
 	struct scan_args scan;
 	struct topk_args topk;
 	struct attn_selection selection;
-	struct attn_part part[3];
+	struct attn_segment seg[3];
 };
 
 static struct attn_args token_args(struct operands *o, const struct tokens_case *t, int32_t i, struct token_operands *x)
@@ -281,26 +281,26 @@ static struct attn_args token_args(struct operands *o, const struct tokens_case 
 		                      .sample = t->sample,
 		                      .bias = t->sample ? &x->bias : NULL };
 	x->selection = (struct attn_selection){ &x->scan, &x->topk };
-	if (t->parts % 3 == 0)
-		x->part[n++] = (struct attn_part){ .q = &x->q,
-			                           .slots = &x->rows,
-			                           .n_slots = t->k[i] + t->sample,
-			                           .selection = &x->selection,
-			                           .bias = x->topk.bias,
-			                           .sample = t->sample };
-	if (t->parts > 1 && piece)
-		x->part[n++] = (struct attn_part){ .q = &x->q, .n_slots = piece };
-	if (t->parts == 2)
-		x->part[n++] = (struct attn_part){ .q = &x->q, .slot0 = piece, .n_slots = c->n - piece + late };
+	if (t->segments % 3 == 0)
+		x->seg[n++] = (struct attn_segment){ .q = &x->q,
+			                             .slots = &x->rows,
+			                             .n_slots = t->k[i] + t->sample,
+			                             .selection = &x->selection,
+			                             .bias = x->topk.bias,
+			                             .sample = t->sample };
+	if (t->segments > 1 && piece)
+		x->seg[n++] = (struct attn_segment){ .q = &x->q, .n_slots = piece };
+	if (t->segments == 2)
+		x->seg[n++] = (struct attn_segment){ .q = &x->q, .slot0 = piece, .n_slots = c->n - piece + late };
 	else
-		x->part[n++] = (struct attn_part){ .q = &x->q,
-			                           .slot0 = t->parts == 1 ? 0 : c->n,
-			                           .n_slots = (t->parts == 1 ? c->n : 0) + late };
+		x->seg[n++] = (struct attn_segment){ .q = &x->q,
+			                             .slot0 = t->segments == 1 ? 0 : c->n,
+			                             .n_slots = (t->segments == 1 ? c->n : 0) + late };
 	return (struct attn_args){ .out = &x->out,
 		                   .k = &o->k,
 		                   .v = &o->v,
-		                   .part = x->part,
-		                   .n_part = n,
+		                   .seg = x->seg,
+		                   .n_seg = n,
 		                   .n_head = heads,
 		                   .n_kv_head = c->n_kv,
 		                   .head_dim = c->dim,
@@ -368,7 +368,7 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 						!memcmp(got, want,
 					                (size_t)(t.m * c->n_kv * c->group * c->dim) * sizeof *got),
 						"%s, %d threads: %d tokens, parts %d, %d of %d slots and %d more, sample %d, %d heads of %d, %d bits, type %d, window %d differ",
-						levels[l], threads, (int)t.m, t.parts, (int)c->best, (int)c->n,
+						levels[l], threads, (int)t.m, t.segments, (int)c->best, (int)c->n,
 						(int)c->more, (int)t.sample, (int)(c->n_kv * c->group), (int)c->dim,
 						(int)c->bits, (int)c->type, (int)t.window);
 					free(got);
@@ -381,7 +381,7 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 	}
 }
 
-/* A selection that does not match its part is refused before anything is computed. */
+/* A selection that does not match its segment is refused before anything is computed. */
 TEST(wrong_selections_are_refused)
 {
 	struct backend *be = open_level("c", 2);
@@ -409,15 +409,15 @@ TEST(wrong_selections_are_refused)
 			.pool = wrong == 5 ? 2 : 1,
 		};
 		struct attn_selection choice = { .scan = &scan, .topk = &topk };
-		struct attn_part part = { .q = &o.q, .slots = &o.rows, .n_slots = 8, .selection = &choice };
+		struct attn_segment seg = { .q = &o.q, .slots = &o.rows, .n_slots = 8, .selection = &choice };
 
 		be->ops->attn(be,
 		              &(struct attn_args){
 				      .out = &o.out,
 				      .k = &o.k,
 				      .v = &o.v,
-				      .part = &part,
-				      .n_part = 1,
+				      .seg = &seg,
+				      .n_seg = 1,
 				      .n_head = 4,
 				      .n_kv_head = 2,
 				      .head_dim = 64,

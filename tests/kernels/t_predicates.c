@@ -55,18 +55,18 @@ TEST(parts_are_read_when_their_condition_holds)
 		list[i] = 3 * i % 60;
 	rows = ints(be, KV, 8, list);
 	for (int is = 0; is < 2; is++) {
-		struct attn_part part[3] = {
+		struct attn_segment seg[3] = {
 			{ .q = &q, .slots = &rows, .n_slots = 8, .when = { &flag, is, 1 } },
 			{ .q = &q, .slot0 = 10, .n_slots = 20, .when = { &flag, is, 0 } },
 			{ .q = &q, .slot0 = 60, .n_slots = 40 },
-		}, one[2] = { part[is], part[2] };
-		/* The probe skips the slots of the parts with predicates, whether these parts are read or not. */
+		}, one[2] = { seg[is], seg[2] };
+		/* The probe skips the slots of the segments with predicates, whether these segments are read or not. */
 		struct attn_probe probe = { .mass = &mass, .weight = &weight, .reduce = REDUCE_MAX, .skip = 28 };
 		struct attn_args a = { .out = &out,
 			               .k = &k,
 			               .v = &v,
-			               .part = part,
-			               .n_part = 3,
+			               .seg = seg,
+			               .n_seg = 3,
 			               .n_head = HEADS,
 			               .n_kv_head = KV,
 			               .head_dim = DIM,
@@ -80,8 +80,8 @@ TEST(parts_are_read_when_their_condition_holds)
 		be->ops->read(be, &out, 0, got, sizeof got);
 		be->ops->read(be, &mass, 0, mass_got, sizeof mass_got);
 		one[0].when.flag = NULL;
-		a.part = one;
-		a.n_part = 2;
+		a.seg = one;
+		a.n_seg = 2;
 		probe.skip = one[0].n_slots;
 		memset(mass_want, 0, sizeof mass_want);
 		be->ops->write(be, &mass, 0, mass_want, sizeof mass_want);
@@ -103,8 +103,8 @@ TEST(parts_are_read_when_their_condition_holds)
 			      .n_kv_head = KV,
 			      .head_dim = DIM,
 			      .cap = CAP,
-			      .part = &(struct attn_part){ .q = &q, .n_slots = 8, .when = { &flag, 0, 1 } },
-			      .n_part = 1 },
+			      .seg = &(struct attn_segment){ .q = &q, .n_slots = 8, .when = { &flag, 0, 1 } },
+			      .n_seg = 1 },
 	              2);
 	CHECK(be->ops->sync(be) < 0);
 	/* A predicate whose flag is outside of its tensor. */
@@ -117,8 +117,8 @@ TEST(parts_are_read_when_their_condition_holds)
 			      .n_kv_head = KV,
 			      .head_dim = DIM,
 			      .cap = CAP,
-			      .part = &(struct attn_part){ .q = &q, .n_slots = 8, .when = { &flag, 2, 1 } },
-			      .n_part = 1 },
+			      .seg = &(struct attn_segment){ .q = &q, .n_slots = 8, .when = { &flag, 2, 1 } },
+			      .n_seg = 1 },
 	              1);
 	CHECK(be->ops->sync(be) < 0);
 	drop_all(be, all, 7);
@@ -129,15 +129,15 @@ TEST(conditions_leave_an_absent_probe_alone)
 {
 	int32_t flags[1] = { 1 };
 	struct tensor flag = { .data = flags, .type = DT_I32, .rows = 1, .cols = 1 };
-	struct attn_part part[2] = { { .n_slots = 8, .when = { &flag, 0, 0 } }, { .n_slots = 20 } };
-	struct attn_args a = { .part = part, .n_part = 2 };
+	struct attn_segment seg[2] = { { .n_slots = 8, .when = { &flag, 0, 0 } }, { .n_slots = 20 } };
+	struct attn_args a = { .seg = seg, .n_seg = 2 };
 	struct attn_met m, garbage;
 
 	memset(&garbage, 0x80, sizeof garbage); /* `skip` would overflow */
 	m = garbage;
-	CHECK_INT(attn_parts_met(&m, &a), 0);
-	CHECK_INT(m.a.n_part, 1);
-	CHECK_INT(m.a.part[0].n_slots, 20);
+	CHECK_INT(attn_segments_met(&m, &a), 0);
+	CHECK_INT(m.a.n_seg, 1);
+	CHECK_INT(m.a.seg[0].n_slots, 20);
 	CHECK(!m.a.probe);
 	CHECK(!memcmp(&m.probe, &garbage.probe, sizeof m.probe));
 }

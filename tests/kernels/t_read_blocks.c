@@ -31,7 +31,7 @@ static struct shape one_part(int round)
 {
 	struct shape s = shape_random(round);
 
-	s.n_part = 1;
+	s.n_seg = 1;
 	s.list[0] = 0;
 	s.n = 1 + below(round % 3 ? 40 : 4);
 	s.n_rows[0] = s.n + below(round % 2 ? 1500 : 300);

@@ -14,7 +14,7 @@
 #include "tests/lib/levels.h"
 
 static const enum dtype attn_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0, DT_Q4_0 };
-enum { N_TYPES = LEN(attn_types), MOST_PARTS = 16 };
+enum { N_TYPES = LEN(attn_types), MOST_SEGMENTS = 16 };
 
 /* ---- helpers ---- */
 
@@ -23,15 +23,15 @@ static inline int32_t below(int32_t n)
 	return (int32_t)(test_rand() % (uint64_t)n);
 }
 
-/* ---- one situation: tokens, parts, planes ---- */
+/* ---- one situation: tokens, segments, planes ---- */
 
 struct shape {
 	int32_t n_head, n_kv, dim, cap, n;
 	enum dtype type;
-	int32_t n_part, n_rows[MOST_PARTS];
-	int list[MOST_PARTS];
+	int32_t n_seg, n_rows[MOST_SEGMENTS];
+	int list[MOST_SEGMENTS];
 	float spread;   /* scale of the queries: 0.1 = even attention, 3 = peaked */
-	int32_t window; /* sliding window of parts without lists; 0 = none */
+	int32_t window; /* sliding window of segments without lists; 0 = none */
 	float softcap;
 	int sinks;  /* 1 = each head has an attention sink, sink_of() */
 	int biased; /* 1 = the first list adds bias_of() to the scores of its slots */
@@ -42,13 +42,14 @@ struct shape {
 
 struct world {
 	struct shape s;
-	int32_t cols, row0[MOST_PARTS];
-	float *q[MOST_PARTS];      /* [n][n_head * dim] */
-	int32_t *rows[MOST_PARTS]; /* [n_kv][n_rows + 3]: the first n_rows are the slots of the part, if it is a list */
-	void *kb, *vb;             /* planes as stored */
-	float *k, *v;              /* the same planes as floats */
+	int32_t cols, row0[MOST_SEGMENTS];
+	float *q[MOST_SEGMENTS]; /* [n][n_head * dim] */
+	/* [n_kv][n_rows + 3]: the first n_rows are the slots of the segment, if it is a list */
+	int32_t *rows[MOST_SEGMENTS];
+	void *kb, *vb; /* planes as stored */
+	float *k, *v;  /* the same planes as floats */
 	/* [n][n_head * block_bytes]: one bit for each block of slots: 1 = the query reads it. NULL = all blocks are
-	 * read. Only for a single part from slot 0 on. */
+	 * read. Only for a single segment from slot 0 on. */
 	uint8_t *blocks;
 	int32_t block_bytes;
 	int bidirectional; /* 1: no causal mask */
@@ -68,19 +69,19 @@ static inline float sink_of(int32_t head)
 }
 /* Return a bias as the bias of a sample is: 0 for selected slots, up to 4 for sampled slots, SAMPLE_NONE for missing
  * slots. */
-static inline float bias_of(int32_t head, int part, int32_t k)
+static inline float bias_of(int32_t head, int seg, int32_t k)
 {
-	int32_t x = (37 * k + 11 * head + 5 * part) % 23;
+	int32_t x = (37 * k + 11 * head + 5 * seg) % 23;
 
 	return x < 8 || !k ? 0 : x == 22 ? SAMPLE_NONE : (float)x / 6;
 }
 
-static inline int biased_list(const struct shape *s, int part)
+static inline int biased_list(const struct shape *s, int seg)
 {
-	for (int i = 0; i < part; i++)
+	for (int i = 0; i < seg; i++)
 		if (s->list[i])
 			return 0;
-	return s->biased && s->list[part];
+	return s->biased && s->list[seg];
 }
 
 static inline enum dtype value_type(const struct shape *s)
@@ -109,7 +110,7 @@ static inline struct world world_new(const struct shape *s)
 
 	plane_random(s, s->type, &w.kb, &w.k);
 	plane_random(s, value_type(s), &w.vb, &w.v);
-	for (int p = 0; p < s->n_part; p++) {
+	for (int p = 0; p < s->n_seg; p++) {
 		int32_t rows = s->n_rows[p];
 
 		w.cols += rows;
@@ -126,7 +127,7 @@ static inline struct world world_new(const struct shape *s)
 
 static inline void world_free(struct world *w)
 {
-	for (int p = 0; p < w->s.n_part; p++) {
+	for (int p = 0; p < w->s.n_seg; p++) {
 		free(w->q[p]);
 		free(w->rows[p]);
 	}
@@ -137,9 +138,9 @@ static inline void world_free(struct world *w)
 	free(w->v);
 }
 
-static inline size_t world_row(const struct world *w, int32_t head, int part, int32_t k)
+static inline size_t world_row(const struct world *w, int32_t head, int seg, int32_t k)
 {
-	int32_t row = w->s.list[part] ? w->rows[part][head * (w->s.n_rows[part] + 3) + k] : w->row0[part] + k;
+	int32_t row = w->s.list[seg] ? w->rows[seg][head * (w->s.n_rows[seg] + 3) + k] : w->row0[seg] + k;
 
 	return ((size_t)head * (size_t)w->s.cap + (size_t)row) * (size_t)w->s.dim;
 }
@@ -159,10 +160,10 @@ static inline void world_double(const struct world *w, double *out, double *p)
 			int32_t seen = w->bidirectional ? w->cols : w->cols - (s->n - 1 - i), c = 0,
 				from = s->window && seen > s->window ? seen - s->window : 0;
 
-			for (int part = 0; part < s->n_part; part++)
-				for (int32_t k = 0; k < s->n_rows[part] && c < seen; k++, c++) {
-					const float *key = w->k + world_row(w, h / group, part, k),
-						    *q = w->q[part] + at * (size_t)dim;
+			for (int seg = 0; seg < s->n_seg; seg++)
+				for (int32_t k = 0; k < s->n_rows[seg] && c < seen; k++, c++) {
+					const float *key = w->k + world_row(w, h / group, seg, k),
+						    *q = w->q[seg] + at * (size_t)dim;
 
 					pr[c] = 0;
 					for (int32_t j = 0; j < dim; j++)
@@ -170,8 +171,8 @@ static inline void world_double(const struct world *w, double *out, double *p)
 					pr[c] /= sqrt(dim);
 					if (s->softcap > 0)
 						pr[c] = s->softcap * tanh(pr[c] / s->softcap);
-					if (biased_list(s, part))
-						pr[c] += (double)bias_of(h / group, part, k);
+					if (biased_list(s, seg))
+						pr[c] += (double)bias_of(h / group, seg, k);
 					if (c < from || !world_reads(w, i, h, k))
 						pr[c] = -INFINITY;
 					m = fmax(m, pr[c]);
@@ -183,9 +184,9 @@ static inline void world_double(const struct world *w, double *out, double *p)
 			for (c = 0; c < w->cols; c++)
 				pr[c] = c < seen ? pr[c] / l : 0;
 			c = 0;
-			for (int part = 0; part < s->n_part; part++)
-				for (int32_t k = 0; k < s->n_rows[part] && c < seen; k++, c++) {
-					const float *v = w->v + world_row(w, h / group, part, k);
+			for (int seg = 0; seg < s->n_seg; seg++)
+				for (int32_t k = 0; k < s->n_rows[seg] && c < seen; k++, c++) {
+					const float *v = w->v + world_row(w, h / group, seg, k);
 
 					for (int32_t j = 0; j < dim; j++)
 						o[j] += pr[c] * v[j];
@@ -197,7 +198,7 @@ static inline void world_double(const struct world *w, double *out, double *p)
 struct stage {
 	struct backend *be;
 	const struct world *w;
-	struct tensor k, v, rows[MOST_PARTS], bias[MOST_PARTS], sinks;
+	struct tensor k, v, rows[MOST_SEGMENTS], bias[MOST_SEGMENTS], sinks;
 	struct attn_args args;
 };
 
@@ -208,7 +209,7 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 
 	g.k = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->kb);
 	g.v = tensor_new(be, value_type(s), s->n_kv * s->cap, s->dim, w->vb);
-	for (int p = 0; p < s->n_part; p++)
+	for (int p = 0; p < s->n_seg; p++)
 		if (s->list[p]) {
 			int32_t cols = s->n_rows[p] + 3;
 			float *bias = must_alloc((size_t)(s->n_kv * cols) * sizeof *bias);
@@ -245,7 +246,7 @@ static inline void stage_free(struct stage *g)
 	g->be->ops->drop(g->be, &g->v);
 	if (g->w->s.sinks)
 		g->be->ops->drop(g->be, &g->sinks);
-	for (int p = 0; p < g->w->s.n_part; p++)
+	for (int p = 0; p < g->w->s.n_seg; p++)
 		if (g->w->s.list[p]) {
 			g->be->ops->drop(g->be, &g->rows[p]);
 			g->be->ops->drop(g->be, &g->bias[p]);
@@ -261,27 +262,27 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 	struct backend *be = g->be;
 	int32_t width = s->n_head * s->dim, n = t1 - t0;
 	size_t bytes = (size_t)n * (size_t)width * 4;
-	struct tensor q[MOST_PARTS], o = tensor_new(be, DT_F32, n + 1, width, NULL), blocks;
-	struct attn_part part[MOST_PARTS];
+	struct tensor q[MOST_SEGMENTS], o = tensor_new(be, DT_F32, n + 1, width, NULL), blocks;
+	struct attn_segment seg[MOST_SEGMENTS];
 	float *guard = must_alloc((size_t)width * 4);
 
-	for (int p = 0; p < s->n_part; p++) {
+	for (int p = 0; p < s->n_seg; p++) {
 		q[p] = tensor_new(be, DT_F32, n, width, g->w->q[p] + (size_t)t0 * (size_t)width);
-		part[p] = (struct attn_part){ .q = &q[p],
-			                      .slots = s->list[p] ? &g->rows[p] : NULL,
-			                      .slot0 = s->list[p] ? 0 : g->w->row0[p],
-			                      .n_slots = s->n_rows[p],
-			                      .bias = biased_list(s, p) ? &g->bias[p] : NULL };
+		seg[p] = (struct attn_segment){ .q = &q[p],
+			                        .slots = s->list[p] ? &g->rows[p] : NULL,
+			                        .slot0 = s->list[p] ? 0 : g->w->row0[p],
+			                        .n_slots = s->n_rows[p],
+			                        .bias = biased_list(s, p) ? &g->bias[p] : NULL };
 	}
-	part[s->n_part - 1].n_slots -= s->n - t1;
+	seg[s->n_seg - 1].n_slots -= s->n - t1;
 	for (int32_t j = 0; j < width; j++)
 		guard[j] = GUARD;
 	be->ops->write(be, &o, bytes, guard, (size_t)width * 4);
 	g->args.out = &o;
 	g->args.k = &g->k;
 	g->args.v = &g->v;
-	g->args.part = part;
-	g->args.n_part = s->n_part;
+	g->args.seg = seg;
+	g->args.n_seg = s->n_seg;
 	g->args.probe = probe;
 	if (g->w->blocks) {
 		int32_t cols = s->n_head * g->w->block_bytes;
@@ -298,7 +299,7 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 			test_fail(__FILE__, __LINE__, "attention wrote past its last row");
 			break;
 		}
-	for (int p = 0; p < s->n_part; p++)
+	for (int p = 0; p < s->n_seg; p++)
 		be->ops->drop(be, &q[p]);
 	if (g->w->blocks)
 		be->ops->drop(be, &blocks);
@@ -325,7 +326,7 @@ static const char *describe(const struct shape *s)
 	                  (int)s->n_kv, (int)s->dim, dtype_info(s->type)->name, dtype_info(value_type(s))->name,
 	                  (int)s->n, s->prompt ? " of a prompt" : "");
 
-	for (int p = 0; p < s->n_part; p++)
+	for (int p = 0; p < s->n_seg; p++)
 		at += snprintf(text + at, sizeof text - (size_t)at, " %d%s", (int)s->n_rows[p],
 		               s->list[p] ? " listed" : "");
 	return text;
@@ -344,14 +345,14 @@ static inline struct shape shape_random(int round)
 	s.n_kv = 1 + below(3);
 	s.n_head = s.n_kv * groups[round % 8];
 	s.n = below(3) ? 1 + below(20) : 1;
-	s.n_part = 1 + below(4);
+	s.n_seg = 1 + below(4);
 	s.spread = below(2) ? 2 : 0.3f;
-	for (int p = 0; p < s.n_part; p++) {
+	for (int p = 0; p < s.n_seg; p++) {
 		s.n_rows[p] = below(2) ? lengths[below(8)] : below(200);
 		s.list[p] = below(2);
 	}
-	if (s.n_rows[s.n_part - 1] < s.n)
-		s.n_rows[s.n_part - 1] = s.n + below(30);
+	if (s.n_rows[s.n_seg - 1] < s.n)
+		s.n_rows[s.n_seg - 1] = s.n + below(30);
 	s.cap = 1100;
 	return s;
 }
@@ -363,10 +364,10 @@ static inline struct shape shape_of_few(int round)
 
 	if (round % 3 == 1) {
 		if (round % 4) {
-			s.n_part = 1;
+			s.n_seg = 1;
 			s.n_rows[0] = s.n + below(1000);
 		}
-		for (int p = 0; p < s.n_part; p++)
+		for (int p = 0; p < s.n_seg; p++)
 			s.list[p] = 0;
 		s.window = 1 + below(round % 2 ? 1100 : 70);
 	}

@@ -96,19 +96,19 @@ static void time_attention(struct backend *be, struct timed *t, int layer, int32
 		                  .sample = sample,
 		                  .bias = sample ? &t->bias : NULL };
 	struct attn_selection selection = { .scan = &scan, .topk = &topk };
-	struct attn_part part = { .q = &t->q,
-		                  .slots = &t->rows,
-		                  .selection = selected ? &selection : NULL,
-		                  .bias = topk.bias,
-		                  .n_slots = k + sample,
-		                  .sample = sample };
+	struct attn_segment seg = { .q = &t->q,
+		                    .slots = &t->rows,
+		                    .selection = selected ? &selection : NULL,
+		                    .bias = topk.bias,
+		                    .n_slots = k + sample,
+		                    .sample = sample };
 
 	be->ops->attn(be,
 	              &(struct attn_args){ .out = &t->out,
 	                                   .k = &t->plane[layer],
 	                                   .v = &t->values[layer],
-	                                   .part = &part,
-	                                   .n_part = 1,
+	                                   .seg = &seg,
+	                                   .n_seg = 1,
 	                                   .n_head = T_HEADS,
 	                                   .n_kv_head = T_KV,
 	                                   .head_dim = T_DIM,
