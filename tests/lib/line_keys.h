@@ -20,7 +20,6 @@ const char *__lsan_default_suppressions(void)
 {
 	return "leak:_rl_callback_data_alloc\n"
 	       "leak:_rl_scxt_alloc\n"
-	       "leak:_rl_nsearch_callback\n"
 	       "leak:rl_kill_text\n";
 }
 

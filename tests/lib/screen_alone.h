@@ -19,7 +19,7 @@ const char *__asan_default_options(void)
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n";
+	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:rl_initialize\n";
 }
 
 static const struct ui_command commands[] = {

@@ -551,6 +551,35 @@ TEST(history_search)
 	end();
 }
 
+/* Meta-P asks for a pattern. Enter without one repeats the last search; there is none here, because readline keeps the
+ * pattern until the process ends: no test before this one may search with Meta-P. */
+TEST(search_without_a_pattern)
+{
+	begin(NULL);
+	type("one\rdraft\033p");
+	CHECK(input_wants_escape());
+	CHECK_STR(taken(), "one");
+	type("\r");
+	CHECK(!input_wants_escape());
+	CHECK_STR(line_text(), "draft");
+	/* The edits made after such a search stay with the line. */
+	input_set("", 0);
+	type("\033p\r");
+	input_restore("restored");
+	type("\033[A");
+	CHECK_STR(line_text(), "one");
+	type("\033[B");
+	CHECK_STR(line_text(), "restored");
+	/* Also a pattern that was typed and erased is none. */
+	type("\033pab\177\177\r");
+	CHECK_STR(line_text(), "restored");
+	type("\033pab\177\177\177");
+	CHECK_STR(line_text(), "restored");
+	type("\033pon\r");
+	CHECK_STR(line_text(), "one");
+	end();
+}
+
 static int mode_of(const char *path)
 {
 	struct stat st;

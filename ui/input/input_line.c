@@ -84,15 +84,16 @@ static void at_boundary(void)
 
 static void feed_queue(const char *bytes, size_t n)
 {
-	/* readline 8.2 leaks the line's undo list if a non-incremental search is aborted: free the list first */
-	if (n == 1 && (*bytes == '\007' || !*bytes) && RL_ISSTATE(RL_STATE_NSEARCH))
-		rl_free_undo_list();
 	str_clear(&input.queue);
 	str_add(&input.queue, bytes, n);
 	input.taken = 0;
 	for (int idle = 0; input.taken < input.queue.n && idle < 4;) {
 		size_t before = input.taken;
 
+		/* When a non-incremental search ends, readline 8.2 leaks the undo list of the pattern. Nothing undoes
+		 * edits of the pattern, so free the list. */
+		if (RL_ISSTATE(RL_STATE_NSEARCH))
+			rl_free_undo_list();
 		rl_callback_read_char();
 		if (input.locale.n)
 			line_locale_restore();

@@ -307,6 +307,10 @@ int line_key(const struct key *k)
 	case K_ENTER:
 		if (RL_ISSTATE(RL_STATE_NSEARCH)) {
 			line_feeds("\r"); /* start the search */
+			/* Before the first search there is no pattern to repeat. If none was typed either, readline 8.2
+			 * ends the search without restoring the draft. Restore it; in all other cases this does
+			 * nothing. */
+			rl_maybe_unsave_line();
 			return 1;
 		}
 		line_settle();
