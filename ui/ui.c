@@ -110,11 +110,12 @@ void ui_resize(struct ui *u, int w, int h)
 {
 	w = screen_side(w);
 	h = screen_side(h);
+	u->dirty = 1;
 	if (w == u->w && h == u->h)
 		return;
 	u->w = w;
 	u->h = h;
-	u->moved = u->dirty = 1;
+	u->moved = 1;
 	select_end(u);
 	ui_lay_out(u);
 }

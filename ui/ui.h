@@ -79,10 +79,10 @@ void ui_close(struct ui *);
 
 /* now: seconds of the monotonic clock. */
 void ui_feed(struct ui *, const char *bytes, size_t n, double now); /* bytes from the terminal */
-void ui_resize(struct ui *, int w, int h);
+void ui_resize(struct ui *, int w, int h); /* makes the screen dirty, even if the size is the same */
 void ui_tick(struct ui *, double now);
 double ui_wake(const struct ui *); /* returns the time of the next ui_tick(); 0 = none */
-int ui_dirty(const struct ui *);   /* 1 if ui_draw() would draw something else than last time */
+int ui_dirty(const struct ui *);   /* 1 if ui_draw() may draw something else than last time */
 const struct grid *ui_draw(struct ui *, double now);
 /* Set whether the ui is inline (on = 1) or uses the whole screen (on = 0). In an inline ui, the conversation scrolls
  * into the terminal's own scrollback. Only the rows below it are redrawn: unfinished text, the input line, status,

@@ -54,6 +54,13 @@ void tui_measure(struct tui *t)
 	ui_resize(t->ui, w, h);
 }
 
+void tui_repaint(struct tui *t)
+{
+	if (t->display)
+		display_repaint(t->display);
+	tui_measure(t);
+}
+
 /* Record a change of the terminal's size. Hide an inline screen, because the size may change again at once. */
 static void wait_for_size(struct tui *t)
 {
@@ -68,7 +75,7 @@ static void take_signals(struct tui *t)
 	if (signals_take_int())
 		ui_feed(t->ui, "\003", 1, now_seconds());
 	if (signals_take_resize()) {
-		tui_measure(t);
+		tui_repaint(t);
 		wait_for_size(t);
 	}
 	if (signals_take_stop())

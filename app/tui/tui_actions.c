@@ -105,11 +105,7 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 		break;
 	case UI_QUIT: t->left = 1; break;
 	case UI_SUSPEND: tui_suspend(t); break;
-	case UI_REPAINT:
-		if (t->display)
-			display_repaint(t->display);
-		tui_measure(t);
-		break;
+	case UI_REPAINT: tui_repaint(t); break;
 	case UI_EDITOR: edit_draft(t, text.p, text.n); break;
 	case UI_COPY: copy_text(t, text.p, text.n); break;
 	case UI_LIST:

@@ -79,6 +79,9 @@ struct tui {
 /* tui.c */
 void tui_show(struct tui *);    /* draw and show the screen */
 void tui_measure(struct tui *); /* set the screen to the terminal's size */
+/* Write every cell with the next frame, at the terminal's size. After SIGWINCH this is needed even at the old size: the
+ * terminal may have been made smaller and then larger again, which has cut its text. */
+void tui_repaint(struct tui *);
 /* tui_events.c */
 void tui_take_events(struct tui *); /* show all waiting events, the newest status and cache figures */
 /* tui_actions.c */

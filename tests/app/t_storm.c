@@ -306,9 +306,7 @@ static void resize(struct storm *s, int w, int h)
 	}
 	pty_to_vt(&s->show.pty, &s->show.vt);
 	set_size(&s->show.pty, w, h);
-	/* a resize to the same size must keep the screen, because the program does not draw it again */
-	if (w != s->show.vt.w || h != s->show.vt.h)
-		vt_size(&s->show.vt, w, h);
+	vt_size(&s->show.vt, w, h);
 	raise(SIGWINCH);
 }
 
@@ -475,6 +473,10 @@ static void come_to_rest(struct storm *s)
 	}
 	if (!shows)
 		complain(s, "it does not come to rest and take a line");
+	check_picture(s);
+	/* The terminal loses its text if the size changes and changes back before the program notices. */
+	resize(s, 100, 30);
+	resize(s, 80, 24);
 	check_picture(s);
 }
 

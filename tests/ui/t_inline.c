@@ -292,6 +292,23 @@ TEST(sizes_that_are_over_at_once)
 	vt_free(&vt);
 }
 
+/* The size changes and changes back before the program notices. What display_hide() erases is written again. */
+TEST(a_size_that_comes_back)
+{
+	struct str s = { 0 };
+
+	begin("xterm-256color", 80, 24);
+	show();
+	display_hide(d);
+	ui_resize(u, 80, 24);
+	show();
+	all_text(&s);
+	CHECK_INT(count(s.p, "lease-review"), 1);
+	str_free(&s);
+	end();
+	vt_free(&vt);
+}
+
 /* Keys that open, close and scroll everything, while an answer comes and the size changes. */
 static void random_keys(const char *term, enum vt_resize how)
 {
