@@ -36,7 +36,7 @@
  *     foreign.c             recognises formats that are not read, and names a converter
  *     text.c                plain text of any encoding; refuses binary files
  *     clean.c               removes from a text what only a terminal or printer understands
- *     man.c                 source of manual pages
+ *     man.c, man_escapes.c, man_mdoc.c    source of manual pages
  *     marks.c               marks: offsets of pages, headings and paragraphs
  *     marks_text.c          finds the marks of a text
  *     marks_plain.c, marks_markup.c, marks_tex.c       find the headings in one kind of text each
@@ -136,7 +136,7 @@ void doc_shorten_data(struct doc *);
 
 /* Nonzero if a text begins as the source of a manual page: 1 = with macros of man(7), 2 = of mdoc(7). */
 int man_is_source(const char *text, size_t n);
-/* Replace the source of a manual page by what it prints, line by line, and mark its title and headings. */
+/* Replace the source of a manual page by what it prints, and mark its title and headings. */
 void man_read(struct doc *);
 
 /* ---- writer.c ---- */

@@ -1,331 +1,427 @@
-/* sessions/import/man.c - makes the source of manual pages readable: macros of man(7) and mdoc(7), escapes of roff.
+/* sessions/import/man.c - makes the source of manual pages readable: macros of man(7), tables of tbl(1) and requests of
+ * roff. man_escapes.c has the escapes of roff, man_mdoc.c the macros of mdoc(7).
  *
- * A line of the source becomes a line of the text, so that line numbers stay true. A macro becomes its arguments.
- * A comment, a definition or a request becomes an empty line. Escapes become the characters that they print. */
-#include "sessions/import/import_private.h"
+ * The text is written as a page on a terminal has it, without indents: paragraphs, list items and headings are blocks,
+ * the rows of tables are lines. Escapes become the characters that they print. */
+#include "sessions/import/man.h"
 #include "engine/base/utf8.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TITLE_WITHIN 65536 /* the title comes within these bytes; definitions of macros may be before it */
-#define WORDS_MAX    64    /* most words of a macro that are read */
 
-/* A part of a line. */
-struct part {
-	const char *s;
-	size_t n;
-};
+/* ---- text ---- */
 
-static int is_word(struct part w, const char *word)
+void page_blank(struct page *page)
 {
-	return strlen(word) == w.n && !memcmp(word, w.s, w.n);
+	if (!page->glue && page->spacing != SPACING_OFF)
+		writer_gap(&page->w, GAP_SPACE);
+	page->glue = 0;
+	if (page->spacing == SPACING_ENDS)
+		page->spacing = SPACING_OFF;
 }
 
-/* 1 if w is one of the words, which are separated by blanks. */
-static int is_one_of(struct part w, const char *words)
+void page_text(struct page *page, struct part t)
 {
-	while (*words) {
-		size_t n = strcspn(words, " ");
-		if (n == w.n && !memcmp(words, w.s, n))
-			return 1;
-		words += n + (words[n] == ' ');
-	}
-	return 0;
+	str_clear(&page->line);
+	page_escapes(page, t, &page->line);
+	if (page->line.n)
+		writer_text(&page->w, page->line.p, page->line.n);
+	page->glue |= t.n > 1 && !memcmp(t.s + t.n - 2, "\\c", 2);
 }
 
-/* ---- escapes ---- */
-
-/* Return the length in bytes of the first `count` characters of s[0..n). */
-static size_t characters(const char *s, size_t n, size_t count)
+void page_heading(struct page *page, int level)
 {
-	size_t at = 0;
-	int32_t cp;
-
-	for (; count && at < n; count--)
-		at += (size_t)utf8_decode(s + at, n - at, &cp);
-	return at;
+	page->w.pre = 0;
+	while (page->w.tables)
+		writer_table_end(&page->w);
+	page->table = page->lists = page->spread = page->tag = 0;
+	page->displays = 0;
+	writer_heading_begin(&page->w, level);
 }
 
-/* Read the name of a font, string, character or register: one character, two characters after '(', or any number of
- * characters in brackets. Returns how many bytes were read, with '(' or brackets. */
-static size_t name_at(const char *s, size_t n, struct part *name)
+void page_item(struct page *page)
 {
-	const char *close = n && *s == '[' ? memchr(s, ']', n) : NULL;
-	size_t skip = n && (*s == '(' || close);
+	int empty = page->tag_end == page->w.doc->text.n;
 
-	*name = (struct part){ s + skip, close ? (size_t)(close - s) - 1 : characters(s + skip, n - skip, 1 + skip) };
-	return skip + name->n + (close != NULL);
+	writer_gap(&page->w, empty ? GAP_LINE : GAP_BLOCK);
+	page->tag = 1;
 }
 
-/* Append the text of the special character or string with this name. Returns 0 if the name is unknown. */
-static int put_character(struct part name, struct str *out)
+/* End the tag of a list item. A sign such as a bullet stays in the line of its text. */
+static void tag_end(struct page *page)
 {
-	static const struct {
-		const char *name, *text;
-	} known[] = {
-		{ "hy", "-" },   { "en", "–" },  { "em", "—" },  { "bu", "•" },   { "aq", "'" }, { "dq", "\"" },
-		{ "lq", "“" },   { "rq", "”" },  { "oq", "‘" },  { "cq", "’" },   { "ti", "~" }, { "ha", "^" },
-		{ "rs", "\\" },  { "co", "©" },  { "rg", "®" },  { "tm", "™" },   { "mu", "×" }, { "<-", "←" },
-		{ "->", "→" },   { "<=", "≤" },  { ">=", "≥" },  { "+-", "±" },   { "de", "°" }, { "ga", "`" },
-		{ "sl", "/" },   { "ba", "|" },  { "lB", "[" },  { "rB", "]" },   { "lC", "{" }, { "rC", "}" },
-		{ "la", "⟨" },   { "ra", "⟩" },  { "ss", "ß" },  { ":a", "ä" },   { ":o", "ö" }, { ":u", "ü" },
-		{ "'e", "é" },   { "`e", "è" },  { "'a", "á" },  { "'i", "í" },   { "'o", "ó" }, { "~n", "ñ" },
-		{ ",c", "ç" },   { "oa", "å" },  { "/o", "ø" },  { "at", "@" },   { "sh", "#" }, { "Do", "$" },
-		{ "no", "¬" },   { "R", "®" },   { "Tm", "™" },  { "C+", "C++" }, { "--", "-" }, { "L\"", "\"" },
-		{ "R\"", "\"" }, { "C`", "\"" }, { "C'", "\"" }, { "PI", "π" },
-	};
-	char utf8[4];
-
-	for (size_t i = 0; i < LEN(known); i++)
-		if (is_word(name, known[i].name)) {
-			str_adds(out, known[i].text);
-			return 1;
-		}
-	if (name.n >= 5 && name.n <= 7 && *name.s == 'u') {
-		char *end;
-		long cp = strtol(name.s + 1, &end, 16);
-		if (end == name.s + name.n && cp >= ' ' && cp < 0x110000 && (cp < 0xd800 || cp > 0xdfff)) {
-			str_add(out, utf8, (size_t)utf8_encode((int32_t)cp, utf8));
-			return 1;
-		}
-	}
-	return 0;
-}
-
-/* Append what an escape prints. s[0..n) begins with the escape's backslash. Returns the escape's length in bytes. */
-static size_t put_escape(const char *s, size_t n, struct str *out)
-{
-	struct part name;
-	const char *close;
-	size_t used;
-
-	if (n < 2 || s[1] == '"' || s[1] == '#') /* a lone backslash, or a comment */
-		return n;
-	if (strchr("([", s[1])) {
-		used = 1 + name_at(s + 1, n - 1, &name);
-		if (!put_character(name, out))
-			str_add(out, s, used);
-		return used;
-	}
-	if (strchr("*fFmMgnks", s[1])) {
-		used = 2 + (s[1] == 's' && n > 2 && strchr("+-", s[2]));
-		used += name_at(s + used, n - used, &name);
-		if (s[1] == '*')
-			put_character(name, out);
-		return used;
-	}
-	if (strchr("hvwoDlLbXxSHANR", s[1]) && n > 3 && s[2] == '\'') {
-		close = memchr(s + 3, '\'', n - 3);
-		return close ? (size_t)(close - s) + 1 : n;
-	}
-	used = 1 + characters(s + 1, n - 1, 1);
-	if (strchr("eE\\", s[1]))
-		str_adds(out, "\\");
-	else if (strchr("~0", s[1]))
-		str_adds(out, " ");
-	else if (!strchr("&|^%)/,c:{}!durpaz", s[1]))
-		str_add(out, s + 1, used - 1); /* the escape of a single character, such as "\-", "\'" or "\ " */
-	return used;
-}
-
-static void put_text(struct part t, struct str *out)
-{
-	for (size_t at = 0; at < t.n;) {
-		const char *escape = memchr(t.s + at, '\\', t.n - at);
-		size_t to = escape ? (size_t)(escape - t.s) : t.n;
-
-		str_add(out, t.s + at, to - at);
-		at = escape ? to + put_escape(escape, t.n - to, out) : to;
-	}
+	page->tag = 0;
+	page->tag_end = page->w.doc->text.n;
+	writer_gap(&page->w, GAP_LINE);
 }
 
 /* ---- macros ---- */
 
-/* The words of a macro. Quotation marks around a word let it contain blanks. */
-struct words {
-	struct part at[WORDS_MAX];
-	size_t n;
-};
-
-/* Return the length of the word at s. A quoted word ends at a quotation mark, any other word at a blank. A comment also
- * ends the word. */
+/* Return the length of the word at s. A quoted word ends at a single quotation mark, any other word at a blank. A
+ * comment also ends the word. */
 static size_t word_length(const char *s, size_t n, int quoted)
 {
 	size_t i = 0;
 
-	while (i < n && (quoted ? s[i] != '"' : !byte_is_blank(s[i])) &&
+	while (i < n && (quoted ? s[i] != '"' || (i + 1 < n && s[i + 1] == '"') : !byte_is_blank(s[i])) &&
 	       !(s[i] == '\\' && i + 1 < n && s[i + 1] == '"'))
-		i += s[i] == '\\' ? 2 : 1;
+		i += s[i] == '\\' || (quoted && s[i] == '"') ? 2 : 1;
 	return MIN(i, n);
 }
 
-static void split_words(struct part line, struct words *w)
+/* 1 if a backslash at `at` ends a line of the source, which the next line continues. */
+static int is_continued(struct part line, size_t at)
 {
+	return line.s[at] == '\\' && at + 1 < line.n && line.s[at + 1] == '\n';
+}
+
+/* Split a line into words. tabs: 1 = a tab is the macro ".Ta". */
+static void split_words(struct part line, int tabs, struct words *w)
+{
+	static const struct part tab = { .s = "Ta", .n = 2 };
 	size_t at = 0;
 
 	w->n = 0;
 	while (w->n < WORDS_MAX) {
-		int quoted;
+		int quoted, tabbed = 0;
 
-		while (at < line.n && byte_is_blank(line.s[at]))
-			at++;
+		for (; at < line.n && (byte_is_blank(line.s[at]) || is_continued(line, at)); at++)
+			tabbed |= tabs && line.s[at] == '\t';
 		if (at >= line.n || (line.s[at] == '\\' && at + 1 < line.n && line.s[at + 1] == '"'))
 			return;
+		if (tabbed) {
+			w->at[w->n++] = tab;
+			continue;
+		}
 		quoted = line.s[at] == '"';
 		at += (size_t)quoted;
-		w->at[w->n] = (struct part){ line.s + at, word_length(line.s + at, line.n - at, quoted) };
+		w->at[w->n] = (struct part){ line.s + at, word_length(line.s + at, line.n - at, quoted), quoted };
 		at += w->at[w->n++].n;
 		at += quoted && at < line.n && line.s[at] == '"';
 	}
 }
 
-/* Append the words with index `from` and higher, separated by the string `between`. */
-static void put_words(const struct words *w, size_t from, const char *between, struct str *out)
+/* Write the words with index `from` and higher. glue: 1 = without blanks between them. */
+static void put_words(struct page *page, const struct words *w, size_t from, int glue)
 {
 	for (size_t i = from; i < w->n; i++) {
-		if (i > from)
-			str_adds(out, between);
-		put_text(w->at[i], out);
+		page->glue |= glue && i > from;
+		page_blank(page);
+		page_text(page, w->at[i]);
 	}
 }
 
-/* State of man_read(). */
-struct page {
-	int mdoc; /* 1: the page has macros of mdoc(7); 0: of man(7) */
-	/* 1: inside the definition of a macro; the definition ends with ".." or at the next heading */
-	int defining;
-	/* in a table of tbl(1): 1 = the formats of the columns, 2 = the rows; 0 = outside of tables */
-	int table;
-	int heading;       /* level, if the next text line is a heading; else 0 */
-	struct part named; /* mdoc: the name that ".Nm" stands for */
-};
-
-/* Append the title of a page, such as "ls(1)": its name and its section. */
-static void put_title(const struct words *w, struct str *out)
+/* Write the title of a page, such as "ls(1)": its name and its section. */
+static void put_title(struct page *page, struct words *w)
 {
-	if (w->n < 2)
-		return;
-	put_text(w->at[1], out);
+	static const char brackets[] = "()";
+
+	page_heading(page, 1);
+	if (w->n > 1)
+		page_text(page, w->at[1]);
 	if (w->n > 2) {
-		str_adds(out, "(");
-		put_text(w->at[2], out);
-		str_adds(out, ")");
+		writer_text(&page->w, brackets, 1);
+		page_text(page, w->at[2]);
+		writer_text(&page->w, brackets + 1, 1);
+	}
+	writer_heading_end(&page->w);
+}
+
+/* Write the address of ".UR" or ".MT", which comes after the text that it belongs to. */
+static void put_link(struct page *page, const struct words *w)
+{
+	struct part link = page->link;
+
+	page->link.n = 0;
+	if (link.n) {
+		page_blank(page);
+		writer_text(&page->w, "<", 1);
+		page_text(page, link);
+		writer_text(&page->w, ">", 1);
+		page->glue = 1;
+	}
+	put_words(page, w, 1, 0);
+	page->glue = 0;
+}
+
+static void man_macro(struct page *page, const struct words *w)
+{
+	static const char silent[] = "HP PD DT AT UC IX EQ EN INDENT UNINDENT";
+	struct part name = w->at[0];
+
+	if (!byte_is_upper(*name.s) || part_is_one_of(name, silent))
+		return;
+	if (part_is_one_of(name, "PP P LP Sp YS")) {
+		writer_gap(&page->w, GAP_BLOCK);
+	} else if (part_is_one_of(name, "RS RE")) {
+		writer_gap(&page->w, GAP_LINE);
+	} else if (part_is_one_of(name, "EX Vb EE Ve")) {
+		writer_gap(&page->w, GAP_BLOCK);
+		page->w.pre = part_is_one_of(name, "EX Vb");
+	} else if (part_is(name, "IP")) {
+		page_item(page);
+		if (w->n > 1)
+			page_text(page, w->at[1]);
+		/* Without a tag it is a paragraph. A sign such as a bullet stays in the line of its text. */
+		page->tag = w->n > 1 && page->line.n > 3;
+	} else if (part_is_one_of(name, "TP TQ")) {
+		page_item(page);
+	} else if (part_is_one_of(name, "UR MT")) {
+		page->link = w->n > 1 ? w->at[1] : (struct part){ 0 };
+	} else if (part_is_one_of(name, "UE ME")) {
+		put_link(page, w);
+	} else if (part_is(name, "OP")) {
+		page_blank(page);
+		writer_text(&page->w, "[", 1);
+		page->glue = 1;
+		put_words(page, w, 1, 0);
+		writer_text(&page->w, "]", 1);
+	} else {
+		if (part_is(name, "SY"))
+			writer_gap(&page->w, GAP_LINE);
+		put_words(page, w, 1, part_is_one_of(name, "BR BI IB IR RB RI"));
 	}
 }
 
-static void put_man_macro(const struct words *w, struct str *out)
-{
-	static const char silent[] =
-		"PP P LP HP TP TQ RS RE PD DT AT UC EX EE UE ME YS Vb Ve Sp IX TS TE EQ EN INDENT UNINDENT";
+/* ---- tables ---- */
 
-	if (!byte_is_upper(*w->at[0].s) || is_one_of(w->at[0], silent))
-		return;
-	if (is_word(w->at[0], "IP") && w->n > 1)
-		put_text(w->at[1], out);
-	else
-		put_words(w, 1, is_one_of(w->at[0], "BR BI IB IR RB RI") ? "" : " ", out);
+enum { TABLE_NONE, TABLE_FORMATS, TABLE_ROWS, TABLE_CELL };
+
+static void table_begin(struct page *page)
+{
+	writer_table_begin(&page->w);
+	page->table = TABLE_FORMATS;
+	page->tab = '\t';
 }
 
-/* Append a word of an mdoc macro. If the word is an option, append a dash before it. If *glue is 1, no blank is written
- * before the word. */
-static void put_mdoc_word(struct part word, int option, int *glue, struct str *out)
+/* Read a line of the options of a table, which ends with ';', or of the formats of its columns, which end with '.'. */
+static void table_format(struct page *page, struct part line)
 {
-	int closes = word.n == 1 && strchr(".,:;)]?!", *word.s), opens = word.n == 1 && strchr("([", *word.s);
+	const char *tab = memmem(line.s, line.n, "tab", 3), *end = line.s + line.n;
 
-	if (!*glue && !closes)
-		str_adds(out, " ");
-	if (option && !closes)
-		str_adds(out, "-");
-	put_text(word, out);
-	*glue = opens;
+	if (line.n && end[-1] == ';') {
+		while (tab && tab < end && *tab != '(')
+			tab++;
+		if (tab && tab + 1 < end)
+			page->tab = tab[1];
+	}
+	if (line.n && end[-1] == '.')
+		page->table = TABLE_ROWS;
 }
 
-/* Append what the words of an mdoc macro print. A word may itself be a macro: it stands for a sign, or for a font,
- * which is left out. */
-static void put_mdoc_macro(struct page *page, const struct words *w, struct str *out)
+static void table_cell(struct page *page, struct part cell)
 {
-	static const char called[] =
-		"Ad An Ap Aq Ar Bq Brq Bx Cd Cm Dq Dv Em Er Ev Fa Fl Fn Fr Ft Fx Ic In Li Lk Ms Mt Nm No Ns "
-		"Nx Oc Oo Op Ox Pa Pc Pf Po Pq Ql Qq Sq Sx Sy Tn Ux Va Vt Xc Xo Xr";
-	static const char silent[] = "Bl El Bd Ed Pp Lp Dd Os Bk Ek Rs Re Ud Bt";
-	int glue = 1, dash = 0;
+	writer_cell_begin(&page->w);
+	page->glue = 1;
+	if (part_is(cell, "T{"))
+		page->table = TABLE_CELL;
+	else if (!part_is_one_of(cell, "_ = \\_ \\= \\^"))
+		page_text(page, cell);
+}
 
-	if (!(byte_is_upper(*w->at[0].s) || *w->at[0].s == '%') || is_one_of(w->at[0], silent))
+/* Write a row. "T{" begins a cell of several lines, which ends with "T}". */
+static void table_row(struct page *page, struct part line)
+{
+	int begun = page->table == TABLE_CELL;
+
+	if (begun && (line.n < 2 || memcmp(line.s, "T}", 2) != 0)) {
+		page_blank(page);
+		page_text(page, line);
 		return;
-	for (size_t i = 0; i < w->n; i++) {
-		int last = i + 1 == w->n || is_one_of(w->at[i + 1], called);
-		if (is_word(w->at[i], "Nm") && !last && !page->named.n) {
-			page->named = w->at[i + 1];
-		} else if (is_word(w->at[i], "Nm") && last && page->named.n < 64 && out->n < DOC_BYTES_MAX) {
-			put_mdoc_word(page->named, 0, &glue, out);
-		} else if (is_word(w->at[i], "Xr") && i + 2 < w->n) {
-			put_mdoc_word(w->at[i + 1], 0, &glue, out);
-			str_adds(out, "(");
-			put_text(w->at[i + 2], out);
-			str_adds(out, ")");
-			i += 2;
-		} else if (i && !is_one_of(w->at[i], called)) {
-			put_mdoc_word(w->at[i], dash, &glue, out);
+	}
+	page->table = TABLE_ROWS;
+	if (part_is_one_of(line, "_ ="))
+		return;
+	if (!begun)
+		writer_row_begin(&page->w);
+	for (int first = 1; first || line.n; first = 0) {
+		const char *tab = memchr(line.s, page->tab, line.n);
+		size_t n = tab ? (size_t)(tab - line.s) : line.n;
+
+		if (!(first && begun))
+			table_cell(page, (struct part){ .s = line.s, .n = n });
+		line.s += n + (tab != NULL);
+		line.n -= n + (tab != NULL);
+	}
+}
+
+/* ---- lines ---- */
+
+static void put_text_line(struct page *page, struct part line)
+{
+	if (page->table == TABLE_FORMATS) {
+		table_format(page, line);
+	} else if (page->table) {
+		table_row(page, line);
+	} else if (!line.n && !page->w.pre) {
+		writer_gap(&page->w, GAP_BLOCK);
+	} else {
+		if (!page->w.pre && byte_is_blank(*line.s))
+			writer_gap(&page->w, GAP_LINE);
+		if (page->heading)
+			page_heading(page, page->heading);
+		page_blank(page);
+		page_text(page, line);
+		if (page->heading)
+			writer_heading_end(&page->w);
+		page->heading = 0;
+	}
+}
+
+/* Return by how many the open braces of conditions change in a line. */
+static int count_braces(struct part line)
+{
+	int n = 0;
+
+	for (size_t i = 0; i + 1 < line.n; i++)
+		if (line.s[i] == '\\') {
+			i++;
+			n += (line.s[i] == '{') - (line.s[i] == '}');
 		}
-		glue |= is_one_of(w->at[i], "Ns Ap");
-		dash = is_word(w->at[i], "Fl") || (dash && !is_one_of(w->at[i], called));
-	}
+	return n;
 }
 
-/* Append a text line. In tables "T{" and "T}" enclose a cell of several lines, and "." ends the formats of the
- * columns. */
-static void put_text_line(struct page *page, struct part line, struct str *out)
+static void put_line(struct page *page, struct part line);
+
+/* Write the rest of a line after a condition, which begins at `at`, if the condition is true. "\{" begins several
+ * lines. */
+static void put_if(struct page *page, struct part line, const char *at, int true)
 {
-	if (page->table == 1) {
-		page->table += line.n && line.s[line.n - 1] == '.';
+	struct part rest = { .s = at, .n = (size_t)(line.s + line.n - at) };
+
+	if (!true) {
+		page->skipping = MAX(count_braces(rest), 0);
 		return;
 	}
-	if (page->table && line.n > 1 && !memcmp(line.s, "T}", 2))
-		line.s += 2, line.n -= 2;
-	if (page->table && line.n > 1 && !memcmp(line.s + line.n - 2, "T{", 2))
-		line.n -= 2;
-	put_text(line, out);
+	while (rest.n &&
+	       (byte_is_blank(*rest.s) || is_continued(rest, 0) || (rest.n > 1 && !memcmp(rest.s, "\\{", 2)))) {
+		size_t n = byte_is_blank(*rest.s) ? 1 : 2;
+		rest.s += n;
+		rest.n -= n;
+	}
+	if (rest.n && !part_is(rest, "\\") && page->conditions++ < CONDITIONS_MAX)
+		put_line(page, rest);
+	page->conditions = 0;
 }
 
-/* Append what a line prints. If the line or the text line after it is a heading, return its level; else 0. */
-static int put_line(struct page *page, struct part line, struct str *out)
+/* 1 if a condition is true: "n", because the page is shown on a terminal, or a register that is not 0. */
+static int is_true(struct page *page, struct part condition)
+{
+	int not = condition.n && *condition.s == '!';
+	const struct definition *d = NULL;
+	struct part name;
+
+	condition.s += not ;
+	condition.n -= (size_t) not ;
+	if (condition.n > 2 && !memcmp(condition.s, "\\n", 2) &&
+	    man_name(condition.s + 2, condition.n - 2, &name) == condition.n - 2)
+		d = page_definition(page, 'n', name);
+	return (d ? !part_is(d->value, "0") : part_is_one_of(condition, "n 1 o \\n(.g")) != not ;
+}
+
+/* Obey a request of roff that changes how the page is read. */
+static void put_request(struct page *page, struct part line, const struct words *w)
+{
+	struct part name = w->at[0], condition = w->n > 1 ? w->at[1] : (struct part){ .s = "" };
+	const char *end = condition.s + condition.n;
+
+	page->defining = part_is_one_of(name, "de de1 am ig");
+	if (part_is_one_of(name, "if ie") && w->n > 1) {
+		page->last_if = is_true(page, condition);
+		put_if(page, line, end + (condition.quoted && end < line.s + line.n), page->last_if);
+	} else if (part_is_one_of(name, "ds nr") && w->n > 2) {
+		struct part value = { .s = w->at[2].s, .n = (size_t)(line.s + line.n - w->at[2].s) };
+		page_define(page, *name.s == 'd' ? '*' : 'n', condition, *name.s == 'd' ? value : w->at[2]);
+	} else if (part_is(name, "el")) {
+		put_if(page, line, name.s + name.n, !page->last_if);
+	} else if (part_is(name, "nf")) {
+		writer_gap(&page->w, GAP_LINE);
+		page->w.pre = 1;
+	} else if (part_is(name, "fi")) {
+		page->w.pre = 0;
+		writer_gap(&page->w, GAP_LINE);
+	} else if (part_is_one_of(name, "br in ti")) {
+		writer_gap(&page->w, GAP_LINE);
+	} else if (part_is(name, "sp") && !(w->n > 1 && *w->at[1].s == '-')) {
+		writer_gap(&page->w, GAP_BLOCK);
+	}
+}
+
+/* 1 if the macro begins or ends a section or a table. */
+static int put_division(struct page *page, struct words *w)
+{
+	struct part name = w->at[0];
+
+	if (part_is_one_of(name, "SH Sh SS Ss")) {
+		page->defining = 0;
+		page->heading = (name.s[1] | 32) == 'h' ? 2 : 3;
+		if (w->n < 2)
+			return 1;
+		page->synopsis = part_is(w->at[1], "SYNOPSIS");
+		page_heading(page, page->heading);
+		if (page->mdoc)
+			mdoc_words(page, w, 1);
+		else
+			put_words(page, w, 1, 0);
+		writer_heading_end(&page->w);
+		page->heading = 0;
+	} else if (page->defining) {
+		page->defining = *name.s != '.';
+	} else if (part_is(name, "TS")) {
+		table_begin(page);
+	} else if (part_is(name, "T&")) {
+		page->table = page->table ? TABLE_FORMATS : TABLE_NONE;
+	} else if (part_is(name, "TE")) {
+		if (page->table)
+			writer_table_end(&page->w);
+		page->table = TABLE_NONE;
+	} else if (part_is(name, page->mdoc ? "Dt" : "TH")) {
+		if (!page->table)
+			put_title(page, w);
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+/* Write what a line prints. */
+static void put_line(struct page *page, struct part line)
 {
 	struct words w;
 
+	if (page->skipping) {
+		page->skipping = MAX(page->skipping + count_braces(line), 0);
+		return;
+	}
 	if (!line.n || !strchr(".'", *line.s)) {
 		if (!page->defining)
-			put_text_line(page, line, out);
-		return 0;
+			put_text_line(page, line);
+		return;
 	}
-	split_words((struct part){ line.s + 1, line.n - 1 }, &w);
-	if (!w.n || !w.at[0].n)
-		return 0;
-	if (is_one_of(w.at[0], "SH Sh SS Ss TE TS T&"))
-		page->table = is_one_of(w.at[0], "TS T&");
-	if (is_one_of(w.at[0], "SH Sh SS Ss")) {
-		page->defining = 0;
-		put_words(&w, 1, " ", out);
-		return (w.at[0].s[1] | 32) == 'h' ? 2 : 3;
-	}
-	if (page->defining) {
-		page->defining = *w.at[0].s != '.';
-		return 0;
-	}
-	page->defining = is_one_of(w.at[0], "de de1 am ig");
-	/* The condition `n` of a macro such as ".if n" is true if the page is shown on a terminal, not printed. */
-	if (w.n > 2 && is_one_of(w.at[0], "if ie") && is_word(w.at[1], "n") && *w.at[2].s == '.')
-		return put_line(page, (struct part){ w.at[2].s, (size_t)(line.s + line.n - w.at[2].s) }, out);
-	if (is_one_of(w.at[0], page->mdoc ? "Dt" : "TH")) {
-		put_title(&w, out);
-		return 1;
-	}
-	if (page->mdoc)
-		put_mdoc_macro(page, &w, out);
+	split_words((struct part){ .s = line.s + 1, .n = line.n - 1 }, mdoc_in_columns(page), &w);
+	if (!w.n || !w.at[0].n || put_division(page, &w))
+		return;
+	if (!byte_is_upper(*w.at[0].s) && *w.at[0].s != '%')
+		put_request(page, line, &w);
+	else if (page->mdoc)
+		mdoc_macro(page, &w);
 	else
-		put_man_macro(&w, out);
-	return 0;
+		man_macro(page, &w);
+}
+
+/* Write what a line of the source prints, and end the tag of a list item and, where white space is kept, the line. */
+static void put_source_line(struct page *page, struct part line)
+{
+	size_t before = page->w.doc->text.n;
+	int kept = page->w.pre, blank = !line.n && !page->defining && !page->skipping;
+
+	page->glue |= kept;
+	put_line(page, line);
+	if (page->w.doc->text.n > before && page->tag && !page->spread && !page->glue)
+		tag_end(page);
+	if (kept && page->w.pre && !page->glue && (blank || page->w.doc->text.n > before))
+		writer_text(&page->w, "\n", 1);
 }
 
 /* ---- pages ---- */
@@ -348,25 +444,21 @@ int man_is_source(const char *p, size_t n)
 
 void man_read(struct doc *d)
 {
-	struct page page = { .mdoc = man_is_source(d->text.p, d->text.n) == 2 };
-	struct str out = { 0 };
-	const char *p = d->text.p, *end = p + d->text.n, *line_end;
+	struct str source = d->text;
+	struct page page = { .w = { .doc = d }, .mdoc = man_is_source(source.p, source.n) == 2 };
+	const char *p = source.p, *end = p + source.n, *line_end;
 
+	d->text = (struct str){ 0 };
 	for (; p < end; p = line_end + 1) {
-		size_t from = out.n;
-		int level;
-
 		line_end = memchr(p, '\n', (size_t)(end - p));
+		while (line_end && line_end > p && line_end[-1] == '\\' && (line_end < p + 2 || line_end[-2] != '\\'))
+			line_end = memchr(line_end + 1, '\n', (size_t)(end - line_end) - 1);
 		line_end = line_end ? line_end : end;
-		level = put_line(&page, (struct part){ p, (size_t)(line_end - p) }, &out);
-		page.heading = level ? level : page.heading;
-		if (page.heading && out.n > from) {
-			doc_mark(d, MARK_HEADING, page.heading, from, out.p + from, out.n - from);
-			page.heading = 0;
-		}
-		if (line_end < end)
-			str_adds(&out, "\n");
+		put_source_line(&page, (struct part){ .s = p, .n = (size_t)(line_end - p) });
 	}
-	str_free(&d->text);
-	d->text = out;
+	while (page.w.tables)
+		writer_table_end(&page.w);
+	writer_end(&page.w);
+	str_free(&page.line);
+	str_free(&source);
 }

@@ -115,8 +115,8 @@ TEST(pages_of_man)
 		"as \\(lqdust\\(rq \\(em \\[u2014] \\s-1SMALL\\s0 \\h'1'x \\*(C+ \\e \\\" gone\n.ie n .IP \"$x\\->y\" 4\n.el .IP \"no\" 4\n"
 		".TS\nallbox;\nl l.\nT{\none\nT}\ttwo\n.TE\n";
 
-	page(ls, "\n\n\n\n\nMILL(1)\nNAME\nmill - grinds\nSEE ALSO\nwheel(1),\nwater mill\n\nOptions\n\n--fine[=N]\n"
-	         "as “dust” — — SMALL x C++ \\ \n$x->y\n\n\n\n\n\none\n\ttwo\n\n");
+	page(ls, "MILL(1)\n\nNAME\n\nmill - grinds\n\nSEE ALSO\n\nwheel(1), water mill\n\nOptions\n\n--fine[=N]\n"
+	         "as “dust” — — SMALL x C++ \\\n\n$x->y\n\none | two");
 	headings("page.1", ls, "1 MILL(1)|2 NAME|2 SEE ALSO|3 Options|");
 }
 
@@ -128,12 +128,59 @@ TEST(pages_of_mdoc)
 		".Op Fl a\n.Fl f Ar file Ns s ,\n.Pp\nSee\n.Xr wheel 1 ,\n.Fl -help .\n.Ss Of Wood\n.Bl -tag\n.It Cm stop ( now )\n.El\n";
 
 	page(mill,
-	     "\nMILL(8)\n\nNAME\nmill\ngrinds grain\nSEE ALSO\nmill\n-a\n-f files,\n\nSee\nwheel(1),\n--help.\nOf Wood\n\nstop (now)\n\n");
+	     "MILL(8)\n\nNAME\n\nmill – grinds grain\n\nSEE ALSO\n\nmill [-a] -f files,\n\nSee wheel(1), --help.\n\n"
+	     "Of Wood\n\nstop (now)");
 	headings("mill.8", mill, "1 MILL(8)|2 NAME|2 SEE ALSO|3 Of Wood|");
 	CHECK(doc_decode("empty.8", ".Dd May 1\n.Os\n", 14, &(struct doc){ 0 }, &e) < 0);
 	CHECK_STR(e.msg, "document 'empty.8' holds no text");
 	CHECK(!doc_is_plain("mill.8", mill, sizeof mill - 1));
 	CHECK(doc_is_plain("mill.txt", "Text", 4));
+}
+
+TEST(requests_of_man)
+{
+	page(".ds Gr mill \\(bu stone\n.nr HM 1\n.TH A 1\n.SH A\nThe \\*(Gr isn\\*(Aqt \\\nold.\n"
+	     ".if \\n(HM Wind.\n.ie t \\{\nprinted\n.if n no\n.\\}\n.el \\{\\\nshown\\h'+2'here\n.\\}\n.if !t .B \"a \"\"b\"\"\" \n",
+	     "A(1)\n\nA\n\nThe mill • stone isn't old. Wind. shown here a \"b\"");
+	page(".TH A 1\n.SH A\n.TP\n.B one\n.TQ\n.B two\nboth\n.IP \\(bu 2\nitem\n.IP\nmore\n.RS\n.EX\n  a  b\n\n  c\n.EE\n.RE\nend\n  indented\n.br\nline\n",
+	     "A(1)\n\nA\n\none\ntwo\nboth\n\n• item\n\nmore\n\n  a  b\n\n  c\n\nend\nindented\nline");
+	page(".TH A 1\n.SH A\n.SY mill\n.OP -f file\n.YS\nSee\n.UR http://a\nthe site\n.UE .\n.I a\\c\nb\n",
+	     "A(1)\n\nA\n\nmill [-f file]\n\nSee the site <http://a>. ab");
+	page(".TH A 1\n.SH A\n.TS\ntab(;) box;\nl | l\nl | l.\nGrain;Price\n_\nrye;T{\n7 or\n.B more\nT};x\n;2\n.T&\nl.\nend\n.TE\nAfter.\n",
+	     "A(1)\n\nA\n\nGrain | Price\nrye | 7 or more | x\n | 2\nend\n\nAfter.");
+}
+
+TEST(macros_of_mdoc)
+{
+	static const char head[] = ".Dd May 1, 2024\n.Dt A 1\n.Sh NAME\n.Nm mill\n.Sh ";
+	static const struct {
+		const char *source, *text;
+	} sections[] = {
+		{ "A\n.Tg grind\nIn\n.Nm ,\ngrain\n.Aq Pa dir ,\n.Dq Li a Ns b .\n.Pf + Ar x Ap s\n",
+		  "In mill, grain <dir>, “ab”. +x's" },
+		{ "A\n.Bl -tag -width x -compact\n.It Xo Ic split\n.Op Fl bd\n.Oo\n.Fl c Ar dir Oc\n.Xc\n.D1 Pq alias : Ic sp\n"
+		  "Splits.\n.It Fl a , Fl b\n.It Fl c\nBoth.\n.El\nEnd.\n",
+		  "split [-bd] [-c dir]\n(alias: sp)\nSplits.\n\n-a, -b\n-c\nBoth.\n\nEnd." },
+		{ "A\n.Bl -column a b\n.It Sy Key Ta Sy Use\n.It Li q Ta quit\nnow\n.It a\tb\n.El\n.Bl -enum\n.It\nOne\n.Bl -bullet\n.It\nx\n.El\n.It\nTwo\n.El\n",
+		  "Key | Use\nq | quit now\na | b\n\n1. One\n\n• x\n\n2. Two" },
+		{ "SYNOPSIS\n.In mill.h\n.Ft int\n.Fn grind \"char *s\" int\n.Fo stop\n.Fa a\n.Fa b\n.Fc\n.Sh B\n.Fn grind ,\n.Lk http://a site\n",
+		  "#include <mill.h>\nint\ngrind(char *s, int);\nstop(a, b);\n\nB\n\ngrind(), site: http://a" },
+		{ "A\n.Bx 4.3\nor\n.Nx 1.0 ,\n.St -isoC-99 .\n.Rs\n.%A N. N.\n.%T Mills\n.Re\n.Ex -std\nTo\n.Sm off\n.Ar a : Ar b\n.Sm on\nEnd\n",
+		  "4.3BSD or NetBSD 1.0, ISO/IEC 9899:1999 (“ISO C99”). N. N., Mills. The mill utility exits 0 on success, "
+		  "and >0 if an error occurs. To a:b End" },
+		{ "A\nText\n.Bd -literal\n$ mill  x\n\n.Fl a\n.Ed\nEnd.\n", "Text\n\n$ mill  x\n\n-a\n\nEnd." },
+	};
+
+	for (size_t i = 0; i < LEN(sections); i++) {
+		struct str source = { 0 }, text = { 0 };
+
+		str_addf(&source, "%s%s", head, sections[i].source);
+		str_addf(&text, "A(1)\n\nNAME\n\nmill\n\n%.*s\n\n%s", (int)strcspn(sections[i].source, "\n"),
+		         sections[i].source, sections[i].text);
+		page(source.p, text.p);
+		str_free(&source);
+		str_free(&text);
+	}
 }
 
 TEST(texts_that_only_look_like_markup)
