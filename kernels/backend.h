@@ -357,33 +357,34 @@ struct scan_args {
 	struct predicate when; /* key_scan() leaves `out` unchanged if this predicate is false */
 };
 
-/* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `rows` rows per KV head; a
- * row has room for one entry. Row r of KV head h is row h * rows + r of k and v.
+/* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `lines` cache lines per KV
+ * head; a cache line has room for one entry. Cache line r of KV head h is row h * lines + r of k and v.
  *
- * If a wanted entry is already in the cache, it stays in its row. For every other wanted entry, a row is chosen by the
- * clock algorithm: the rows are searched in a circle, from the row after the last one that was filled. The entry
- * replaces the contents of the first row that is free to be overwritten:
- * - In a normal call, a row is free if it is empty, or if this call and the previous call do not want its entry.
- *   (Prefetches do not count as calls.) If no row is free, the first row is taken whose entry this call does not want.
- * - In a prefetch (member `ahead`), a row is free if it is empty, or if this prefetch and the last two calls do not
- *   want its entry. If no row is free, the entry is not copied. */
+ * If a wanted entry is already in the cache, it stays in its line. For every other wanted entry, a cache line is chosen
+ * by the clock algorithm: the lines are searched in a circle, from the line after the last one that was filled. The
+ * entry replaces the contents of the first line that is free to be overwritten:
+ * - In a normal call, a cache line is free if it is empty, or if this call and the previous call do not want its entry.
+ *   (Prefetches do not count as calls.) If no line is free, the first line is taken whose entry this call does not
+ *   want.
+ * - In a prefetch (member `ahead`), a cache line is free if it is empty, or if this prefetch and the last two calls do
+ *   not want its entry. If no line is free, the entry is not copied. */
 struct fetch_args {
-	struct tensor *k, *v; /* the cache, [n_kv_head * rows][head_dim] */
+	struct tensor *k, *v; /* the cache, [n_kv_head * lines][head_dim] */
 	/* keys and values in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
 	const struct tensor *from_k, *from_v;
-	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: says which entry is in which row; fetch_slots() updates it. A map
-	 * of zeros stands for an empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
+	/* i32 [n_kv_head][fetch_map_cols(cap, lines)]: says which entry is in which line; fetch_slots() updates it. A
+	 * map of zeros stands for an empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
 	struct tensor *map;
 	const struct tensor *slots; /* i32 [n_kv_head][cols >= n]: the wanted slots, without duplicates */
-	/* output, i32 [n_kv_head][cols >= n]: the row of each wanted slot; unused in a prefetch */
+	/* output, i32 [n_kv_head][cols >= n]: the line of each wanted slot; unused in a prefetch */
 	struct tensor *list;
 	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: counters of each KV head, which the call increases */
 	struct tensor *count;
 	int32_t count_row;
-	/* Host memory has `cap` slots per KV head, and the cache has `rows` rows per KV head. n is the number of wanted
-	 * slots, at most `rows`. */
-	int32_t n_kv_head, cap, rows, n;
-	/* 1: the call is a prefetch. It copies an entry only if there is a free row for it. Later operations do not
+	/* Host memory has `cap` slots per KV head, and the cache has `lines` cache lines per KV head. n is the number
+	 * of wanted slots, at most `lines`. */
+	int32_t n_kv_head, cap, lines, n;
+	/* 1: the call is a prefetch. It copies an entry only if there is a free line for it. Later operations do not
 	 * wait for the copies. Until fetch_wait(), later operations may read `slots` but must not change it, and must
 	 * not use k, v, map or count at all. */
 	int ahead;
@@ -391,15 +392,15 @@ struct fetch_args {
 /* Columns of fetch_args.count. FETCH_COUNT_WANTED: number of entries wanted. FETCH_COUNT_BROUGHT: number of entries
  * copied on demand. FETCH_COUNT_AHEAD: number of entries copied by prefetches. */
 enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };
-/* Columns of fetch_args.map. FETCH_CALLS: number of calls. FETCH_HAND: the clock hand, the row where the next search
+/* Columns of fetch_args.map. FETCH_CALLS: number of calls. FETCH_HAND: the clock hand, the line where the next search
  * begins. FETCH_MISSED: number of entries copied by the last call. FETCH_AT and the columns after it: for each slot its
- * row + 1, or 0 if the slot has no row. */
+ * line + 1, or 0 if the slot has no line. */
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
-static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
+static inline int64_t fetch_map_cols(int32_t cap, int32_t lines)
 {
-	/* After the columns of slots, each row has 4 columns: its slot + 1, the number of the last call that used it,
+	/* After the columns of slots, each line has 4 columns: its slot + 1, the number of the last call that used it,
 	 * and two columns of working memory. */
-	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
+	return FETCH_AT + (int64_t)cap + 4 * (int64_t)lines;
 }
 
 enum topk_order { SLOT_ORDER, BEST_FIRST };
@@ -601,8 +602,8 @@ struct backend_ops {
 
 	/* Copy slots slot0 .. slot0 + n - 1 of each KV head from one plane (a layer's keys or values) to another of
 	 * the same shape and type. */
-	void (*fetch_rows)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head,
-	                   int32_t cap, int32_t slot0, int32_t n);
+	void (*fetch_range)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head,
+	                    int32_t cap, int32_t slot0, int32_t n);
 	void (*fetch_slots)(struct backend *, const struct fetch_args *);
 	/* Make later operations wait until all prefetches are done. A prefetch is a fetch_slots() with
 	 * fetch_args.ahead = 1. */

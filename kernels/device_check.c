@@ -326,7 +326,7 @@ static void try_pages(struct trial *t)
 /* Try moves within a plane, and copies of entries from host memory to a cache. */
 static void try_moves(struct trial *t)
 {
-	enum { ROWS = 16, WANTED = 8 };
+	enum { LINES = 16, WANTED = 8 };
 	static const int32_t move[KV_HEADS][9] = { { 10, 20, 0, 20, 10, 1, 5, 6, -1 },
 		                                   { 7, 9, 1, -1, 0, 0, 9, 7, -1 } };
 	static const int32_t slot[KV_HEADS][WANTED] = { { 1, 5, 9, 77, 78, 79, 200, 299 },
@@ -336,14 +336,14 @@ static void try_moves(struct trial *t)
 		      moves = trial_numbers(t, KV_HEADS, 9, move[0]),
 		      copy = trial_zeros(t, DT_F32, KV_HEADS * CAP, DIM);
 	struct tensor far = { .type = DT_F32, .rows = KV_HEADS * CAP, .cols = DIM },
-		      near_k = trial_zeros(t, DT_F32, KV_HEADS * ROWS, DIM),
-		      near_v = trial_zeros(t, DT_F32, KV_HEADS * ROWS, DIM),
-		      map = trial_zeros(t, DT_I32, KV_HEADS, (int32_t)fetch_map_cols(CAP, ROWS)),
+		      cache_k = trial_zeros(t, DT_F32, KV_HEADS * LINES, DIM),
+		      cache_v = trial_zeros(t, DT_F32, KV_HEADS * LINES, DIM),
+		      map = trial_zeros(t, DT_I32, KV_HEADS, (int32_t)fetch_map_cols(CAP, LINES)),
 		      want = trial_numbers(t, KV_HEADS, WANTED, slot[0]),
 		      list = trial_zeros(t, DT_I32, KV_HEADS, WANTED),
 		      count = trial_zeros(t, DT_I32, KV_HEADS, FETCH_COUNTS);
-	struct fetch_args fetch = { .k = &near_k,
-		                    .v = &near_v,
+	struct fetch_args fetch = { .k = &cache_k,
+		                    .v = &cache_v,
 		                    .from_k = &far,
 		                    .from_v = &far,
 		                    .map = &map,
@@ -352,7 +352,7 @@ static void try_moves(struct trial *t)
 		                    .count = &count,
 		                    .n_kv_head = KV_HEADS,
 		                    .cap = CAP,
-		                    .rows = ROWS,
+		                    .lines = LINES,
 		                    .n = WANTED,
 		                    .ahead = 1 };
 
@@ -368,15 +368,15 @@ static void try_moves(struct trial *t)
 	trial_result(t, "kv_move", &k, 32, NEAR);
 	op->alloc_host(t->be, &far);
 	far = trial_hold(t, far, NULL);
-	op->fetch_rows(t->be, &far, &k, KV_HEADS, CAP, 0, FILLED);
-	op->fetch_rows(t->be, &copy, &far, KV_HEADS, CAP, 3, 50);
-	trial_result(t, "fetch_rows", &copy, 64, NEAR);
+	op->fetch_range(t->be, &far, &k, KV_HEADS, CAP, 0, FILLED);
+	op->fetch_range(t->be, &copy, &far, KV_HEADS, CAP, 3, 50);
+	trial_result(t, "fetch_range", &copy, 64, NEAR);
 	op->fetch_slots(t->be, &fetch);
 	op->fetch_wait(t->be);
 	fetch.ahead = 0;
 	op->fetch_slots(t->be, &fetch);
 	trial_result(t, "fetch_slots", &list, KV_HEADS, EXACT);
-	trial_result(t, "fetch_slots", &near_k, KV_HEADS * ROWS, NEAR);
+	trial_result(t, "fetch_slots", &cache_k, KV_HEADS * LINES, NEAR);
 	trial_drop(t);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/cache/kv_host.h"
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 #include "engine/cache/serialize.h"
 
 /* ---- a step ---- */
@@ -72,7 +72,7 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 /* Before attention reads KV entries, copy them into fast memory. Return the segments (ranges or lists of slots),
  * changed so that they read the copies. If the planes are in host memory, the entries are copied to the GPU. If the
  * planes are on disk, only the entries that a decoded token has selected are copied to memory, provided that they fit
- * (kv_rows.h). `near` is memory for the changed segments. */
+ * (kv_file_cache.h). `near` is memory for the changed segments. */
 static struct attn_segment *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                            struct attn_segment near[READ_SEGMENTS])
 {
@@ -83,11 +83,11 @@ static struct attn_segment *rows_in_memory(struct cache *c, const struct step *s
 		kv_host_gather(&c->kv, layer, near, r->n_slots);
 		return near;
 	}
-	if (!c->kv.rows || !step_generates(st))
+	if (!c->kv.file_cache || !step_generates(st))
 		return r->seg;
 	memcpy(near, r->seg, (size_t)r->n_seg * sizeof *near);
 	for (int i = 0; i < r->n_region && !taken; i++)
-		taken = kv_rows_take(&c->kv, layer, &near[i]);
+		taken = kv_file_cache_take(&c->kv, layer, &near[i]);
 	return taken ? near : r->seg;
 }
 
@@ -435,7 +435,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	int32_t kept;
 
 	/* drop cached copies of entries, because pinning may move entries to other slots */
-	kv_rows_clear(&c->kv);
+	kv_file_cache_clear(&c->kv);
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)

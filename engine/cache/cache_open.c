@@ -2,7 +2,7 @@
 #include "engine/cache/cache.h"
 
 #include "engine/cache/kv_host.h"
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 
 /* ---- sizes ---- */
 
@@ -95,7 +95,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}
-	size.least += kv_host_bytes(c->hp, c->types, cap, kv_host_rows_least(listed, cap), listed);
+	size.least += kv_host_bytes(c->hp, c->types, cap, kv_host_lines_least(listed, cap), listed);
 	size.memory = MAX(size.least, c->memory);
 	return size;
 }
@@ -118,37 +118,37 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-/* If keys and values are on disk, selected entries are cached in memory. This cache must hold at least 1 / ROWS_LEAST
+/* If keys and values are on disk, selected entries are cached in memory. This cache must hold at least 1 / LINES_LEAST
  * of all entries, because a smaller one would hold hardly more than the selection of one token. */
-enum { ROWS_LEAST = 16 };
+enum { LINES_LEAST = 16 };
 
-/* If keys and values are on disk, selected entries are cached in memory (struct kv_rows). Return how many entries per
- * KV head can be cached in `bytes` bytes. Return 0 if decoded tokens read all entries, or if the number is below the
- * limit of ROWS_LEAST. */
-static int32_t disk_rows_for(const struct cache *c, uint64_t bytes, int32_t cap)
+/* If keys and values are on disk, selected entries are cached in memory (struct kv_file_cache). Return how many entries
+ * per KV head can be cached in `bytes` bytes. Return 0 if decoded tokens read all entries, or if the number is below
+ * the limit of LINES_LEAST. */
+static int32_t disk_lines_for(const struct cache *c, uint64_t bytes, int32_t cap)
 {
-	uint64_t none = kv_rows_bytes(c->hp, c->types, cap, 0), one = kv_rows_bytes(c->hp, c->types, cap, 1) - none,
-		 rows;
+	uint64_t none = kv_file_cache_bytes(c->hp, c->types, cap, 0),
+		 one = kv_file_cache_bytes(c->hp, c->types, cap, 1) - none, lines;
 	struct policy selects;
 
 	selects_of(c, &selects);
 	if (!selects.def || bytes <= none)
 		return 0;
-	rows = (bytes - none) / one;
-	rows = rows < (uint64_t)cap ? rows : (uint64_t)cap;
-	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
+	lines = (bytes - none) / one;
+	lines = lines < (uint64_t)cap ? lines : (uint64_t)cap;
+	return lines < (uint64_t)cap / LINES_LEAST ? 0 : (int32_t)lines;
 }
 
 /* If keys and values are in host memory beside a GPU, selected entries are cached in GPU memory (kv_host.h). Return how
  * many entries per KV head can be cached there. `bytes` is the GPU memory beyond the required minimum. */
-static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
+static int32_t device_lines(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
-	int32_t least = kv_host_rows_least(listed, cap);
+	int32_t least = kv_host_lines_least(listed, cap);
 	uint64_t one = kv_host_bytes(c->hp, c->types, cap, least + 1, listed) -
 	               kv_host_bytes(c->hp, c->types, cap, least, listed);
-	uint64_t rows = (uint64_t)least + (one ? bytes / one : 0);
+	uint64_t lines = (uint64_t)least + (one ? bytes / one : 0);
 
-	return rows < (uint64_t)cap ? (int32_t)rows : cap;
+	return lines < (uint64_t)cap ? (int32_t)lines : cap;
 }
 
 static struct kv_shape shape_of(const struct cache *c)
@@ -158,15 +158,15 @@ static struct kv_shape shape_of(const struct cache *c)
 
 	if (size.host) {
 		shape.listed = cache_listed(c);
-		shape.device_rows = device_rows(c, size.memory - size.least, shape.cap, shape.listed);
+		shape.device_lines = device_lines(c, size.memory - size.least, shape.cap, shape.listed);
 	}
 	if (!size.disk)
 		return shape;
 	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->types, shape.cap);
 	shape.unreserved = c->takes_store;
-	shape.rows = disk_rows_for(c, c->memory - size.least, shape.cap);
-	if (shape.rows)
-		shape.resident -= kv_rows_bytes(c->hp, c->types, shape.cap, shape.rows);
+	shape.lines = disk_lines_for(c, c->memory - size.least, shape.cap);
+	if (shape.lines)
+		shape.resident -= kv_file_cache_bytes(c->hp, c->types, shape.cap, shape.lines);
 	return shape;
 }
 
@@ -176,9 +176,9 @@ uint64_t cache_resident_bytes(const struct cache *c)
 
 	if (c->kv.host)
 		return all_bytes(c) - planes +
-		       kv_host_bytes(c->hp, c->types, c->kv.cap, c->kv.host->rows, c->kv.host->listed);
+		       kv_host_bytes(c->hp, c->types, c->kv.cap, c->kv.host->lines, c->kv.host->listed);
 	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0) +
-	       (c->kv.rows ? kv_rows_bytes(c->hp, c->types, c->kv.cap, c->kv.rows->rows) : 0);
+	       (c->kv.file_cache ? kv_file_cache_bytes(c->hp, c->types, c->kv.cap, c->kv.file_cache->lines) : 0);
 }
 
 /* ---- life ---- */

@@ -4,7 +4,8 @@
  *
  * While a layer computes, these slots are requested:
  * - contiguous slots that the next layer will read;
- * - slots that this layer has just selected; if memory caches selected entries (kv_rows.h), only slots that it lacks;
+ * - slots that this layer has just selected; if memory caches selected entries (kv_file_cache.h), only slots that it
+ *   lacks;
  * - if memory does not cache selected entries: slots that the next layer selected for the previous token, because it
  *   selects most of them again.
  *
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 
 /* Requests for two ranges of the file are merged if at most this many bytes lie between them: one larger read is faster
  * than two reads. */
@@ -93,21 +94,21 @@ static int asks_choice(const struct kv_store *kv, int32_t layer)
 
 int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 {
-	return kv->ahead && kv->place[layer] >= 0 && (kv->rows || asks_choice(kv, layer));
+	return kv->ahead && kv->place[layer] >= 0 && (kv->file_cache || asks_choice(kv, layer));
 }
 
 /* Ask the system to read the file pages with keys and values of these slots of one head. slot[] is ascending;
  * requests close together are merged. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
-	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0),
+	uint64_t row = kv_file_offset(kv, layer, 0, 0, 1) - kv_file_offset(kv, layer, 0, 0, 0),
 		 page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	for (int plane = 0; plane < 2; plane++) {
 		uint64_t from = 0, to = 0;
 
 		for (int32_t i = 0; i < n; i++) {
-			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]),
+			uint64_t first = kv_file_offset(kv, layer, plane, head, slot[i]),
 				 end = (first + row + page - 1) / page * page;
 
 			first = first / page * page;
@@ -123,7 +124,7 @@ static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, cons
 	}
 }
 
-void kv_ahead_rows(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
+void kv_ahead_slots(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
 	if (kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE)
 		ask_for(kv, layer, head, slot, n);
@@ -163,8 +164,8 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_se
 	next = kv->full[(kv->place[layer] + 1) % kv->n_full];
 	for (int32_t i = 0; i < n_seg; i++) {
 		if (!seg[i].slots && !kv_stays(kv, next))
-			kv_file_rows(kv, next, seg[i].slot0, seg[i].n_slots, read_early);
-		for (int32_t h = 0; seg[i].slots && !seg[i].selection && !kv->rows && asks_choice(kv, layer) &&
+			kv_file_ranges(kv, next, seg[i].slot0, seg[i].n_slots, read_early);
+		for (int32_t h = 0; seg[i].slots && !seg[i].selection && !kv->file_cache && asks_choice(kv, layer) &&
 		                    h < model_layer_spec(kv->hp, layer)->attn.n_kv_head;
 		     h++) {
 			list_read(kv, &seg[i], h, &chosen);
@@ -173,7 +174,8 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_se
 	}
 	free(chosen.slot);
 	for (int32_t h = 0;
-	     a->cold && a->generates && a->kinds & AHEAD_LAST && !kv->rows && h < a->heads && !kv_stays(kv, next); h++)
+	     a->cold && a->generates && a->kinds & AHEAD_LAST && !kv->file_cache && h < a->heads && !kv_stays(kv, next);
+	     h++)
 		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
 }
 

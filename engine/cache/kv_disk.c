@@ -4,7 +4,7 @@
  * Each token passes through the layers in order, so a layer that was just used is needed again only after all other
  * layers. Therefore as many of the first layers as the limit allows stay in memory, and every other layer is dropped
  * from memory after each use. For tokens that select entries, the selected entries are cached in memory instead
- * (kv_rows.h).
+ * (kv_file_cache.h).
  *
  * Dropped pages may still be in the page cache. If not, they are read from the disk ahead of use (kv_ahead.c). */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "engine/cache/kv_host.h"
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 #include "engine/base/mapped.h"
 
 /* a step of at least this many tokens starts to write its entries to disk at once, instead of leaving that to the
@@ -54,7 +54,8 @@ static uint64_t plane_resident_most(const struct hparams *hp, enum dtype type, i
 	return MIN(part, all);
 }
 
-/* Return an upper limit of the bytes of memory that a layer's first n slots take: plane_resident_most() of keys plus values. */
+/* Return an upper limit of the bytes of memory that a layer's first n slots take: plane_resident_most() of keys plus
+ * values. */
 static uint64_t layer_resident_most(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t n,
                                     int32_t cap)
 {
@@ -154,21 +155,21 @@ void kv_disk_clear(struct kv_store *kv)
 	for (int32_t i = 0; kv->disk && kv->written && i < kv->n_full; i++)
 		planes_give_back(kv, kv->full[i]);
 	if (kv->written)
-		kv_rows_clear(kv);
+		kv_file_cache_clear(kv);
 	kv->written = 0;
 }
 
 /* ---- offsets in the file ---- */
 
-void kv_file_rows(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *fn)
+void kv_file_ranges(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *fn)
 {
 	for (int32_t plane = 0; plane < 2; plane++)
 		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++)
-			fn(kv->fd, kv_file_row(kv, layer, plane, h, slot0),
+			fn(kv->fd, kv_file_offset(kv, layer, plane, h, slot0),
 			   head_rows(kv->hp, plane ? kv->types.v : kv->types.k, layer, n));
 }
 
-uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot)
+uint64_t kv_file_offset(const struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot)
 {
 	return kv->at[layer] + (plane ? plane_file(kv->hp, kv->types.k, layer, kv->cap) : 0) +
 	       head_rows(kv->hp, plane ? kv->types.v : kv->types.k, layer, head * kv->cap + slot);
@@ -189,9 +190,9 @@ void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 	if (!kv->disk || kv->place[layer] < 0)
 		return;
 	kv->written = slot0 + n > kv->written ? slot0 + n : kv->written;
-	kv_rows_forget(kv, layer, slot0, n);
+	kv_file_cache_forget(kv, layer, slot0, n);
 	if (n >= WRITE_EARLY)
-		kv_file_rows(kv, layer, slot0, n, write_early);
+		kv_file_ranges(kv, layer, slot0, n, write_early);
 }
 
 /* ---- life ---- */

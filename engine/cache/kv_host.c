@@ -15,7 +15,7 @@ static int32_t ahead_of(int32_t listed, int32_t cap)
 	return n < cap - listed ? n : cap - listed;
 }
 
-int32_t kv_host_rows_least(int32_t listed, int32_t cap)
+int32_t kv_host_lines_least(int32_t listed, int32_t cap)
 {
 	return listed + ahead_of(listed, cap);
 }
@@ -25,7 +25,7 @@ static int is_full(const struct hparams *hp, int32_t layer)
 	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);
 }
 
-uint64_t kv_host_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t rows, int32_t listed)
+uint64_t kv_host_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t lines, int32_t listed)
 {
 	uint64_t sum = 4 * (uint64_t)most_kv_heads(hp) * (uint64_t)listed, widest = 0;
 
@@ -36,7 +36,7 @@ uint64_t kv_host_bytes(const struct hparams *hp, struct kv_types types, int32_t 
 		if (!is_full(hp, i))
 			continue;
 		widest = MAX(plane, widest);
-		sum += heads * (head * (uint64_t)rows + 4 * (uint64_t)fetch_map_cols(cap, rows) +
+		sum += heads * (head * (uint64_t)lines + 4 * (uint64_t)fetch_map_cols(cap, lines) +
 		                4 * (uint64_t)(listed + ahead_of(listed, cap)));
 	}
 	return sum + widest + 8 * FETCH_COUNTS * (uint64_t)hp->n_layer * (uint64_t)most_kv_heads(hp);
@@ -59,9 +59,9 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
 		dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 
-	return tensor_alloc(kv, &d->k[i], kv->types.k, (int64_t)heads * d->rows, dim, err) ||
-	                       tensor_alloc(kv, &d->v[i], kv->types.v, (int64_t)heads * d->rows, dim, err) ||
-	                       tensor_alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
+	return tensor_alloc(kv, &d->k[i], kv->types.k, (int64_t)heads * d->lines, dim, err) ||
+	                       tensor_alloc(kv, &d->v[i], kv->types.v, (int64_t)heads * d->lines, dim, err) ||
+	                       tensor_alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->lines), err) ||
 	                       tensor_alloc(kv, &d->next[i], DT_I32, heads, d->listed + ahead_of(d->listed, kv->cap),
 	                                    err)
 	               ? -1
@@ -83,12 +83,12 @@ static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 	               : 0;
 }
 
-int kv_host_open(struct kv_store *kv, int32_t rows, int32_t listed, struct err *err)
+int kv_host_open(struct kv_store *kv, int32_t lines, int32_t listed, struct err *err)
 {
 	struct kv_host *d = kv->host = xcalloc(1, sizeof *d);
 	size_t n = (size_t)kv->n_full;
 
-	d->rows = rows;
+	d->lines = lines;
 	d->listed = listed;
 	d->heads = most_kv_heads(kv->hp);
 	d->ahead = ahead_of(listed, kv->cap) > 0;
@@ -148,7 +148,7 @@ int kv_host_serves(const struct kv_store *kv, int32_t layer)
 	return kv->host && kv->place[layer] >= 0;
 }
 
-/* ---- which entries are in the rows ---- */
+/* ---- which entries are in the lines ---- */
 
 /* Wait for the prefetches of all layers, which share one queue. */
 static void wait_for_all(struct kv_store *kv)
@@ -163,8 +163,8 @@ static void wait_for(struct kv_store *kv, int32_t place)
 		wait_for_all(kv);
 }
 
-/* Record that the entries of slots from .. to - 1 are not cached in any row. The layer is kv->full[place]. */
-static void rows_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
+/* Record that the entries of slots from .. to - 1 are not cached in any cache line. The layer is kv->full[place]. */
+static void lines_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
 	struct kv_host *d = kv->host;
@@ -184,7 +184,7 @@ void kv_host_clear(struct kv_store *kv)
 	struct kv_host *d = kv->host;
 
 	for (int32_t i = 0; d && i < kv->n_full; i++) {
-		rows_forget(kv, i, 0, d->end[i]);
+		lines_forget(kv, i, 0, d->end[i]);
 		d->end[i] = 0;
 	}
 }
@@ -197,7 +197,7 @@ void kv_host_invalidate(struct kv_store *kv)
 
 /* Discard all cached entries if a step has failed, because some of them may be incomplete. Call this before using any
  * cached entry. */
-static void rows_revalidate(struct kv_store *kv)
+static void lines_revalidate(struct kv_store *kv)
 {
 	if (!kv->host->stale || kv->be->failed)
 		return;
@@ -211,10 +211,10 @@ void kv_host_forget(struct kv_store *kv, int32_t layer, int32_t slot0)
 
 	if (!kv_host_serves(kv, layer))
 		return;
-	rows_revalidate(kv);
+	lines_revalidate(kv);
 	if (slot0 >= kv->host->end[place])
 		return;
-	rows_forget(kv, place, slot0, kv->host->end[place]);
+	lines_forget(kv, place, slot0, kv->host->end[place]);
 	kv->host->end[place] = slot0;
 }
 
@@ -237,7 +237,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 		.count_row = place * d->heads,
 		.n_kv_head = kv_layer_heads(kv->hp, layer),
 		.cap = kv->cap,
-		.rows = d->rows,
+		.lines = d->lines,
 		.n = n,
 	};
 }
@@ -249,8 +249,8 @@ static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_segment 
 
 	d->whole_k.rows = d->whole_v.rows = kv->k[layer].rows;
 	d->whole_k.cols = d->whole_v.cols = kv->k[layer].cols;
-	kv->be->ops->fetch_rows(kv->be, &d->whole_k, &kv->k[layer], kv_layer_heads(kv->hp, layer), kv->cap, 0, n);
-	kv->be->ops->fetch_rows(kv->be, &d->whole_v, &kv->v[layer], kv_layer_heads(kv->hp, layer), kv->cap, 0, n);
+	kv->be->ops->fetch_range(kv->be, &d->whole_k, &kv->k[layer], kv_layer_heads(kv->hp, layer), kv->cap, 0, n);
+	kv->be->ops->fetch_range(kv->be, &d->whole_v, &kv->v[layer], kv_layer_heads(kv->hp, layer), kv->cap, 0, n);
 	p->k = &d->whole_k;
 	p->v = &d->whole_v;
 	p->cap = kv->cap;
@@ -264,7 +264,7 @@ void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_segment *p, 
 
 	if (!kv_host_serves(kv, layer))
 		return;
-	rows_revalidate(kv);
+	lines_revalidate(kv);
 	wait_for(kv, place);
 	if (!p->slots) {
 		bring_whole(kv, layer, p, p->slot0 + p->n_slots);
@@ -278,7 +278,7 @@ void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_segment *p, 
 	p->slots = &d->list;
 	p->k = &d->k[place];
 	p->v = &d->v[place];
-	p->cap = d->rows;
+	p->cap = d->lines;
 }
 
 void kv_host_ahead(struct kv_store *kv, int32_t layer, const struct topk_args *by)

@@ -1,11 +1,11 @@
 /* engine/cache/kv_host.h (private to engine/) - KV planes (a layer's keys or values) in host memory, for a GPU whose
  * memory is too small for them.
  *
- * Decoded tokens: the GPU has the key sketches, by which it selects entries. Per KV head it also has *rows*, a cache of
- * the entries selected last. Selected entries that are in no row are fetched from the host. Attention reads the rows in
- * the order of the selection, so results have the same bits as with planes on the device. While a token computes,
- * entries that scored just below the selected ones are prefetched for the next token, on a second queue of the device
- * (fetch_args.ahead).
+ * Decoded tokens: the GPU has the key sketches, by which it selects entries. Per KV head it also has *lines*, a cache
+ * of the entries selected last. Selected entries that are in no cache line are fetched from the host. Attention reads
+ * the lines in the order of the selection, so results have the same bits as with planes on the device. While a token
+ * computes, entries that scored just below the selected ones are prefetched for the next token, on a second queue of
+ * the device (fetch_args.ahead).
  *
  * Prompt tokens attend to all entries. So before a layer attends, its planes are copied to the device, which has room
  * for one layer. */
@@ -23,19 +23,19 @@ struct kv_fetched {
 };
 
 struct kv_host {
-	/* `rows` is the number of rows (cached entries) per KV head. `listed` is the largest number of entries that a
+	/* `lines` is the number of lines (cached entries) per KV head. `listed` is the largest number of entries that a
 	 * token selects. `heads` is the largest number of KV heads in any layer. */
-	int32_t rows, listed, heads;
+	int32_t lines, listed, heads;
 	/* 1: prefetch entries that the next token will probably select. Tests and measurements set this to 0. */
 	int ahead;
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
-	/* [n_full] `k` and `v` have the rows of each layer. `map` tells which entry is in which row (struct
+	/* [n_full] `k` and `v` have the lines of each layer. `map` tells which entry is in which cache line (struct
 	 * fetch_args). */
 	struct tensor *k, *v, *map;
-	/* [n_full] i32 [heads of the layer][kv_host_rows_least()]: entries to prefetch, because the next token is
+	/* [n_full] i32 [heads of the layer][kv_host_lines_least()]: entries to prefetch, because the next token is
 	 * likely to select them */
 	struct tensor *next;
-	struct tensor list; /* i32 [heads][listed]: rows that the attention in progress reads */
+	struct tensor list; /* i32 [heads][listed]: lines that the attention in progress reads */
 	/* i32 [n_full * heads][FETCH_COUNTS]: counters of fetches on demand (count) and of prefetches (count_ahead) */
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] each cached entry of layer full[i] belongs to a slot below end[i] */
@@ -48,14 +48,14 @@ struct kv_host {
 	/* 1: the counts in `before` have been read from the device at least once */
 	int counting;
 	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] buffer for the counters that are read from the device */
-	int stale;         /* 1: a step has failed, so `map` may name rows whose entries were never copied */
+	int stale;         /* 1: a step has failed, so `map` may name lines whose entries were never copied */
 };
 
-/* Return the bytes of device memory that a cache with `rows` rows per KV head takes. */
-uint64_t kv_host_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t rows, int32_t listed);
-/* Return the fewest rows per KV head with which the cache works. */
-int32_t kv_host_rows_least(int32_t listed, int32_t cap);
-int kv_host_open(struct kv_store *, int32_t rows, int32_t listed, struct err *);
+/* Return the bytes of device memory that a cache with `lines` lines per KV head takes. */
+uint64_t kv_host_bytes(const struct hparams *, struct kv_types, int32_t cap, int32_t lines, int32_t listed);
+/* Return the fewest lines per KV head with which the cache works. */
+int32_t kv_host_lines_least(int32_t listed, int32_t cap);
+int kv_host_open(struct kv_store *, int32_t lines, int32_t listed, struct err *);
 void kv_host_close(struct kv_store *);
 /* If kv->host is NULL, the functions below do nothing, unless their comment says otherwise. */
 
@@ -70,9 +70,9 @@ void kv_host_gather(struct kv_store *, int32_t layer, struct attn_segment *, int
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
-/* Mark all rows as stale, because a step has failed or was cancelled. */
+/* Mark all lines as stale, because a step has failed or was cancelled. */
 void kv_host_invalidate(struct kv_store *);
-/* Empty the rows of all layers. */
+/* Empty the lines of all layers. */
 void kv_host_clear(struct kv_store *);
 /* Begin a step. `generates` is the number of tokens that the step decodes, or 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);

@@ -1,7 +1,7 @@
 /* engine/cache/kv_store.c - the memory of keys and values: sizes, sliding-window layers, entries as bytes. See
  * kv_store.h for the layout. */
 #include "engine/cache/kv_host.h"
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,14 +147,14 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, s
 			                    .cols = model_layer_spec(hp, i)->attn.head_dim };
 		kv->v[i] = kv->k[i];
 		kv->v[i].type = types.v;
-		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_rows && !windowed)) {
+		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_lines && !windowed)) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
 			kv_release(kv);
 			return -1;
 		}
 	}
-	if ((s->resident && s->rows && !kv_rows_open(kv, s->rows, err)) ||
-	    (s->device_rows && kv_host_open(kv, s->device_rows, s->listed, err))) {
+	if ((s->resident && s->lines && !kv_file_cache_open(kv, s->lines, err)) ||
+	    (s->device_lines && kv_host_open(kv, s->device_lines, s->listed, err))) {
 		kv_release(kv);
 		return -1;
 	}
@@ -163,7 +163,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, s
 
 void kv_release(struct kv_store *kv)
 {
-	kv_rows_close(kv);
+	kv_file_cache_close(kv);
 	kv_host_close(kv);
 	for (int32_t i = 0; kv->k && i < layers_with_entries(kv->hp); i++) {
 		kv_disk_drop(kv, i);
@@ -188,13 +188,13 @@ void kv_swap(struct kv_store *a, struct kv_store *b)
 	*a = *b;
 	*b = was;
 	b->resident = a->resident;
-	b->rows = a->rows;
+	b->file_cache = a->file_cache;
 	b->host = a->host;
 	a->resident = was.resident;
-	a->rows = was.rows;
+	a->file_cache = was.file_cache;
 	a->host = was.host;
-	kv_rows_clear(a);
-	kv_rows_clear(b);
+	kv_file_cache_clear(a);
+	kv_file_cache_clear(b);
 	kv_host_clear(a);
 	kv_host_clear(b);
 }

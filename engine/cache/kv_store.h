@@ -48,7 +48,8 @@ struct kv_store {
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
 	uint64_t resident;      /* maximum number of bytes of the file that are in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL: there is no file */
-	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
+	/* copies in memory of the entries last selected from the file (kv_file_cache.h), or NULL */
+	struct kv_file_cache *file_cache;
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
 	/* used only if keys and values are in a file: the highest slot that was written in full layers since
@@ -68,11 +69,11 @@ struct kv_shape {
 	uint64_t resident;
 	/* if keys and values are in a file: number of selected entries per KV head that are cached in memory; 0:
 	 * none */
-	int32_t rows;
+	int32_t lines;
 	/* If keys and values of full layers are in host memory: number of selected entries per KV head that the
-	 * device caches, at least kv_host_rows_least(). 0: keys and values are on the device. */
-	int32_t device_rows;
-	int32_t listed; /* if device_rows > 0: maximum number of entries per KV head that a token selects */
+	 * device caches, at least kv_host_lines_least(). 0: keys and values are on the device. */
+	int32_t device_lines;
+	int32_t listed; /* if device_lines > 0: maximum number of entries per KV head that a token selects */
 	/* 1: do not reserve disk space for the file, because kv_swap() will replace the file before anything is
 	 * written */
 	int unreserved;
@@ -99,7 +100,7 @@ int kv_init(struct kv_store *, struct backend *, const struct hparams *, struct 
             struct err *);
 void kv_release(struct kv_store *);
 /* Exchange the keys and values of two stores of the same model and type. Each store keeps its own memory limit
- * `resident` and its own caches of selected entries (rows, host), which are emptied. */
+ * `resident` and its own caches of selected entries (file_cache, host), which are emptied. */
 void kv_swap(struct kv_store *, struct kv_store *);
 /* Copy the first n slots of `from` to an empty store of the same model, type and capacity. Return 0, or -1 if memory is
  * short. */
@@ -215,10 +216,10 @@ void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 /* 1 if the layer stays in memory. */
 int kv_stays(const struct kv_store *, int32_t layer);
 /* Return the file offset of the key (plane = 0) or value (plane = 1) in a slot of a head. */
-uint64_t kv_file_row(const struct kv_store *, int32_t layer, int plane, int32_t head, int32_t slot);
+uint64_t kv_file_offset(const struct kv_store *, int32_t layer, int plane, int32_t head, int32_t slot);
 typedef void kv_range_fn(int fd, uint64_t off, uint64_t n);
 /* Call fn with the file range of slots slot0 .. slot0 + n - 1, for keys and values of each head. */
-void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *);
+void kv_file_ranges(const struct kv_store *, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *);
 
 /* ---- reading the file ahead of use (kv_ahead.c) ---- */
 
@@ -258,7 +259,7 @@ int kv_ahead_wants(const struct kv_store *, int32_t layer);
  * lists of slots) to which the layer is about to attend. */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_segment *, int32_t n_seg);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
-void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
+void kv_ahead_slots(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
 /* Remember which slots a layer has selected. seg: the segments (ranges or lists of slots) to which the layer has just
  * attended. */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_segment *, int32_t n_seg);

@@ -260,15 +260,15 @@ static int list_ok(const struct tensor *t, int32_t n_kv_head, int32_t n)
 	return t && t->data && t->type == DT_I32 && t->rows >= n_kv_head && t->cols >= n;
 }
 
-int fetch_rows_check(struct backend *be, const struct tensor *to, const struct tensor *from, int32_t n_kv_head,
-                     int32_t cap, int32_t slot0, int32_t n)
+int fetch_range_check(struct backend *be, const struct tensor *to, const struct tensor *from, int32_t n_kv_head,
+                      int32_t cap, int32_t slot0, int32_t n)
 {
 	int32_t dim = from ? from->cols : 0;
 
 	if (kv_plane_ok(from, n_kv_head, cap, dim) && kv_plane_ok(to, n_kv_head, cap, dim) && to->type == from->type &&
 	    to->data != from->data && n >= 0 && slot0 >= 0 && n <= cap - slot0)
 		return 0;
-	return backend_fail(be, "internal: fetch_rows of slots %d + %d got operands of the wrong shape", (int)slot0,
+	return backend_fail(be, "internal: fetch_range of slots %d + %d got operands of the wrong shape", (int)slot0,
 	                    (int)n);
 }
 
@@ -276,17 +276,18 @@ int fetch_check(struct backend *be, const struct fetch_args *a)
 {
 	int32_t dim = a->k ? a->k->cols : 0;
 
-	if (kv_plane_ok(a->k, a->n_kv_head, a->rows, dim) && kv_plane_ok(a->v, a->n_kv_head, a->rows, dim) &&
+	if (kv_plane_ok(a->k, a->n_kv_head, a->lines, dim) && kv_plane_ok(a->v, a->n_kv_head, a->lines, dim) &&
 	    kv_plane_ok(a->from_k, a->n_kv_head, a->cap, dim) && kv_plane_ok(a->from_v, a->n_kv_head, a->cap, dim) &&
 	    a->from_k->type == a->k->type && a->from_v->type == a->v->type &&
-	    fetch_map_cols(a->cap, a->rows) <= INT32_MAX &&
-	    list_ok(a->map, a->n_kv_head, (int32_t)fetch_map_cols(a->cap, a->rows)) && a->n >= 0 && a->n <= a->rows &&
+	    fetch_map_cols(a->cap, a->lines) <= INT32_MAX &&
+	    list_ok(a->map, a->n_kv_head, (int32_t)fetch_map_cols(a->cap, a->lines)) && a->n >= 0 && a->n <= a->lines &&
 	    list_ok(a->slots, a->n_kv_head, a->n) && (a->ahead || list_ok(a->list, a->n_kv_head, a->n)) &&
 	    a->count_row >= 0 && a->count && a->count->data && a->count->type == DT_I32 &&
 	    a->count->cols == FETCH_COUNTS && a->n_kv_head <= a->count->rows - a->count_row)
 		return 0;
-	return backend_fail(be, "internal: fetch_slots of %d entries into %d rows got operands of the wrong shape",
-	                    (int)a->n, (int)a->rows);
+	return backend_fail(be,
+	                    "internal: fetch_slots of %d entries into %d cache lines got operands of the wrong shape",
+	                    (int)a->n, (int)a->lines);
 }
 
 /* ---- the comparison policies' operations ---- */

@@ -64,8 +64,8 @@ int scan_check(struct backend *, const struct scan_args *, int32_t n);
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);
-int fetch_rows_check(struct backend *, const struct tensor *to, const struct tensor *from, int32_t n_kv_head,
-                     int32_t cap, int32_t slot0, int32_t n);
+int fetch_range_check(struct backend *, const struct tensor *to, const struct tensor *from, int32_t n_kv_head,
+                      int32_t cap, int32_t slot0, int32_t n);
 int fetch_check(struct backend *, const struct fetch_args *);
 
 /* ---- the comparison policies' operations ---- */

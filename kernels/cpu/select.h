@@ -249,8 +249,8 @@ void cpu_topk(struct backend *, const struct topk_args *);
 void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page,
                     int32_t n);
 void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
-void cpu_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
-                    int32_t slot0, int32_t n);
+void cpu_fetch_range(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
+                     int32_t slot0, int32_t n);
 void cpu_fetch_slots(struct backend *, const struct fetch_args *);
 void cpu_fetch_wait(struct backend *);
 

@@ -176,8 +176,8 @@ void cuda_topk(struct backend *, const struct topk_args *);
 void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                      int32_t page, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
-void cuda_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
-                     int32_t slot0, int32_t n);
+void cuda_fetch_range(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
+                      int32_t slot0, int32_t n);
 void cuda_fetch_slots(struct backend *, const struct fetch_args *);
 void cuda_fetch_wait(struct backend *);
 void cuda_query_drift(struct backend *, const struct query_drift_args *);

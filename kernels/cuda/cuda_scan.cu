@@ -272,7 +272,7 @@ template <int BITS> constexpr int scan_blocks()
 {
 	return BITS == 4 ? 2 : 3;
 }
-enum { ROWS_BLOCKS = 2 };
+enum { RANGE_BLOCKS = 2 };
 
 /* Dynamic shared memory of scan_sketch. */
 struct sketch_memory {
@@ -505,7 +505,7 @@ static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS],
 /* TYPE is a template argument, because a branch between the loads of a pass would keep the compiler from issuing all
  * of them together. */
 template <int HEADS, int TYPE>
-static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
+static __global__ void __launch_bounds__(SCAN_THREADS, RANGE_BLOCKS) scan_rows(struct scan_launch a)
 {
 	/* R is the number of partial sums of a lane. HAVE is the number of totals that a lane has after fold_lanes().
 	 * SAME is the number of lanes that have the same total. SHARE is the number of lanes whose totals are for the
@@ -629,7 +629,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()
-	                      : ROWS_BLOCKS;
+	                      : RANGE_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
 	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* keys that a block scans in one pass */
 	blocks = (power - 1) / step + 1;

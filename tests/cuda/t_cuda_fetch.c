@@ -1,4 +1,4 @@
-/* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_rows of the CUDA backend, on the emulated device
+/* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_range of the CUDA backend, on the emulated device
  * (tests/cuda/emulator/host.cuh) or on a GPU.
  *
  * Rows, maps and counts must have the bits of the CPU backend, whether entries are fetched on demand or by a prefetch.
@@ -12,7 +12,7 @@
 #include "tests/lib/levels.h"
 
 struct fetch_shape {
-	int32_t dim, heads, cap, rows, n;
+	int32_t dim, heads, cap, lines, n;
 	enum dtype type;
 };
 static const struct fetch_shape fetch_shapes[] = {
@@ -20,7 +20,7 @@ static const struct fetch_shape fetch_shapes[] = {
 	{ 40, 2, 300, 20, 16, DT_BF16 },  { 64, 1, 3000, 1300, 1100, DT_Q8_0 }, { 6, 2, 33, 1, 1, DT_F16 },
 };
 
-/* The tensors of one backend: planes in host memory, fetched rows, and the map from slots to rows. */
+/* The tensors of one backend: planes in host memory, fetched entries, and the map from slots to cache lines. */
 struct fetch_set {
 	struct backend *be;
 	struct tensor k, v, from_k, from_v, map, list, slots, next, count, count_ahead;
@@ -39,14 +39,14 @@ static struct fetch_set set_open(struct backend *be, const struct fetch_shape *s
 {
 	return (struct fetch_set){
 		.be = be,
-		.k = tensor_new(be, s->type, s->heads * s->rows, s->dim, NULL),
-		.v = tensor_new(be, s->type, s->heads * s->rows, s->dim, NULL),
+		.k = tensor_new(be, s->type, s->heads * s->lines, s->dim, NULL),
+		.v = tensor_new(be, s->type, s->heads * s->lines, s->dim, NULL),
 		.from_k = host_plane(be, s, k),
 		.from_v = host_plane(be, s, v),
-		.map = tensor_new(be, DT_I32, s->heads, (int32_t)fetch_map_cols(s->cap, s->rows) + 1, NULL),
+		.map = tensor_new(be, DT_I32, s->heads, (int32_t)fetch_map_cols(s->cap, s->lines) + 1, NULL),
 		.list = tensor_new(be, DT_I32, s->heads, s->n, NULL),
 		.slots = tensor_new(be, DT_I32, s->heads, s->n + 2, NULL),
-		.next = tensor_new(be, DT_I32, s->heads, s->rows, NULL),
+		.next = tensor_new(be, DT_I32, s->heads, s->lines, NULL),
 		.count = tensor_new(be, DT_I32, s->heads + 1, FETCH_COUNTS, NULL),
 		.count_ahead = tensor_new(be, DT_I32, s->heads + 1, FETCH_COUNTS, NULL),
 	};
@@ -80,7 +80,7 @@ static void set_fetch(struct fetch_set *f, const struct fetch_shape *s, const in
 					       .count_row = 1,
 					       .n_kv_head = s->heads,
 					       .cap = s->cap,
-					       .rows = s->rows,
+					       .lines = s->lines,
 					       .n = n,
 					       .ahead = ahead,
 				       });
@@ -117,24 +117,24 @@ static void same_tensor(const struct fetch_set *a, const struct fetch_set *b, co
 	free(q);
 }
 
-/* Check that the rows in the list hold the wanted entries, and that no row is used twice. */
+/* Check that the cache lines in the list hold the wanted entries, and that no line is used twice. */
 static void holds(const struct fetch_set *f, const struct fetch_shape *s, const int32_t *want, int32_t n,
                   const uint8_t *from, const struct tensor *to)
 {
 	size_t row = (size_t)dtype_bytes(s->type, (uint64_t)s->dim);
-	uint8_t *got = bytes_of(f->be, to), *taken = must_alloc((size_t)s->rows);
+	uint8_t *got = bytes_of(f->be, to), *taken = must_alloc((size_t)s->lines);
 	int32_t *list = bytes_of(f->be, &f->list);
 	int wrong = 0;
 
 	for (int32_t h = 0; h < s->heads; h++) {
-		memset(taken, 0, (size_t)s->rows);
+		memset(taken, 0, (size_t)s->lines);
 		for (int32_t i = 0; i < n; i++) {
 			int32_t r = list[h * f->list.cols + i], slot = want[h * s->cap + i];
 
-			wrong += r < 0 || r >= s->rows || taken[r] ||
-			         memcmp(got + row * (size_t)(h * s->rows + r), from + row * (size_t)(h * s->cap + slot),
-			                row);
-			if (r >= 0 && r < s->rows)
+			wrong += r < 0 || r >= s->lines || taken[r] ||
+			         memcmp(got + row * (size_t)(h * s->lines + r),
+			                from + row * (size_t)(h * s->cap + slot), row);
+			if (r >= 0 && r < s->lines)
 				taken[r] = 1;
 		}
 	}
@@ -181,7 +181,7 @@ static void fetch_rounds(const struct fetch_shape *s)
 	shuffle(want, s, 1);
 	for (int round = 0; round < 12; round++) {
 		int32_t n = round % 4 == 3 ? s->n / 2 + 1 : s->n,
-			ahead = s->n + s->n / 4 < s->rows ? s->n + s->n / 4 : s->rows;
+			ahead = s->n + s->n / 4 < s->lines ? s->n + s->n / 4 : s->lines;
 
 		ahead = MIN(ahead, s->cap);
 		for (int i = 0; i < 2; i++)
@@ -220,7 +220,7 @@ TEST(cuda_fetch_slots_as_the_cpu)
 	gpu_host_order(2);
 }
 
-TEST(cuda_fetch_rows)
+TEST(cuda_fetch_range)
 {
 	for (size_t i = 0; i < LEN(fetch_shapes); i++) {
 		const struct fetch_shape *s = &fetch_shapes[i];
@@ -237,7 +237,7 @@ TEST(cuda_fetch_rows)
 		host = host_plane(be, s, from);
 		t = tensor_new(be, s->type, s->heads * s->cap, s->dim, NULL);
 		for (int32_t slot = s->cap / 5, n = s->cap / 2, round = 0; round < 2; round++, slot = 1, n = 3) {
-			be->ops->fetch_rows(be, &t, &host, s->heads, s->cap, slot, n);
+			be->ops->fetch_range(be, &t, &host, s->heads, s->cap, slot, n);
 			for (int32_t h = 0; h < s->heads; h++)
 				memcpy(want + row * (size_t)(h * s->cap + slot),
 				       from + row * (size_t)(h * s->cap + slot), row * (size_t)n);
@@ -265,7 +265,7 @@ TEST(cuda_fetch_refuses)
 
 	CHECK_MSG(test_cuda_open(&be, err) == 0, "%s", err);
 	f = set_open(be, s, p, p);
-	wrong[0].rows++; /* more rows than there are */
+	wrong[0].lines++; /* more lines than there are */
 	wrong[1].cap++;
 	wrong[2].heads++;
 	for (int i = 0; i < 3; i++) {
@@ -280,13 +280,13 @@ TEST(cuda_fetch_refuses)
 						 .count = &f.count,
 						 .n_kv_head = wrong[i].heads,
 						 .cap = wrong[i].cap,
-						 .rows = wrong[i].rows,
+						 .lines = wrong[i].lines,
 						 .n = 1,
 					 });
 		CHECK(be->ops->sync(be) < 0 && strstr(be->err, "internal: fetch_slots of 1 entries"));
 	}
-	be->ops->fetch_rows(be, &f.from_v, &f.from_k, s->heads, s->cap, s->cap - 1, 2);
-	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "internal: fetch_rows of slots"));
+	be->ops->fetch_range(be, &f.from_v, &f.from_k, s->heads, s->cap, s->cap - 1, 2);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "internal: fetch_range of slots"));
 	set_close(&f);
 	free(p);
 	free(want);

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 #include "engine/timeline/timeline.h"
 #include "tests/lib/carry.h"
 #include "tests/lib/tiny.h"
@@ -350,8 +350,9 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 			within(tl, memory, kv);
 			/* If tokens select entries, the selected entries are cached in memory one by one, and most of
 			 * them are already there when a token selects them. */
-			CHECK_MSG(!strcmp(kv, "full") || (tl->cache.kv.rows && tl->cache.kv.rows->moved > 0),
-			          "%s: no rows", kv);
+			CHECK_MSG(!strcmp(kv, "full") ||
+			                  (tl->cache.kv.file_cache && tl->cache.kv.file_cache->moved > 0),
+			          "%s: nothing was read from the file cache", kv);
 			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g",
 			          kv, st.kv_overlap);
 			if (test_patience() == 1) { /* sanitizers use additional memory */

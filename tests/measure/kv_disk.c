@@ -7,29 +7,29 @@
  * random, which is the worst case: neither neighbouring slots nor neighbouring tokens are similar. Then STEPS tokens
  * are generated under sift (k=512), or under POLICY. The second half of them is timed, warm (the file is in the
  * system's page cache) and cold (before every token the page cache drops all of the file except what is mapped).
- * `pages`: attention reads the planes in the file, and memory holds as many layers as are allowed. `rows`, as weir does
- * it: memory holds what was selected last. Three rounds of all ways; medians. `moved` is what was read from the file
- * into memory, `from the disk` what the disk delivered according to the system. If the ways have different logits, the
- * program stops. */
+ * `pages`: attention reads the planes in the file, and memory holds as many layers as are allowed. `cached`, as weir
+ * does it: memory holds what was selected last. Three rounds of all ways; medians. `moved` is what was read from the
+ * file into memory, `from the disk` what the disk delivered according to the system. If the ways have different logits,
+ * the program stops. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/cache/kv_rows.h"
+#include "engine/cache/kv_file_cache.h"
 #include "engine/timeline/timeline.h"
 #include "engine/engine_snapshot.h"
 
 enum { KINDS = 5, ROUNDS = 3, MOST = 4096, PIECE = 256 };
 
 static const struct kind {
-	int rows, ahead;
+	int cached, ahead;
 	const char *name;
 } kinds[KINDS] = {
-	{ 0, 0, "pages, when they are touched" },        { 0, AHEAD_LAST, "pages, last selection ahead" },
-	{ 0, AHEAD_CHOICE, "pages, selection at once" }, { 1, 0, "rows, one after the other" },
-	{ 1, AHEAD_CHOICE, "rows, what lacks at once" },
+	{ 0, 0, "pages, when they are touched" },          { 0, AHEAD_LAST, "pages, last selection ahead" },
+	{ 0, AHEAD_CHOICE, "pages, selection at once" },   { 1, 0, "cached, one after the other" },
+	{ 1, AHEAD_CHOICE, "cached, what lacks at once" },
 };
 struct timings {
 	double ms[MOST], disk[MOST], moved[MOST];
@@ -101,17 +101,17 @@ static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps
                     struct timings *out)
 {
 	struct kv_store *kv = &tl->cache.kv;
-	struct kv_rows *rows = kv->rows;
-	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->types, kv->cap, rows->rows),
-		 disk, moved;
+	struct kv_file_cache *cache = kv->file_cache;
+	uint64_t hash = 0, resident = kv->resident,
+		 beside = kv_file_cache_bytes(kv->hp, kv->types, kv->cap, cache->lines), disk, moved;
 	int32_t vocab = engine_info(tl->e)->n_vocab;
 	struct err err;
 
 	if (timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
-	kv_rows_clear(kv);
-	kv->rows = kind->rows ? rows : NULL;
-	kv->resident += kind->rows ? 0 : beside;
+	kv_file_cache_clear(kv);
+	kv->file_cache = kind->cached ? cache : NULL;
+	kv->resident += kind->cached ? 0 : beside;
 	kv->ahead->kinds = kind->ahead;
 	for (int i = 0; i < steps; i++) {
 		int timed = i >= steps / 2;
@@ -121,7 +121,7 @@ static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps
 		if (cold && i >= steps / 2 - 1)
 			go_cold(tl);
 		disk = disk_bytes();
-		moved = rows->moved;
+		moved = cache->moved;
 		start = now_seconds();
 		if (timeline_extend(tl, id + n + i, 1, 1, NULL, NULL, &err))
 			stop(err.msg);
@@ -131,9 +131,9 @@ static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps
 			continue;
 		out->ms[out->n] = 1000 * start;
 		out->disk[out->n] = (double)(disk_bytes() - disk) / (1 << 20);
-		out->moved[out->n++] = (double)(rows->moved - moved) / (1 << 20);
+		out->moved[out->n++] = (double)(cache->moved - moved) / (1 << 20);
 	}
-	kv->rows = rows;
+	kv->file_cache = cache;
 	kv->resident = resident;
 	return hash;
 }
@@ -174,8 +174,8 @@ int main(int argc, char **argv)
 		stop(err.msg);
 	if (argc < 5)
 		random_entries(tl, n, id);
-	if (!tl->cache.kv.rows)
-		stop("a quarter of the memory has no room for rows");
+	if (!tl->cache.kv.file_cache)
+		stop("a quarter of the memory has no room for cached entries");
 	for (int i = 0; i < 2 * ROUNDS; i++)
 		for (size_t k = 0; k < KINDS; k++) {
 			int cold = i % 2;
@@ -186,16 +186,16 @@ int main(int argc, char **argv)
 			want = got;
 		}
 	timeline_stats(tl, &st);
-	printf("%d tokens, %.0f MiB on disk, %.0f MiB of %.0f in memory with %d rows a head; %.1f %% of what a token selects the token before selected\n",
+	printf("%d tokens, %.0f MiB on disk, %.0f MiB of %.0f in memory with %d cached entries a head; %.1f %% of what a token selects the token before selected\n",
 	       n, (double)st.kv_disk_bytes / (1 << 20), (double)st.kv_bytes / (1 << 20),
-	       (double)need.kv_bytes / (1 << 20), tl->cache.kv.rows->rows, 100 * st.kv_overlap);
+	       (double)need.kv_bytes / (1 << 20), tl->cache.kv.file_cache->lines, 100 * st.kv_overlap);
 	for (int cold = 0; cold < 2; cold++)
 		for (size_t k = 0; k < KINDS; k++) {
 			struct timings *s = &timings[cold][k];
 
 			printf("%-5s %-28s %8.1f ms a token, moved %6.2f MiB, from the disk %7.2f\n",
 			       cold ? "cold" : "warm", kinds[k].name, median(s->ms, s->n),
-			       kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
+			       kinds[k].cached ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
 		}
 	timeline_close(tl);
 	/* Measure the same without --kv-memory, with all KV entries in memory. */

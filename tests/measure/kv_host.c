@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 			want = got;
 		}
 	printf("%s, %d tokens: %.1f MiB on the GPU of %.1f, %d rows a head\n", o.kv, n, (double)o.kv_memory / (1 << 20),
-	       (double)need.kv_bytes / (1 << 20), tl[1]->cache.kv.host->rows);
+	       (double)need.kv_bytes / (1 << 20), tl[1]->cache.kv.host->lines);
 	for (int w = 0; w < WAYS; w++) {
 		const struct kv_fetched *s = &timings[w].sum;
 		double tokens = timings[w].n, wanted = s->wanted ? (double)s->wanted : 1;

@@ -1,5 +1,6 @@
-/* engine/cache/kv_rows.c - a memory cache for the KV entries that are selected from a file; see kv_rows.h. */
-#include "engine/cache/kv_rows.h"
+/* engine/cache/kv_file_cache.c - a memory cache for the KV entries that are selected from a file; see
+ * kv_file_cache.h. */
+#include "engine/cache/kv_file_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +8,12 @@
 
 enum { RUN = 64 }; /* maximum number of neighbouring slots that are read from the file at once */
 
-uint64_t kv_rows_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t rows)
+uint64_t kv_file_cache_bytes(const struct hparams *hp, struct kv_types types, int32_t cap, int32_t lines)
 {
-	uint64_t sum = (4 + 3 * 4 * (uint64_t)most_kv_heads(hp)) * (uint64_t)rows, one;
+	uint64_t sum = (4 + 3 * 4 * (uint64_t)most_kv_heads(hp)) * (uint64_t)lines, one;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		one = 4 * (uint64_t)cap + (kv_layer_entry_bytes(hp, types, i) + 4 + 1 + 4) * (uint64_t)rows;
+		one = 4 * (uint64_t)cap + (kv_layer_entry_bytes(hp, types, i) + 4 + 1 + 4) * (uint64_t)lines;
 		sum += layer_entries(hp, i) == i && !layer_window(hp, i) ? one * (uint64_t)kv_layer_heads(hp, i) : 0;
 	}
 	return sum;
@@ -20,14 +21,14 @@ uint64_t kv_rows_bytes(const struct hparams *hp, struct kv_types types, int32_t 
 
 /* ---- life ---- */
 
-static int map_open(struct row_map *m, int32_t cap, int32_t rows, struct err *err)
+static int map_open(struct line_map *m, int32_t cap, int32_t lines, struct err *err)
 {
 	if (!(m->at = try_alloc((size_t)cap, sizeof *m->at, "KV entries in memory", err)) ||
-	    !(m->slot = try_alloc((size_t)rows, sizeof *m->slot, "KV entries in memory", err)) ||
-	    !(m->used = try_alloc((size_t)rows, sizeof *m->used, "KV entries in memory", err)) ||
-	    !(m->asked = try_alloc((size_t)rows, sizeof *m->asked, "KV entries in memory", err)))
+	    !(m->slot = try_alloc((size_t)lines, sizeof *m->slot, "KV entries in memory", err)) ||
+	    !(m->used = try_alloc((size_t)lines, sizeof *m->used, "KV entries in memory", err)) ||
+	    !(m->asked = try_alloc((size_t)lines, sizeof *m->asked, "KV entries in memory", err)))
 		return -1;
-	memset(m->slot, 0xff, (size_t)rows * sizeof *m->slot);
+	memset(m->slot, 0xff, (size_t)lines * sizeof *m->slot);
 	return 0;
 }
 
@@ -42,12 +43,12 @@ static int tensor_alloc(struct kv_store *kv, struct tensor *t, enum dtype type, 
 }
 
 /* Return the bytes of one key (plane 0) or value (plane 1) in one KV head of a layer. */
-static size_t kind_row(const struct kv_store *kv, int32_t layer, int plane)
+static size_t vector_bytes(const struct kv_store *kv, int32_t layer, int plane)
 {
 	return (size_t)kv_layer_row_bytes(kv->hp, plane ? kv->types.v : kv->types.k, layer);
 }
 
-static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
+static int open_all(struct kv_store *kv, struct kv_file_cache *r, struct err *err)
 {
 	size_t most = 0;
 
@@ -55,31 +56,31 @@ static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 		int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
 			dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 
-		most = MAX(kind_row(kv, layer, 0), most);
-		most = MAX(kind_row(kv, layer, 1), most);
-		if (tensor_alloc(kv, &r->k[i], kv->types.k, (int64_t)heads * r->rows, dim, err) ||
-		    tensor_alloc(kv, &r->v[i], kv->types.v, (int64_t)heads * r->rows, dim, err))
+		most = MAX(vector_bytes(kv, layer, 0), most);
+		most = MAX(vector_bytes(kv, layer, 1), most);
+		if (tensor_alloc(kv, &r->k[i], kv->types.k, (int64_t)heads * r->lines, dim, err) ||
+		    tensor_alloc(kv, &r->v[i], kv->types.v, (int64_t)heads * r->lines, dim, err))
 			return -1;
 		for (int32_t h = 0; h < heads; h++)
-			if (map_open(&r->map[i * r->heads + h], kv->cap, r->rows, err))
+			if (map_open(&r->map[i * r->heads + h], kv->cap, r->lines, err))
 				return -1;
 	}
-	return tensor_alloc(kv, &r->list, DT_I32, r->heads, r->rows, err) ||
-	                       !(r->want = try_alloc((size_t)r->rows, 4, "KV entries in memory", err)) ||
-	                       !(r->got = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory",
+	return tensor_alloc(kv, &r->list, DT_I32, r->heads, r->lines, err) ||
+	                       !(r->want = try_alloc((size_t)r->lines, 4, "KV entries in memory", err)) ||
+	                       !(r->got = try_alloc((size_t)r->heads * (size_t)r->lines, 4, "KV entries in memory",
 	                                            err)) ||
-	                       !(r->missed = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory",
+	                       !(r->missed = try_alloc((size_t)r->heads * (size_t)r->lines, 4, "KV entries in memory",
 	                                               err)) ||
 	                       !(r->bytes = try_alloc(RUN, most, "KV entries in memory", err))
 	               ? -1
 	               : 0;
 }
 
-struct kv_rows *kv_rows_open(struct kv_store *kv, int32_t rows, struct err *err)
+struct kv_file_cache *kv_file_cache_open(struct kv_store *kv, int32_t lines, struct err *err)
 {
-	struct kv_rows *r = kv->rows = xcalloc(1, sizeof *r);
+	struct kv_file_cache *r = kv->file_cache = xcalloc(1, sizeof *r);
 
-	r->rows = rows;
+	r->lines = lines;
 	r->heads = most_kv_heads(kv->hp);
 	r->k = xcalloc((size_t)kv->n_full, sizeof *r->k);
 	r->v = xcalloc((size_t)kv->n_full, sizeof *r->v);
@@ -87,7 +88,7 @@ struct kv_rows *kv_rows_open(struct kv_store *kv, int32_t rows, struct err *err)
 	r->map = xcalloc((size_t)kv->n_full * (size_t)r->heads, sizeof *r->map);
 	if (!open_all(kv, r, err))
 		return r;
-	kv_rows_close(kv);
+	kv_file_cache_close(kv);
 	return NULL;
 }
 
@@ -97,9 +98,9 @@ static void tensor_drop(const struct kv_store *kv, struct tensor *t)
 		kv->be->ops->drop(kv->be, t);
 }
 
-void kv_rows_close(struct kv_store *kv)
+void kv_file_cache_close(struct kv_store *kv)
 {
-	struct kv_rows *r = kv->rows;
+	struct kv_file_cache *r = kv->file_cache;
 
 	if (!r)
 		return;
@@ -123,41 +124,41 @@ void kv_rows_close(struct kv_store *kv)
 	free(r->n_missed);
 	free(r->bytes);
 	free(r);
-	kv->rows = NULL;
+	kv->file_cache = NULL;
 }
 
-/* ---- rows ---- */
+/* ---- lines ---- */
 
-static void forget_row(struct row_map *m, int32_t slot)
+static void forget_line(struct line_map *m, int32_t slot)
 {
 	if (m->at[slot])
 		m->slot[m->at[slot] - 1] = -1;
 	m->at[slot] = 0;
 }
 
-void kv_rows_forget(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
+void kv_file_cache_forget(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
-	struct kv_rows *r = kv->rows;
+	struct kv_file_cache *r = kv->file_cache;
 
 	for (int32_t h = 0; r && kv->place[layer] >= 0 && h < kv_layer_heads(kv->hp, layer); h++)
 		for (int32_t s = slot0; s < slot0 + n; s++)
-			forget_row(&r->map[kv->place[layer] * r->heads + h], s);
+			forget_line(&r->map[kv->place[layer] * r->heads + h], s);
 }
 
-void kv_rows_clear(struct kv_store *kv)
+void kv_file_cache_clear(struct kv_store *kv)
 {
-	for (int32_t i = 0; kv->rows && i < kv->n_full; i++)
-		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
+	for (int32_t i = 0; kv->file_cache && i < kv->n_full; i++)
+		kv_file_cache_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace, by the clock algorithm (second chance). Skip rows that the current call uses. The search
- * always ends, because a call uses at most as many rows as there are. */
-static int32_t next_row(struct kv_rows *r, struct row_map *m)
+/* Return the cache line to replace, by the clock algorithm (second chance). Skip lines that the current call uses. The
+ * search always ends, because a call uses at most as many lines as there are. */
+static int32_t next_line(struct kv_file_cache *r, struct line_map *m)
 {
 	for (;;) {
 		int32_t i = m->hand;
 
-		m->hand = i + 1 < r->rows ? i + 1 : 0;
+		m->hand = i + 1 < r->lines ? i + 1 : 0;
 		if (m->slot[i] < 0)
 			return i;
 		if (m->asked[i] == r->call)
@@ -168,9 +169,10 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Assign a row to each of the n slots in r->want, and write the row numbers to got[n]. Slots that were in no row are
- * missed: their entries must be read from the file. Write them to missed_slot[], and return their number. */
-static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
+/* Assign a cache line to each of the n slots in r->want, and write the cache line numbers to got[n]. Slots that were in
+ * no cache line are missed: their entries must be read from the file. Write them to missed_slot[], and return their
+ * number. */
+static int32_t find_lines(struct kv_file_cache *r, struct line_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
 
@@ -186,7 +188,7 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 		int32_t slot = r->want[i], at = m->at[slot] - 1;
 
 		if (at < 0) {
-			at = next_row(r, m);
+			at = next_line(r, m);
 			if (m->slot[at] >= 0)
 				m->at[m->slot[at]] = 0;
 			m->slot[at] = slot;
@@ -205,11 +207,11 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
  * Returns 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
-	struct kv_rows *r = kv->rows;
-	size_t row = kind_row(kv, layer, plane), bytes = row * (size_t)n;
+	struct kv_file_cache *r = kv->file_cache;
+	size_t row = vector_bytes(kv, layer, plane), bytes = row * (size_t)n;
 
 	if (!mapped)
-		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_row(kv, layer, plane, head, slot)) ==
+		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_offset(kv, layer, plane, head, slot)) ==
 		                       (ssize_t)bytes
 		               ? 0
 		               : -1;
@@ -218,17 +220,17 @@ static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t he
 	return 0;
 }
 
-/* Read the missed slots of a head from the file into their rows. Neighbouring slots are read at once. Returns 0 or
+/* Read the missed slots of a head from the file into their lines. Neighbouring slots are read at once. Returns 0 or
  * -1. */
 static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
 {
-	struct kv_rows *r = kv->rows;
-	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
-	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
+	struct kv_file_cache *r = kv->file_cache;
+	const int32_t *slot = r->missed + (size_t)head * (size_t)r->lines;
+	struct line_map *m = &r->map[kv->place[layer] * r->heads + head];
 
 	for (int plane = 0; plane < 2; plane++) {
 		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
-		size_t row = kind_row(kv, layer, plane);
+		size_t row = vector_bytes(kv, layer, plane);
 		/* Reading through the mapping costs up to one page fault for each FILE_ALIGN bytes that were written
 		 * in this head. Reading by pread() costs up to one call for each missed slot. Use the mapping if it
 		 * causes fewer page faults than there are missed slots. */
@@ -241,7 +243,7 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 				return -1;
 			for (int32_t k = 0; k < n; k++)
 				kv->be->ops->write(kv->be, to,
-				                   row * ((size_t)head * (size_t)r->rows +
+				                   row * ((size_t)head * (size_t)r->lines +
 				                          (size_t)(m->at[slot[i] + k] - 1)),
 				                   r->bytes + row * (size_t)k, row);
 		}
@@ -250,44 +252,44 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Empty the cache after a failed read: some rows are assigned to slots whose entries were not read. Returns 0, the
- * result of kv_rows_take(). */
-static int rows_discard(struct kv_store *kv)
+/* Empty the cache after a failed read: some lines are assigned to slots whose entries were not read. Returns 0, the
+ * result of kv_file_cache_take(). */
+static int lines_discard(struct kv_store *kv)
 {
-	kv_rows_clear(kv);
+	kv_file_cache_clear(kv);
 	return 0;
 }
 
-int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_segment *p)
+int kv_file_cache_take(struct kv_store *kv, int32_t layer, struct attn_segment *p)
 {
-	struct kv_rows *r = kv->rows;
+	struct kv_file_cache *r = kv->file_cache;
 	int32_t n = p->n_slots, heads = kv_layer_heads(kv->hp, layer);
 
-	if (!r || kv->place[layer] < 0 || !p->slots || p->selection || p->when.flag || n > r->rows || kv->be->failed)
+	if (!r || kv->place[layer] < 0 || !p->slots || p->selection || p->when.flag || n > r->lines || kv->be->failed)
 		return 0;
 	r->call = r->call < INT32_MAX ? r->call + 1 : 1;
 	for (int32_t h = 0; h < heads; h++) {
-		int32_t *missed = r->missed + (size_t)h * (size_t)r->rows;
+		int32_t *missed = r->missed + (size_t)h * (size_t)r->lines;
 
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return rows_discard(kv); /* a slot number is invalid: attention will report it */
-		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
-		                           r->got + (size_t)h * (size_t)r->rows, missed);
-		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);
+				return lines_discard(kv); /* a slot number is invalid: attention will report it */
+		r->n_missed[h] = find_lines(r, &r->map[kv->place[layer] * r->heads + h], n,
+		                            r->got + (size_t)h * (size_t)r->lines, missed);
+		kv_ahead_slots(kv, layer, h, missed, r->n_missed[h]);
 	}
 	for (int32_t h = 0; h < heads; h++) {
 		if (slots_bring(kv, layer, h, r->n_missed[h]))
-			return rows_discard(kv);
-		kv->be->ops->write(kv->be, &r->list, 4 * (size_t)h * (size_t)r->rows,
-		                   r->got + (size_t)h * (size_t)r->rows, 4 * (size_t)n);
+			return lines_discard(kv);
+		kv->be->ops->write(kv->be, &r->list, 4 * (size_t)h * (size_t)r->lines,
+		                   r->got + (size_t)h * (size_t)r->lines, 4 * (size_t)n);
 	}
 	if (kv->be->failed)
-		return rows_discard(kv);
+		return lines_discard(kv);
 	p->slots = &r->list;
 	p->k = &r->k[kv->place[layer]];
 	p->v = &r->v[kv->place[layer]];
-	p->cap = r->rows;
+	p->cap = r->lines;
 	return 1;
 }
