@@ -189,7 +189,7 @@ struct chat_msg {
 /* Where a message's text is in the rendered conversation: n bytes of the text, beginning with byte `from`, are at
  * offset `at` of the conversation. These are not all bytes of the text if the template strips blanks or reasoning. If
  * the template omits or changes the text, `at` is SIZE_MAX. */
-struct text_place {
+struct text_range {
 	size_t at, from, n;
 };
 
@@ -199,7 +199,7 @@ struct rendered {
 	/* the tokens; they begin with one BOS if the model file asks for it or the template writes it */
 	struct tokens id;
 	uint32_t *end;            /* [id.n] length of the rendered text up to the end of each token */
-	struct text_place *place; /* [n_msg] where the text of each message is */
+	struct text_range *range; /* [n_msg] where the text of each message is */
 	size_t n_msg;
 	struct rendered_text *text; /* private to the engine */
 };

@@ -184,14 +184,14 @@ static void page(struct ui *u, double pages)
 
 static void jump(struct ui *u)
 {
-	uint64_t here = transcript_place(u->transcript);
+	uint64_t here = transcript_position(u->transcript);
 
-	if (!u->has_place) {
+	if (!u->has_mark) {
 		ui_sayf(u, "no place is marked yet; m marks one");
 		return;
 	}
-	transcript_go(u->transcript, u->place);
-	u->place = here;
+	transcript_go(u->transcript, u->mark);
+	u->mark = here;
 }
 
 int ui_act(struct ui *u, enum act what, const struct key *k)
@@ -232,8 +232,8 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	case ACT_QUESTION_UP: transcript_question(u->transcript, -1); break;
 	case ACT_QUESTION_DOWN: transcript_question(u->transcript, 1); break;
 	case ACT_MARK:
-		u->place = transcript_place(u->transcript);
-		u->has_place = 1;
+		u->mark = transcript_position(u->transcript);
+		u->has_mark = 1;
 		break;
 	case ACT_JUMP: jump(u); break;
 	case ACT_FOLD: transcript_fold(u->transcript); break;

@@ -16,7 +16,7 @@ int panel_seen(const struct ui *u)
 int ui_flows(const struct ui *u)
 {
 	return u->inlined && u->pane == NO_PANE && u->focus != ON_TRANSCRIPT && !u->searching && !u->pattern.text.n &&
-	       !transcript_place(u->transcript);
+	       !transcript_position(u->transcript);
 }
 
 void ui_lay_out(struct ui *u)

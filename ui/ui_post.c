@@ -16,7 +16,7 @@ void ui_clear(struct ui *u)
 	}
 	str_clear(&u->last_question);
 	documents_pane_sources(u->panes[DOCUMENTS], NULL, 0);
-	u->has_place = 0;
+	u->has_mark = 0;
 	u->fresh = u->below = 0;
 	u->dirty = 1;
 }
@@ -79,7 +79,7 @@ void ui_underline(struct ui *u, const char *words)
 void ui_cut(struct ui *u, size_t n)
 {
 	transcript_cut(u->transcript, n);
-	u->has_place = 0;
+	u->has_mark = 0;
 	u->dirty = 1;
 }
 

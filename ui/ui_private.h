@@ -103,10 +103,10 @@ struct ui {
 
 	size_t n_document;        /* number of the conversation's documents */
 	struct str last_question; /* the last question, as the user typed it */
-	/* place: transcript_place() of the position that the user marked by the key m. has_place: 1 = a position is
+	/* mark: transcript_position() of what the user marked by the key m. has_mark: 1 = a position is
 	 * marked */
-	uint64_t place;
-	int has_place;
+	uint64_t mark;
+	int has_mark;
 	/* below: number of transcript lines below the visible ones. fresh: how many of these are new. moved: 1 = the
 	 * user has scrolled since the last drawing */
 	size_t below, fresh;

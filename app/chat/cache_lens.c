@@ -70,19 +70,19 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Find the evicted words in n bytes of a document or message. In the rendered prompt, these bytes begin at place->byte
- * + from. `same` is the number of leading prompt tokens that are cached. Later tokens are not computed yet, so the byte
- * ranges end before them. */
+/* Find the evicted words in n bytes of a document or message. In the rendered prompt, these bytes begin at
+ * prompt_at->byte + from. `same` is the number of leading prompt tokens that are cached. Later tokens are not computed
+ * yet, so the byte ranges end before them. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
-                           const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
+                           const uint8_t *kept, const struct text_at *prompt_at, size_t from, size_t n)
 {
 	struct lens_of l;
-	size_t at = place->byte + from, i;
+	size_t at = prompt_at->byte + from, i;
 
-	if (place->first < 0 || (size_t)place->first >= same || !n)
+	if (prompt_at->first < 0 || (size_t)prompt_at->first >= same || !n)
 		return;
 	l = lens_begin(p, which, kept);
-	for (i = (size_t)place->first; i < same && conv->rendered.end[i] <= at;)
+	for (i = (size_t)prompt_at->first; i < same && conv->rendered.end[i] <= at;)
 		i++;
 	for (size_t end = 0; i < same && end < n; i++) {
 		end = conv->rendered.end[i] - at < n ? conv->rendered.end[i] - at : n;
@@ -110,7 +110,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 	most = end > TEXT_MOST ? end - TEXT_MOST : 0;
 	i = n;
 	ends = xmalloc((n + 1) * sizeof *ends);
-	for (; i > (size_t)(MAX(m->place.first, 0)) && end > most && end <= m->read; i--) {
+	for (; i > (size_t)(MAX(m->prompt_at.first, 0)) && end > most && end <= m->read; i--) {
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
@@ -136,12 +136,12 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
  * contains all of the text. */
 static void lens_of_read(struct cache_report *p, const struct conversation *conv, size_t same, const struct message *m)
 {
-	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
-	       lo = (size_t)m->place.first, hi = same, n;
+	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->prompt_at.byte + from,
+	       lo = (size_t)m->prompt_at.first, hi = same, n;
 	struct lens_of l;
 	uint8_t *kept;
 
-	if (m->place.first < 0 || lo >= same)
+	if (m->prompt_at.first < 0 || lo >= same)
 		return;
 	while (lo < hi) { /* find the first token that ends after `at` */
 		size_t mid = lo + (hi - lo) / 2;
@@ -150,7 +150,7 @@ static void lens_of_read(struct cache_report *p, const struct conversation *conv
 		else
 			hi = mid;
 	}
-	for (n = lo; n < same && (n == lo || conv->rendered.end[n - 1] < m->place.byte + m->read); n++)
+	for (n = lo; n < same && (n == lo || conv->rendered.end[n - 1] < m->prompt_at.byte + m->read); n++)
 		;
 	kept = xmalloc(n - lo + 1);
 	timeline_kept(conv->tl, (int32_t)lo, (int32_t)(n - lo), kept);
@@ -185,15 +185,15 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 	struct lens_of l;
 	size_t end = 0;
 
-	if (m->place.first < 0 || (size_t)m->place.first >= n_token || !m->id.n)
+	if (m->prompt_at.first < 0 || (size_t)m->prompt_at.first >= n_token || !m->id.n)
 		return;
 	l = lens_begin(p, which, kept);
-	for (size_t k = 0; k < m->id.n && (size_t)m->place.first + k < n_token; k++) {
+	for (size_t k = 0; k < m->id.n && (size_t)m->prompt_at.first + k < n_token; k++) {
 		size_t len = engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 
 		end += len;
 		if (len)
-			lens_token(&l, (size_t)m->place.first + k, MIN(end, m->text.n));
+			lens_token(&l, (size_t)m->prompt_at.first + k, MIN(end, m->text.n));
 	}
 }
 
@@ -203,14 +203,14 @@ void cache_report_documents(const struct conversation *conv, int32_t *first)
 	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are cached */
 
 	for (size_t d = 0; d < conv->n_doc; d++) {
-		const struct text_at *place = &conv->doc[d].place;
-		size_t body = place->byte + conv->doc[d].body;
+		const struct text_at *prompt_at = &conv->doc[d].prompt_at;
+		size_t body = prompt_at->byte + conv->doc[d].body;
 
 		/* a model on a server gets the whole document with each request, so give its first token the index 0 */
 		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1;
-		if (place->first < 0 || body + conv->doc[d].n_body > read)
+		if (prompt_at->first < 0 || body + conv->doc[d].n_body > read)
 			continue;
-		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)
+		for (size_t i = (size_t)prompt_at->first; i < same && first[d] < 0; i++)
 			if (conv->rendered.end[i] > body)
 				first[d] = (int32_t)i;
 	}
@@ -234,7 +234,7 @@ void lenses_take(struct cache_report *p, const struct conversation *conv, struct
 	timeline_kept(conv->tl, 0, (int32_t)n, kept);
 	for (size_t i = 0; i < conv->n_doc; i++)
 		if (conv->doc[i].at == 0)
-			lens_of_prompt(p, -1 - (int)i, conv, same, kept, &conv->doc[i].place, conv->doc[i].body,
+			lens_of_prompt(p, -1 - (int)i, conv, same, kept, &conv->doc[i].prompt_at, conv->doc[i].body,
 			               conv->doc[i].n_body);
 	for (size_t i = 0; i < conv->n_msg; i++) {
 		const struct message *m = &conv->msg[i];
@@ -244,7 +244,7 @@ void lenses_take(struct cache_report *p, const struct conversation *conv, struct
 		if (m->id.n)
 			lens_of_answer(p, (int)i, conv, n, kept, m);
 		else
-			lens_of_prompt(p, (int)i, conv, same, kept, &m->place, 0, m->text.n);
+			lens_of_prompt(p, (int)i, conv, same, kept, &m->prompt_at, 0, m->text.n);
 	}
 	lens_of_text(p, conv, same);
 	free(kept);

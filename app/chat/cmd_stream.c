@@ -51,27 +51,27 @@ static void reading_show(struct chat *c, int waiting)
 {
 	struct streaming *s = &c->streaming;
 	int imports = s->reading.imports;
-	struct source_place place;
+	struct source_progress progress;
 
-	text_source_place(s->source, &place);
+	text_source_progress(s->source, &progress);
 	s->reading = (struct reading){
 		.tokens = conversation_grown(&c->conv),
-		.at = place.at,
-		.total = place.total,
-		.page = place.page,
-		.number = place.number,
-		.pages = place.pages,
+		.at = progress.at,
+		.total = progress.total,
+		.page = progress.page,
+		.number = progress.number,
+		.pages = progress.pages,
 		.tps = s->reading.tps,
 		.left = s->reading.left,
 		.waiting = waiting,
-		.imports = place.imports,
+		.imports = progress.imports,
 	};
 	speed_measure(s);
-	if (now_seconds() - s->shown < SHOW_EVERY && imports == place.imports)
+	if (now_seconds() - s->shown < SHOW_EVERY && imports == progress.imports)
 		return;
 	s->shown = now_seconds();
 	c->front->reading(c, &s->reading);
-	if (imports && !place.imports && text_source_document(s->source) && !c->o.quiet)
+	if (imports && !progress.imports && text_source_document(s->source) && !c->o.quiet)
 		document_notices(text_source_document(s->source));
 }
 

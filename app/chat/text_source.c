@@ -1,9 +1,9 @@
 /* app/chat/text_source.c - reads, decodes and checks text, about 2 KiB a call (text_source.h).
  *
  * Plain text may grow while it is read. Its encoding is found from its first bytes; then each block is read, converted
- * to UTF-8 and checked. Each line is returned once it has ended; if a pipe is silent, an incomplete line is returned, too. Escape
- * sequences and overstrikes, which only a terminal understands, are left out. Files of other formats and web pages are
- * imported whole by doc_decode() and doc_read(), and their text is returned in parts. */
+ * to UTF-8 and checked. Each line is returned once it has ended; if a pipe is silent, an incomplete line is returned,
+ * too. Escape sequences and overstrikes, which only a terminal understands, are left out. Files of other formats and
+ * web pages are imported whole by doc_decode() and doc_read(), and their text is returned in parts. */
 #include "app/chat/text_source.h"
 
 #include <errno.h>
@@ -339,13 +339,13 @@ const char *text_source_name(const struct text_source *s)
 	return str_text(&s->shown);
 }
 
-void text_source_place(const struct text_source *s, struct source_place *out)
+void text_source_progress(const struct text_source *s, struct source_progress *out)
 {
-	*out = (struct source_place){ .at = s->bytes, .total = s->size > 0 ? (uint64_t)s->size : 0 };
+	*out = (struct source_progress){ .at = s->bytes, .total = s->size > 0 ? (uint64_t)s->size : 0 };
 	if (s->imported) {
 		const struct mark *page = doc_mark_at(&s->doc, MARK_PAGE, s->at ? s->at - 1 : 0);
 
-		*out = (struct source_place){
+		*out = (struct source_progress){
 			.at = s->at,
 			.total = s->doc.text.n,
 			.page = page ? page->text : NULL,

@@ -23,14 +23,14 @@ int text_source_next(struct text_source *, int wait_ms, struct str *out, struct 
 /* Return the name of the source, without control characters. */
 const char *text_source_name(const struct text_source *);
 /* How much has been read: bytes of the file, or of an imported document's text. */
-struct source_place {
+struct source_progress {
 	uint64_t at, total; /* total 0: unknown */
 	/* page: label of the current page, or NULL; number: its number, from 1; pages: how many pages there are. */
 	const char *page;
 	int32_t number, pages;
 	int imports; /* 1 = the document is not imported yet */
 };
-void text_source_place(const struct text_source *, struct source_place *);
+void text_source_progress(const struct text_source *, struct source_progress *);
 /* Return the imported document; NULL if the source is plain text or is not imported yet. */
 const struct doc *text_source_document(const struct text_source *);
 

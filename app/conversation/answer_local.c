@@ -239,7 +239,7 @@ static int generate_tokens(struct conversation *conv, struct generated *g, doubl
 	struct loop_watch watch = { .n = 0 };
 
 	/* the repeat penalties also count the old text of a continued answer */
-	conv->sampling.answer = g->m->place.first;
+	conv->sampling.answer = g->m->prompt_at.first;
 	conv->sampling.given = conv->given.id;
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);

@@ -185,7 +185,7 @@ int32_t conversation_change_model(struct conversation *conv, const struct option
 	if (rc < 0) {
 		conv->rendered = old;
 		if (conv->tl)
-			place_all(conv);
+			locate_all(conv);
 		ids_show(conv, was);
 	} else {
 		undo_forget(conv);

@@ -60,8 +60,8 @@ struct message {
 	struct str context;            /* quoted passages of a question, which are rendered before `text` */
 	struct tokens id;              /* sampled tokens of an answer */
 	struct answer_sources sources; /* sources of an answer (app/retrieval/answer_sources.c) */
-	struct text_at place;          /* where `text` is in the rendering */
-	struct text_at context_place;
+	struct text_at prompt_at;      /* where `text` is in the rendering */
+	struct text_at context_at;
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* 1 = the answer was cut short by a crash or a signal */
@@ -82,7 +82,7 @@ struct document {
 	struct str text;
 	size_t body, n_body; /* the file's own text within `text`: its offset and its number of bytes */
 	size_t tokens;       /* number of tokens of text; perhaps an estimate */
-	struct text_at place;
+	struct text_at prompt_at;
 	size_t at;      /* number of messages when the document was added */
 	uint64_t bytes; /* size of the file in bytes */
 	int64_t stored; /* row id in the store; 0 = not stored */

@@ -66,9 +66,9 @@ struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
 
-/* Set `place` of all documents, and `place` and `context_place` of all messages. These are the positions of their texts
- * in conv->rendered. */
-void place_all(struct conversation *);
+/* Set `prompt_at` of all documents, and `prompt_at` and `context_at` of all messages. These are the positions of their
+ * texts in conv->rendered. */
+void locate_all(struct conversation *);
 /* Return how many tokens document i has in conv->rendered. If it is not there, tokenize its text on its own. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
 /* Render the conversation, and prefill its tokens that are not cached, so that the timeline's sequence equals it. If

@@ -262,7 +262,7 @@ void conversation_read_document(struct conversation *conv, const struct doc *in,
 		conv->doc[i].grows = 1;
 		conv->doc[i].skipped = skipped;
 		conv->doc[i].lines = lines;
-		conv->doc[i].place.first = -1;
+		conv->doc[i].prompt_at.first = -1;
 	} else if (i < conv->n_doc) {
 		memmove(conv->doc + i, conv->doc + i + 1, (--conv->n_doc - i) * sizeof *conv->doc);
 	}

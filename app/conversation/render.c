@@ -110,13 +110,13 @@ static int messages_render(const struct conversation *conv, const struct message
 	return rc;
 }
 
-/* ---- places of texts ---- */
+/* ---- positions of texts ---- */
 
-/* Set *out to the place of a text in the rendering; out->first is -1 if the text is not rendered. The text is bytes
+/* Set *out to the position of a text in the rendering; out->first is -1 if the text is not rendered. The text is bytes
  * [before, before + n) of rendered message i. */
-static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
+static void locate_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
 {
-	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
+	const struct text_range *p = i < r->n_msg ? &r->range[i] : NULL;
 
 	*out = (struct text_at){ .first = -1 };
 	if (!p || p->at == SIZE_MAX || before + n < p->from || before > p->from + p->n)
@@ -125,17 +125,17 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 	out->first = (int32_t)rendered_token(r, i, MAX(p->from, before));
 }
 
-void place_all(struct conversation *conv)
+void locate_all(struct conversation *conv)
 {
 	/* `at` is the index of a rendered message. `before` is the number of bytes in this message before the next
 	 * text. */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
-		conv->doc[i].place = (struct text_at){ .first = -1 };
+		conv->doc[i].prompt_at = (struct text_at){ .first = -1 };
 		if (!conv->doc[i].whole)
 			continue;
-		place_text(&conv->rendered, at, before, conv->doc[i].text.n, &conv->doc[i].place);
+		locate_text(&conv->rendered, at, before, conv->doc[i].text.n, &conv->doc[i].prompt_at);
 		before += conv->doc[i].text.n;
 	}
 	for (size_t i = 0; i < conv->n_msg; i++) {
@@ -148,11 +148,11 @@ void place_all(struct conversation *conv)
 			at++;
 			before = 0;
 		}
-		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
-		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		/* The first `cut` bytes of the text (its reasoning) are not rendered, so place_text() has found byte
+		locate_text(&conv->rendered, at, before, m->context.n, &m->context_at);
+		locate_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->prompt_at);
+		/* The first `cut` bytes of the text (its reasoning) are not rendered, so locate_text() has found byte
 		 * number `cut`. Byte 0 would be `cut` bytes earlier. */
-		m->place.byte -= cut;
+		m->prompt_at.byte -= cut;
 		before += m->context.n + m->text.n;
 	}
 }
@@ -246,7 +246,7 @@ int conversation_render(struct conversation *conv, int reply_head, struct tokens
 		tokens_append(out, conv->rendered.id.id, conv->rendered.id.n);
 	conv->rendered_msg = conv->n_msg;
 	conv->rendered_flags = flags;
-	place_all(conv);
+	locate_all(conv);
 	return 0;
 }
 
@@ -263,7 +263,7 @@ int render_open(struct conversation *conv, size_t bytes, struct tokens *out, str
 	tokens_append(out, conv->rendered.id.id, conv->rendered.id.n);
 	conv->rendered_msg = conv->n_msg;
 	conv->rendered_flags = RENDER_OPEN;
-	place_all(conv);
+	locate_all(conv);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 		/* Store the longer answer as a new message. The session also keeps the shorter one, because forks may
 		 * refer to it. */
 		m->stored = 0;
-		m->place = (struct text_at){ .first = first };
+		m->prompt_at = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
 			k->ops->began(k->self, conv, m);
 		conversation_emit(conv, EVENT_ANSWER_BEGAN, 0);

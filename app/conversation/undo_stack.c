@@ -45,7 +45,7 @@ void undo_keep_version(struct conversation *conv, const struct document *d, size
 int32_t undo_cached(const struct conversation *conv, const struct timeline_stats *st)
 {
 	const struct undone *k = conv->n_undone ? &conv->undone[conv->n_undone - 1] : NULL;
-	int32_t first = k && k->n_msg ? k->msg[0].place.first : -1;
+	int32_t first = k && k->n_msg ? k->msg[0].prompt_at.first : -1;
 
 	return first > 0 && first < st->n_tokens ? st->n_tokens - first : 0;
 }
@@ -54,7 +54,7 @@ void undo_uncached(struct conversation *conv)
 {
 	for (size_t i = 0; i < conv->n_undone; i++)
 		for (size_t j = 0; j < conv->undone[i].n_msg; j++)
-			conv->undone[i].msg[j].place.first = -1;
+			conv->undone[i].msg[j].prompt_at.first = -1;
 }
 
 void undo_forget(struct conversation *conv)

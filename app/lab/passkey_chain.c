@@ -13,7 +13,7 @@ static int build_passkey(const struct corpus *m, struct rng r, int32_t units, in
 	/* The depth of the number lies in one of five intervals; samples take these intervals in turn. */
 	double depth = (i % 5 + rng_below(&r, 1u << 20) / (double)(1u << 20)) / 5;
 	unsigned key = 10000 + rng_below(&r, 90000);
-	int32_t place = (int32_t)(units * depth);
+	int32_t position = (int32_t)(units * depth);
 	struct str ref = { 0 };
 
 	s->depth = depth;
@@ -25,7 +25,7 @@ static int build_passkey(const struct corpus *m, struct rng r, int32_t units, in
 		"A pass key is hidden among a lot of random words. Find it and remember it: there will be a question about "
 		"it.\n\n");
 	for (int32_t k = 0; k <= units; k++) {
-		if (k == place)
+		if (k == position)
 			str_addf(&s->prompt, "The pass key is %u. Remember it. %u is the pass key. ", key, key);
 		if (k < units)
 			str_addf(&s->prompt, "%s ", m->all.w[rng_below(&r, (uint32_t)m->all.n)]);

@@ -95,10 +95,10 @@ static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *
 		draw_number(r, value);
 }
 
-/* Append a haystack of `units` units (sentences, words, ...), with needle number i before unit number place[i]. The
- * numbers in `place` are in ascending order. */
+/* Append a haystack of `units` units (sentences, words, ...), with needle number i before unit number position[i]. The
+ * numbers in `position` are in ascending order. */
 static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units,
-                         const struct str *needle, const int32_t *place, int n, struct str *out)
+                         const struct str *needle, const int32_t *position, int n, struct str *out)
 {
 	const char *gap = t->hay == HAY_NOISE ? "\n" : " ";
 	size_t from = t->hay == HAY_ESSAY ? rng_below(r, (uint32_t)m->sentence.n) : 0;
@@ -106,7 +106,7 @@ static void add_haystack(const struct niah *t, const struct corpus *m, struct rn
 	int at = 0;
 
 	for (int32_t i = 0; i <= units; i++) {
-		for (; at < n && place[at] <= i; at++)
+		for (; at < n && position[at] <= i; at++)
 			str_addf(out, "%s%s", needle[at].p, gap);
 		if (i == units)
 			break;
@@ -132,7 +132,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 {
 	struct str key[NEEDLES_MAX] = { { 0 } }, needle[NEEDLES_MAX] = { { 0 } }, value = { 0 }, unused = { 0 },
 		   asked = { 0 }, row = { 0 };
-	int32_t place[NEEDLES_MAX], depth[40], order[NEEDLES_MAX];
+	int32_t position[NEEDLES_MAX], depth[40], order[NEEDLES_MAX];
 	const char *kind = t->uuid_value ? "uuid" : "number", *many;
 	int n = 0, first = (int)rng_below(&r, (uint32_t)t->n_key);
 
@@ -168,7 +168,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		s->depth = n == 1 ? depth[0] / 39.0 : -1;
 	for (int i = 0; i < n; i++) {
 		struct str x = needle[i];
-		place[i] = t->swept ? (int32_t)(units * s->depth + 0.5) : (int32_t)((int64_t)units * depth[i] / 39);
+		position[i] = t->swept ? (int32_t)(units * s->depth + 0.5) : (int32_t)((int64_t)units * depth[i] / 39);
 		needle[i] = needle[order[i]];
 		needle[order[i]] = x;
 	}
@@ -177,7 +177,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	         "Somewhere in the text below %s special magic %s%s hidden. Remember what you find: there will be a "
 	         "question about it.\n",
 	         s->ref.n > 1 ? "some" : "a", kind, s->ref.n > 1 ? "s are" : " is");
-	add_haystack(t, m, &r, units, needle, place, n, &s->prompt);
+	add_haystack(t, m, &r, units, needle, position, n, &s->prompt);
 	if (t->listed) {
 		str_addf(&s->prompt,
 		         "\nList all %zu special magic %ss for %s in the text above, each on a line of its own.",
@@ -232,7 +232,7 @@ static int build_needle(const struct corpus *m, struct rng r, int32_t units, int
 
 /* ---- variable tracking ---- */
 
-static int places_order(const void *a, const void *b)
+static int positions_order(const void *a, const void *b)
 {
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
@@ -242,7 +242,7 @@ static int places_order(const void *a, const void *b)
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];
-	int32_t place[HOPS];
+	int32_t position[HOPS];
 	unsigned value = 10000 + rng_below(r, 89999);
 	int at = 0;
 
@@ -258,12 +258,12 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 		} while (again);
 	}
 	for (int i = 0; i < HOPS; i++)
-		place[i] = (int32_t)((uint64_t)units * rng_below(r, 1u << 30) >> 30);
-	qsort(place, HOPS, sizeof *place, places_order);
+		position[i] = (int32_t)((uint64_t)units * rng_below(r, 1u << 30) >> 30);
+	qsort(position, HOPS, sizeof *position, positions_order);
 	str_adds(&s->prompt,
 	         "Follow the variables that are assigned in the text below; the assignments are hidden in it.\n\n");
 	for (int32_t i = 0; i <= units; i++) {
-		for (; at < HOPS && place[at] <= i; at++)
+		for (; at < HOPS && position[at] <= i; at++)
 			if (at)
 				str_addf(&s->prompt, "VAR %s = VAR %s \n", name[at], name[at - 1]);
 			else

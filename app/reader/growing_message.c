@@ -267,7 +267,7 @@ static int render_back(const struct growing *s, struct conversation *conv)
 	while (same < n && id[same] == want.id[same])
 		same++;
 	tokens_free(&want);
-	first = conv->msg[conv->n_msg - 1].place.first;
+	first = conv->msg[conv->n_msg - 1].prompt_at.first;
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 

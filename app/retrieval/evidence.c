@@ -34,8 +34,8 @@ static size_t tokens_in(const struct conversation *conv, const struct document *
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
 
-	for (size_t i = (size_t)d->place.first; i < n_token && done < n; i++) {
-		done = conv->rendered.end[i] - d->place.byte;
+	for (size_t i = (size_t)d->prompt_at.first; i < n_token && done < n; i++) {
+		done = conv->rendered.end[i] - d->prompt_at.byte;
 		end[k++] = done = MIN(done, n);
 	}
 	return k;
@@ -129,14 +129,14 @@ static double add_quoted(const struct conversation *conv, const struct message *
                          struct looked_at *best)
 {
 	struct quoted q[QUOTED_MOST];
-	size_t n = m->context_place.first < 0 ? 0 : context_quotes(conv, &m->context, q);
+	size_t n = m->context_at.first < 0 ? 0 : context_quotes(conv, &m->context, q);
 	double all = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		size_t from = m->context_place.byte + q[i].at, to = from + q[i].n;
+		size_t from = m->context_at.byte + q[i].at, to = from + q[i].n;
 		struct looked_at *p = quoted_passage(&conv->doc[q[i].doc], &q[i], best);
 
-		for (size_t k = (size_t)m->context_place.first; k < n_token && conv->rendered.end[k] <= to; k++)
+		for (size_t k = (size_t)m->context_at.first; k < n_token && conv->rendered.end[k] <= to; k++)
 			if (conv->rendered.end[k] > from) {
 				p->weight += (double)weight[k];
 				all += (double)weight[k];
@@ -156,11 +156,11 @@ static double mass_of_question(const struct conversation *conv, const float *wei
 	while (i && conv->msg[i - 1].role != ROLE_USER)
 		i--;
 	m = i ? &conv->msg[i - 1] : NULL;
-	if (!m || m->place.first < 0)
+	if (!m || m->prompt_at.first < 0)
 		return 0;
-	from = m->place.byte + question_at(m);
-	to = m->place.byte + m->text.n;
-	for (size_t k = (size_t)m->place.first; k < n_token && conv->rendered.end[k] <= to; k++)
+	from = m->prompt_at.byte + question_at(m);
+	to = m->prompt_at.byte + m->text.n;
+	for (size_t k = (size_t)m->prompt_at.first; k < n_token && conv->rendered.end[k] <= to; k++)
 		if (conv->rendered.end[k] > from)
 			all += (double)weight[k];
 	return all;
@@ -201,8 +201,8 @@ static void evidence_take(const struct conversation *conv, struct evidence_list 
 	for (size_t i = 0; i < conv->n_doc; i++) {
 		const struct document *d = &conv->doc[i];
 
-		if (d->place.first >= 0)
-			all += add_document(d, end, weight + d->place.first, tokens_in(conv, d, n, end), best);
+		if (d->prompt_at.first >= 0)
+			all += add_document(d, end, weight + d->prompt_at.first, tokens_in(conv, d, n, end), best);
 	}
 	for (size_t i = 0; i < conv->n_msg; i++)
 		if (conv->msg[i].context.n)

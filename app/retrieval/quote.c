@@ -68,15 +68,16 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if bytes [at, at + n) of a text are cached (tokens_cached()). *place is the position of the text in the prompt. */
-static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
+/* 1 if bytes [at, at + n) of a text are cached (tokens_cached()). *prompt_at is the position of the text in the
+ * prompt. */
+static int text_kept(const struct conversation *conv, const struct text_at *prompt_at, size_t at, size_t n)
 {
-	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
+	size_t n_id = conv->rendered.id.n, from = prompt_at->byte + at, i;
 	int32_t first;
 
-	if (place->first < 0)
+	if (prompt_at->first < 0)
 		return 0;
-	for (i = (size_t)place->first; i < n_id && conv->rendered.end[i] <= from; i++)
+	for (i = (size_t)prompt_at->first; i < n_id && conv->rendered.end[i] <= from; i++)
 		;
 	first = (int32_t)i;
 	for (; i < n_id && conv->rendered.end[i] <= from + n; i++)
@@ -90,7 +91,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 		const struct message *m = &conv->msg[i];
 		const char *at = m->context.n ? memmem(m->context.p, m->context.n, text, n) : NULL;
 
-		if (at && (conv->tl ? text_kept(conv, &m->context_place, (size_t)(at - m->context.p), n)
+		if (at && (conv->tl ? text_kept(conv, &m->context_at, (size_t)(at - m->context.p), n)
 		                    : i >= conv->served.left_out))
 			return 1;
 	}
@@ -104,7 +105,7 @@ static int read_before(const struct conversation *conv, const char *text, size_t
 		const struct message *m = &conv->msg[i];
 		const char *at = m->read ? memmem(m->text.p, m->read, text, n) : NULL;
 
-		if (at && conv->tl && text_kept(conv, &m->place, (size_t)(at - m->text.p), n))
+		if (at && conv->tl && text_kept(conv, &m->prompt_at, (size_t)(at - m->text.p), n))
 			return 1;
 	}
 	return 0;

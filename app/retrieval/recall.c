@@ -41,10 +41,10 @@ static const double BESIDE_SHARE = 0.5;
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
 {
-	size_t i = (size_t)m->place.first, at = 0, n_id = conv->rendered.id.n;
+	size_t i = (size_t)m->prompt_at.first, at = 0, n_id = conv->rendered.id.n;
 	int32_t n = 0;
 
-	if (m->place.first < 0)
+	if (m->prompt_at.first < 0)
 		return 0;
 	/* For an answer, find the tokens of these bytes from the lengths of its sampled tokens. */
 	if (m->id.n) {
@@ -55,9 +55,9 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 		}
 		return n;
 	}
-	for (; i < n_id && at < m->place.byte + to; i++) {
+	for (; i < n_id && at < m->prompt_at.byte + to; i++) {
 		at = conv->rendered.end[i];
-		if (at > m->place.byte + from && !n++)
+		if (at > m->prompt_at.byte + from && !n++)
 			*first = (int32_t)i;
 	}
 	return n;

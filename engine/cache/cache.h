@@ -33,7 +33,7 @@ struct step {
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
 	/* For a whole step, tried = n and index = 0. In a VERIFY step each drafted token selects its own KV entries, so
 	 * some functions get a struct step for a single one of these tokens. Then n = 1, tried is the number of tokens
-	 * of the whole step, and index is the token's place in it, counted from 0. */
+	 * of the whole step, and index is the token's index in it, counted from 0. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)

@@ -94,7 +94,7 @@ static int asks_choice(const struct kv_store *kv, int32_t layer)
 
 int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 {
-	return kv->ahead && kv->place[layer] >= 0 && (kv->file_cache || asks_choice(kv, layer));
+	return kv->ahead && kv->full_index[layer] >= 0 && (kv->file_cache || asks_choice(kv, layer));
 }
 
 /* Ask the system to read the file pages with keys and values of these slots of one head. slot[] is ascending;
@@ -159,9 +159,9 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_se
 	struct kv_list chosen = { 0 };
 	int32_t next;
 
-	if (!a || kv->place[layer] < 0)
+	if (!a || kv->full_index[layer] < 0)
 		return;
-	next = kv->full[(kv->place[layer] + 1) % kv->n_full];
+	next = kv->full[(kv->full_index[layer] + 1) % kv->n_full];
 	for (int32_t i = 0; i < n_seg; i++) {
 		if (!seg[i].slots && !kv_stays(kv, next))
 			kv_file_ranges(kv, next, seg[i].slot0, seg[i].n_slots, read_early);
@@ -199,7 +199,7 @@ void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_segment
 	struct kv_ahead *a = kv->ahead;
 	struct kv_list chosen = { 0 };
 
-	if (!a || kv->place[layer] < 0 || kv->be->failed)
+	if (!a || kv->full_index[layer] < 0 || kv->be->failed)
 		return;
 	for (int32_t i = 0; i < n_seg; i++) {
 		if (!seg[i].slots)

@@ -121,7 +121,7 @@ int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;
 
-	return kv->place[layer] <
+	return kv->full_index[layer] <
 	       layers_staying(kv, kv->written < kv->cap - kv->step ? kv->written + kv->step : kv->cap, &bytes);
 }
 
@@ -146,7 +146,7 @@ static void planes_give_back(const struct kv_store *kv, int32_t layer)
 
 void kv_used(const struct kv_store *kv, int32_t layer)
 {
-	if (kv->disk && kv->place[layer] >= 0 && !kv_stays(kv, layer))
+	if (kv->disk && kv->full_index[layer] >= 0 && !kv_stays(kv, layer))
 		planes_give_back(kv, layer);
 }
 
@@ -187,7 +187,7 @@ static void write_early(int fd, uint64_t off, uint64_t n)
 void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	kv_host_forget(kv, layer, slot0);
-	if (!kv->disk || kv->place[layer] < 0)
+	if (!kv->disk || kv->full_index[layer] < 0)
 		return;
 	kv->written = slot0 + n > kv->written ? slot0 + n : kv->written;
 	kv_file_cache_forget(kv, layer, slot0, n);

@@ -140,9 +140,9 @@ void kv_file_cache_forget(struct kv_store *kv, int32_t layer, int32_t slot0, int
 {
 	struct kv_file_cache *r = kv->file_cache;
 
-	for (int32_t h = 0; r && kv->place[layer] >= 0 && h < kv_layer_heads(kv->hp, layer); h++)
+	for (int32_t h = 0; r && kv->full_index[layer] >= 0 && h < kv_layer_heads(kv->hp, layer); h++)
 		for (int32_t s = slot0; s < slot0 + n; s++)
-			forget_line(&r->map[kv->place[layer] * r->heads + h], s);
+			forget_line(&r->map[kv->full_index[layer] * r->heads + h], s);
 }
 
 void kv_file_cache_clear(struct kv_store *kv)
@@ -226,10 +226,10 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 {
 	struct kv_file_cache *r = kv->file_cache;
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->lines;
-	struct line_map *m = &r->map[kv->place[layer] * r->heads + head];
+	struct line_map *m = &r->map[kv->full_index[layer] * r->heads + head];
 
 	for (int plane = 0; plane < 2; plane++) {
-		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
+		struct tensor *to = plane ? &r->v[kv->full_index[layer]] : &r->k[kv->full_index[layer]];
 		size_t row = vector_bytes(kv, layer, plane);
 		/* Reading through the mapping costs up to one page fault for each FILE_ALIGN bytes that were written
 		 * in this head. Reading by pread() costs up to one call for each missed slot. Use the mapping if it
@@ -265,7 +265,8 @@ int kv_file_cache_take(struct kv_store *kv, int32_t layer, struct attn_segment *
 	struct kv_file_cache *r = kv->file_cache;
 	int32_t n = p->n_slots, heads = kv_layer_heads(kv->hp, layer);
 
-	if (!r || kv->place[layer] < 0 || !p->slots || p->selection || p->when.flag || n > r->lines || kv->be->failed)
+	if (!r || kv->full_index[layer] < 0 || !p->slots || p->selection || p->when.flag || n > r->lines ||
+	    kv->be->failed)
 		return 0;
 	r->call = r->call < INT32_MAX ? r->call + 1 : 1;
 	for (int32_t h = 0; h < heads; h++) {
@@ -275,7 +276,7 @@ int kv_file_cache_take(struct kv_store *kv, int32_t layer, struct attn_segment *
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
 				return lines_discard(kv); /* a slot number is invalid: attention will report it */
-		r->n_missed[h] = find_lines(r, &r->map[kv->place[layer] * r->heads + h], n,
+		r->n_missed[h] = find_lines(r, &r->map[kv->full_index[layer] * r->heads + h], n,
 		                            r->got + (size_t)h * (size_t)r->lines, missed);
 		kv_ahead_slots(kv, layer, h, missed, r->n_missed[h]);
 	}
@@ -288,8 +289,8 @@ int kv_file_cache_take(struct kv_store *kv, int32_t layer, struct attn_segment *
 	if (kv->be->failed)
 		return lines_discard(kv);
 	p->slots = &r->list;
-	p->k = &r->k[kv->place[layer]];
-	p->v = &r->v[kv->place[layer]];
+	p->k = &r->k[kv->full_index[layer]];
+	p->v = &r->v[kv->full_index[layer]];
 	p->cap = r->lines;
 	return 1;
 }

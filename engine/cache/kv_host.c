@@ -145,7 +145,7 @@ void kv_host_close(struct kv_store *kv)
 
 int kv_host_serves(const struct kv_store *kv, int32_t layer)
 {
-	return kv->host && kv->place[layer] >= 0;
+	return kv->host && kv->full_index[layer] >= 0;
 }
 
 /* ---- which entries are in the lines ---- */
@@ -157,24 +157,24 @@ static void wait_for_all(struct kv_store *kv)
 	memset(kv->host->coming, 0, (size_t)kv->n_full);
 }
 
-static void wait_for(struct kv_store *kv, int32_t place)
+static void wait_for(struct kv_store *kv, int32_t full)
 {
-	if (kv->host->coming[place])
+	if (kv->host->coming[full])
 		wait_for_all(kv);
 }
 
-/* Record that the entries of slots from .. to - 1 are not cached in any cache line. The layer is kv->full[place]. */
-static void lines_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
+/* Record that the entries of slots from .. to - 1 are not cached in any cache line. The layer is kv->full[full]. */
+static void lines_forget(struct kv_store *kv, int32_t full, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
 	struct kv_host *d = kv->host;
 
-	wait_for(kv, place);
-	for (int32_t h = 0; h < d->map[place].rows; h++)
+	wait_for(kv, full);
+	for (int32_t h = 0; h < d->map[full].rows; h++)
 		for (int32_t s = from, n; s < to; s += n) {
 			n = to - s < 4096 ? to - s : 4096;
-			kv->be->ops->write(kv->be, &d->map[place],
-			                   4 * ((size_t)h * (size_t)d->map[place].cols + FETCH_AT + (size_t)s), none,
+			kv->be->ops->write(kv->be, &d->map[full],
+			                   4 * ((size_t)h * (size_t)d->map[full].cols + FETCH_AT + (size_t)s), none,
 			                   4 * (size_t)n);
 		}
 }
@@ -207,15 +207,15 @@ static void lines_revalidate(struct kv_store *kv)
 
 void kv_host_forget(struct kv_store *kv, int32_t layer, int32_t slot0)
 {
-	int32_t place = kv->place[layer];
+	int32_t full = kv->full_index[layer];
 
 	if (!kv_host_serves(kv, layer))
 		return;
 	lines_revalidate(kv);
-	if (slot0 >= kv->host->end[place])
+	if (slot0 >= kv->host->end[full])
 		return;
-	lines_forget(kv, place, slot0, kv->host->end[place]);
-	kv->host->end[place] = slot0;
+	lines_forget(kv, full, slot0, kv->host->end[full]);
+	kv->host->end[full] = slot0;
 }
 
 /* ---- attention ---- */
@@ -223,18 +223,18 @@ void kv_host_forget(struct kv_store *kv, int32_t layer, int32_t slot0)
 static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struct tensor *slots, int32_t n)
 {
 	struct kv_host *d = kv->host;
-	int32_t place = kv->place[layer];
+	int32_t full = kv->full_index[layer];
 
 	return (struct fetch_args){
-		.k = &d->k[place],
-		.v = &d->v[place],
+		.k = &d->k[full],
+		.v = &d->v[full],
 		.from_k = &kv->k[layer],
 		.from_v = &kv->v[layer],
-		.map = &d->map[place],
+		.map = &d->map[full],
 		.slots = slots,
 		.list = &d->list,
 		.count = &d->count,
-		.count_row = place * d->heads,
+		.count_row = full * d->heads,
 		.n_kv_head = kv_layer_heads(kv->hp, layer),
 		.cap = kv->cap,
 		.lines = d->lines,
@@ -259,13 +259,13 @@ static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_segment 
 void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_segment *p, int32_t n_slots)
 {
 	struct kv_host *d = kv->host;
-	int32_t place = kv->place[layer];
+	int32_t full = kv->full_index[layer];
 	struct fetch_args a;
 
 	if (!kv_host_serves(kv, layer))
 		return;
 	lines_revalidate(kv);
-	wait_for(kv, place);
+	wait_for(kv, full);
 	if (!p->slots) {
 		bring_whole(kv, layer, p, p->slot0 + p->n_slots);
 		return;
@@ -274,35 +274,35 @@ void kv_host_gather(struct kv_store *kv, int32_t layer, struct attn_segment *p, 
 		return; /* leave the segment unchanged: attention reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
-	d->end[place] = MAX(n_slots, d->end[place]);
+	d->end[full] = MAX(n_slots, d->end[full]);
 	p->slots = &d->list;
-	p->k = &d->k[place];
-	p->v = &d->v[place];
+	p->k = &d->k[full];
+	p->v = &d->v[full];
 	p->cap = d->lines;
 }
 
 void kv_host_ahead(struct kv_store *kv, int32_t layer, const struct topk_args *by)
 {
 	struct kv_host *d = kv->host;
-	int32_t place = kv->place[layer], n;
+	int32_t full = kv->full_index[layer], n;
 	struct topk_args next;
 	struct fetch_args a;
 
 	if (!kv_host_serves(kv, layer) || !d->ahead || !by || by->k + by->sample > d->listed)
 		return;
-	wait_for(kv, place);
+	wait_for(kv, full);
 	n = by->k + ahead_of(by->k, by->n);
 	next = *by;
-	next.slots = &d->next[place];
+	next.slots = &d->next[full];
 	next.k = n;
 	next.sample = 0;
 	next.bias = NULL;
 	kv->be->ops->topk(kv->be, &next);
-	a = args_of(kv, layer, &d->next[place], n);
+	a = args_of(kv, layer, &d->next[full], n);
 	a.ahead = 1;
 	a.count = &d->count_ahead;
 	kv->be->ops->fetch_slots(kv->be, &a);
-	d->coming[place] = 1;
+	d->coming[full] = 1;
 }
 
 /* ---- counts ---- */

@@ -123,7 +123,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, s
 		               most_kv_heads(hp));
 	kv->k = xcalloc((size_t)hp->n_layer, sizeof *kv->k);
 	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
-	kv->place = xcalloc((size_t)hp->n_layer, sizeof *kv->place);
+	kv->full_index = xcalloc((size_t)hp->n_layer, sizeof *kv->full_index);
 	kv->full = xcalloc((size_t)hp->n_layer, sizeof *kv->full);
 	if (s->resident && kv_disk_open(kv, s->unreserved, err)) {
 		kv_release(kv);
@@ -136,10 +136,10 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, s
 		if (from != i) {
 			kv->k[i] = kv->k[from];
 			kv->v[i] = kv->v[from];
-			kv->place[i] = kv->place[from];
+			kv->full_index[i] = kv->full_index[from];
 			continue;
 		}
-		kv->place[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
+		kv->full_index[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
 		if (!windowed)
 			kv->full[kv->n_full++] = i;
 		kv->k[i] = (struct tensor){ .type = types.k,
@@ -175,7 +175,7 @@ void kv_release(struct kv_store *kv)
 	kv_disk_close(kv);
 	free(kv->k);
 	free(kv->v);
-	free(kv->place);
+	free(kv->full_index);
 	free(kv->full);
 	free(kv->copy);
 	memset(kv, 0, sizeof *kv);
@@ -319,7 +319,7 @@ static int32_t slide_by(const struct kv_store *kv, int32_t n)
 static void planes_slide(struct kv_store *kv, int32_t by)
 {
 	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < kv->window_cap; i++) {
-		if (kv->place[i] >= 0)
+		if (kv->full_index[i] >= 0)
 			continue;
 		plane_slide(kv, &kv->k[i], by);
 		plane_slide(kv, &kv->v[i], by);
@@ -356,7 +356,7 @@ void kv_clear(struct kv_store *kv)
  * entries first, so the slots that it lacks are the first ones. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
-	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
+	int32_t lacks = kv->full_index[layer] < 0 ? kv->held - slot0 : 0;
 
 	return lacks < 0 ? 0 : MIN(lacks, n);
 }
@@ -460,7 +460,7 @@ static struct gap entries_missing(const struct kv_store *kv, int32_t n, const ui
 	int32_t layer = 0, layers = layers_with_entries(kv->hp);
 	size_t row;
 
-	while (layer < layers && kv->place[layer] >= 0)
+	while (layer < layers && kv->full_index[layer] >= 0)
 		entries += entry_bytes(kv->hp, kv->types, layer++) * (size_t)n;
 	row = layer < layers ? plane_row(&kv->k[layer]) : 0;
 	for (int32_t k = 0; layer < layers && k < n; k++) {
@@ -538,7 +538,7 @@ void kv_window_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *o
 	uint8_t *to = out;
 
 	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
-		if (kv->place[i] < 0)
+		if (kv->full_index[i] < 0)
 			to = layer_read(kv, i, slot0, n, to);
 }
 
@@ -554,6 +554,6 @@ void kv_window_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *
 	kv->base = slot0 / SLIDE * SLIDE;
 	kv->held = slot0;
 	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
-		if (kv->place[i] < 0)
+		if (kv->full_index[i] < 0)
 			from = layer_write(kv, i, slot0, n, n, from);
 }

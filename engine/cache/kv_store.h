@@ -37,7 +37,7 @@ struct kv_store {
 	/* [n_layer] What each layer is. A value >= 0 is the index of a full layer in full[]. The value -1 - i stands
 	 * for the i-th sliding-window layer, counted from 0. A layer that reads another layer's entries has the value
 	 * of that other layer. */
-	int32_t *place;
+	int32_t *full_index;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	struct kv_types types;
 	/* Planes of full layers may be in a file (kv_disk.c). */
@@ -186,12 +186,12 @@ static inline uint64_t kv_layer_entry_bytes(const struct hparams *hp, struct kv_
 /* Return the slots per head of a layer. */
 static inline int32_t kv_layer_slots(const struct kv_store *kv, int32_t layer)
 {
-	return kv->place[layer] < 0 ? kv->window_cap : kv->cap;
+	return kv->full_index[layer] < 0 ? kv->window_cap : kv->cap;
 }
 /* Return the number of the slot that is row 0 of each head of a layer. */
 static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 {
-	return kv->place[layer] < 0 ? kv->base : 0;
+	return kv->full_index[layer] < 0 ? kv->base : 0;
 }
 
 /* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */

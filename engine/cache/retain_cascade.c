@@ -226,7 +226,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	struct cascade *f = c->retained;
 	const struct cascade_params *p = cascade_params(c);
 	int whole = p->heads == HEADS_LAYER;
-	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
+	int32_t full = c->kv.full_index[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
 	/* Do not measure a layer that reads another layer's entries: the attention of the layer that owns the entries
 	 * decides which of them are evicted. */
@@ -235,7 +235,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	f->probe = (struct attn_probe){
 		.mass = mass_to(&f->mass, index),
 		.from = mass_from(&f->mass, index),
-		.mass_row = whole ? place : place * c->hp->n_kv_head,
+		.mass_row = whole ? full : full * c->hp->n_kv_head,
 		.weight = f->weight + index,
 		.reduce = (enum reduce)p->reduce,
 		.whole_layer = whole,

@@ -212,14 +212,14 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	linear_adapt(e, &l->q, adapter, &e->q, &e->x, n);
 	linear_adapt(e, &l->k, adapter, &e->k, &e->x, n);
 	linear_adapt(e, &l->v, adapter, &e->v, &e->x, n);
-	if (e->family->place == PLACE_ROPE) {
+	if (e->family->position == POSITION_ROPE) {
 		op->rope(e->be, &e->q, &e->q, &e->rope_at, e->rope.cols, e->rope.cols, 1, n);
 		op->rope(e->be, &e->k, &e->k, &e->rope_at, e->rope.cols, e->rope.cols, 1, n);
 	}
 	op->kv_put(e->be, &e->k_plane, &e->k, e->n_head, 0, n);
 	op->kv_put(e->be, &e->v_plane, &e->v, e->n_head, 0, n);
 	for (int32_t i = 0, row = 0; i < n_text; row += text[i++].n)
-		(e->family->place == PLACE_ALIBI ? attend_alibi : attend)(e, row, text[i].n);
+		(e->family->position == POSITION_ALIBI ? attend_alibi : attend)(e, row, text[i].n);
 	linear(e, &l->out, adapter, &e->x, &e->attn, 1, n);
 	norm(e, &l->attn_norm, n);
 	if (e->family->gated) {

@@ -14,7 +14,7 @@ enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* valu
 /* A family of encoders: the properties in which families differ. */
 struct encoder_family {
 	const char *name; /* value of general.architecture, and prefix of the file's other keys */
-	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how the position of a token is encoded */
+	enum { POSITION_LEARNED, POSITION_ROPE, POSITION_ALIBI } position; /* how the position of a token is encoded */
 	/* 1: the feed-forward is down(act(gate) * up), and its matrices gate and up have no biases; 0: it is
 	 * down(gelu(up)) */
 	int gated;

@@ -15,9 +15,9 @@ enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096 };
 /* The supported families of encoders. The models nomic-embed-text have the family nomic-bert, the models
  * jina-embeddings-v2 the family jina-bert-v2. The GELU of jina-bert-v2 is the tanh approximation. */
 static const struct encoder_family families[] = {
-	{ .name = "bert", .place = PLACE_LEARNED, .biases = 1 },
-	{ .name = "nomic-bert", .place = PLACE_ROPE, .gated = 1, .act = ACT_SILU },
-	{ .name = "jina-bert-v2", .place = PLACE_ALIBI, .gated = 1, .act = ACT_GELU, .biases = 1 },
+	{ .name = "bert", .position = POSITION_LEARNED, .biases = 1 },
+	{ .name = "nomic-bert", .position = POSITION_ROPE, .gated = 1, .act = ACT_SILU },
+	{ .name = "jina-bert-v2", .position = POSITION_ALIBI, .gated = 1, .act = ACT_GELU, .biases = 1 },
 };
 
 /* ---- keys ---- */
@@ -98,10 +98,10 @@ static int load_keys(struct encoder *e, struct err *err)
 		return -1;
 	if (causal)
 		return gguf_err(g, err, "'%s' is true, which is not supported", key_of(e, "attention.causal").name);
-	if (e->n_embd % e->n_head || (e->family->place == PLACE_ROPE && e->n_embd / e->n_head % 2))
+	if (e->n_embd % e->n_head || (e->family->position == POSITION_ROPE && e->n_embd / e->n_head % 2))
 		return gguf_err(g, err, "'%s' is %d, and must divide the embedding_length, %d%s",
 		                key_of(e, "attention.head_count").name, e->n_head, e->n_embd,
-		                e->family->place == PLACE_ROPE ? ", into even parts" : "");
+		                e->family->position == POSITION_ROPE ? ", into even parts" : "");
 	/* The converter writes no pooling_type for rerankers. They are recognised by this tensor, which only rerankers
 	 * have. */
 	if (gguf_tensor_find(g, "cls.output.weight"))
@@ -256,7 +256,7 @@ static void load_positions(struct loader *l)
 	size_t n = (size_t)e->n_embd;
 	float *v, *add;
 
-	if (e->family->place == PLACE_LEARNED)
+	if (e->family->position == POSITION_LEARNED)
 		t = load_find(l, "", "position_embd.weight", e->trained, e->n_embd);
 	if (load_has(l, "", "token_types.weight"))
 		type = load_find(l, "", "token_types.weight", 0, e->n_embd);
@@ -447,9 +447,9 @@ int encoder_load(struct encoder *e, struct err *err)
 			                    (unsigned long long)g->tensor[i].off, (int)g->tensor[i].name.n,
 			                    g->tensor[i].name.p, e->family->name, e->n_layer);
 	load_buffers(&l);
-	if (e->family->place == PLACE_ROPE)
+	if (e->family->position == POSITION_ROPE)
 		load_rope(&l);
-	if (e->family->place == PLACE_ALIBI)
+	if (e->family->position == POSITION_ALIBI)
 		load_alibi(&l);
 	free(l.used);
 	if (!l.failed && e->be->ops->sync(e->be))

@@ -36,15 +36,15 @@ struct observe_rows {
 
 /* Return the index of a layer among the recorded layers; -1: the layer is not recorded, because it has a sliding
  * window. */
-static int32_t place_of(const struct observe_rows *o, int32_t layer)
+static int32_t full_index(const struct observe_rows *o, int32_t layer)
 {
-	int32_t place = 0;
+	int32_t index = 0;
 
 	if (layer_window(o->c->hp, layer))
 		return -1;
 	while (layer-- > 0)
-		place += !layer_window(o->c->hp, layer);
-	return place;
+		index += !layer_window(o->c->hp, layer);
+	return index;
 }
 
 /* Return row i of a KV head in `rows`, which is o->top or o->mass. head counts the KV heads of all recorded layers. */
@@ -61,7 +61,7 @@ static void row_keep(struct observe_rows *o, const struct attention *a, int32_t 
 	const struct hparams *hp = o->c->hp;
 	struct backend *be = o->c->be;
 	float *rows = reduce == REDUCE_MAX ? o->top : o->mass;
-	int32_t place = place_of(o, a->layer);
+	int32_t index = full_index(o, a->layer);
 
 	be->ops->copy(be, &o->query, 0, a->r->q, q_row, 1);
 	be->ops->key_scan(be, &(struct scan_args){
@@ -78,7 +78,7 @@ static void row_keep(struct observe_rows *o, const struct attention *a, int32_t 
 				      .reduce = reduce,
 			      });
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
-		float *row = row_at(o, rows, i, place * hp->n_kv_head + h);
+		float *row = row_at(o, rows, i, index * hp->n_kv_head + h);
 
 		be->ops->read(be, &o->score, 4 * (size_t)h * (size_t)o->c->ctx, o->p, 4 * (size_t)n_slots);
 		memset(row, 0, (size_t)o->cols * sizeof *row);
@@ -96,7 +96,7 @@ static void rows_attended(struct observer *base, const struct attention *a)
 	const struct step *st = a->st;
 	int32_t n = MIN(st->n, o->last);
 
-	if (place_of(o, a->layer) < 0 || o->c->be->failed)
+	if (full_index(o, a->layer) < 0 || o->c->be->failed)
 		return;
 	if (step_generates(st)) {
 		o->step = o->n < o->most;

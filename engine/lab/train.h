@@ -27,7 +27,7 @@ struct train_matrix {
 	int32_t rows, cols, rank;
 	float scale;
 };
-enum train_place { TRAIN_Q, TRAIN_K, TRAIN_V, TRAIN_OUT, TRAIN_GATE, TRAIN_UP, TRAIN_DOWN, TRAIN_PLACES };
+enum train_target { TRAIN_Q, TRAIN_K, TRAIN_V, TRAIN_OUT, TRAIN_GATE, TRAIN_UP, TRAIN_DOWN, TRAIN_TARGETS };
 
 /* Activations of n tokens in one layer, stored for the backward pass. */
 struct train_acts {
@@ -38,11 +38,11 @@ struct train_acts {
 	float *q, *k, *v, *attn;   /* [n][heads * head_dim]; q and k after RoPE */
 	float *prob;               /* [n_head][n][n] attention probabilities */
 	float *gate, *up, *h;      /* [n][n_ff]; h = silu(gate) * up */
-	/* [place] For each matrix: its input multiplied by the matrix A of its adapter, [n][rank]. */
-	float *low[TRAIN_PLACES];
+	/* [target] For each matrix: its input multiplied by the matrix A of its adapter, [n][rank]. */
+	float *low[TRAIN_TARGETS];
 };
 struct train_layer {
-	struct train_matrix m[TRAIN_PLACES];
+	struct train_matrix m[TRAIN_TARGETS];
 	struct train_param attn_norm, ffn_norm; /* [n_embd] */
 	struct train_acts acts;
 };
@@ -79,7 +79,7 @@ enum { LOGIT_ROWS = 128 }; /* number of rows whose logits are computed at a time
 /* Check that the model can be trained, load its weights, and allocate all memory of training. */
 int train_model_load(struct trainer *, struct err *);
 /* Return the name of a matrix in GGUF files, for example "attn_q". */
-const char *train_place_name(enum train_place);
+const char *train_target_name(enum train_target);
 
 /* ---- train.c ---- */
 

@@ -299,15 +299,15 @@ static void adapter_keys(const struct trainer *t, struct gguf_out *o)
 static void adapter_tensors(const struct trainer *t, struct gguf_out *o, enum dtype type)
 {
 	for (int32_t i = 0; i < t->n_layer; i++)
-		for (int p = 0; p < TRAIN_PLACES; p++) {
+		for (int p = 0; p < TRAIN_TARGETS; p++) {
 			const struct train_matrix *m = &t->layer[i].m[p];
 			char name[80];
 
 			tensor(o, name,
-			       (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_a", i, train_place_name(p)),
+			       (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_a", i, train_target_name(p)),
 			       type, 2, m->cols, m->rank);
 			tensor(o, name,
-			       (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_b", i, train_place_name(p)),
+			       (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_b", i, train_target_name(p)),
 			       type, 2, m->rank, m->rows);
 		}
 }
@@ -323,7 +323,7 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	if (!rc) {
 		put_head(&w, &o);
 		for (int32_t i = 0; i < t->n_layer; i++)
-			for (int p = 0; p < TRAIN_PLACES; p++) {
+			for (int p = 0; p < TRAIN_TARGETS; p++) {
 				put_data(&w, &o, type, t->layer[i].m[p].a.w, t->layer[i].m[p].a.n);
 				put_data(&w, &o, type, t->layer[i].m[p].b.w, t->layer[i].m[p].b.n);
 			}
@@ -348,13 +348,15 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 	for (int32_t i = 0; i < t->n_layer; i++) {
 		const struct train_layer *l = &t->layer[i];
 
-		for (int p = 0; p < TRAIN_PLACES + 2; p++) {
+		for (int p = 0; p < TRAIN_TARGETS + 2; p++) {
 			snprintf(full, sizeof full, "blk.%d.%s.weight", i,
-			         p < TRAIN_PLACES    ? train_place_name(p)
-			         : p == TRAIN_PLACES ? "attn_norm"
-			                             : "ffn_norm");
+			         p < TRAIN_TARGETS    ? train_target_name(p)
+			         : p == TRAIN_TARGETS ? "attn_norm"
+			                              : "ffn_norm");
 			if (view_is(name, full))
-				return p < TRAIN_PLACES ? &l->m[p].w : p == TRAIN_PLACES ? &l->attn_norm : &l->ffn_norm;
+				return p < TRAIN_TARGETS    ? &l->m[p].w
+				       : p == TRAIN_TARGETS ? &l->attn_norm
+				                            : &l->ffn_norm;
 		}
 	}
 	return NULL;

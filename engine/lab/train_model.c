@@ -10,16 +10,16 @@
 static const struct {
 	const char *name;
 	enum layer_tensor tensor;
-} places[TRAIN_PLACES] = {
+} targets[TRAIN_TARGETS] = {
 	{ "attn_q", TENSOR_Q },      { "attn_k", TENSOR_K },
 	{ "attn_v", TENSOR_V },      { "attn_output", TENSOR_ATTN_OUT },
 	{ "ffn_gate", TENSOR_GATE }, { "ffn_up", TENSOR_UP },
 	{ "ffn_down", TENSOR_DOWN },
 };
 
-const char *train_place_name(enum train_place p)
+const char *train_target_name(enum train_target p)
 {
-	return places[p].name;
+	return targets[p].name;
 }
 
 /* Allocate n zeroed floats, which trainer_close() frees. Return NULL on error. */
@@ -62,10 +62,10 @@ static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 		const struct view *v = &g->tensor[i].name;
 		int known = v->n < 4 || memcmp(v->p, "blk.", 4);
 
-		for (int k = 0; !known && k < TRAIN_PLACES + 2; k++) {
-			const char *name = k < TRAIN_PLACES    ? places[k].name
-			                   : k == TRAIN_PLACES ? "attn_norm"
-			                                       : "ffn_norm";
+		for (int k = 0; !known && k < TRAIN_TARGETS + 2; k++) {
+			const char *name = k < TRAIN_TARGETS    ? targets[k].name
+			                   : k == TRAIN_TARGETS ? "attn_norm"
+			                                        : "ffn_norm";
 			char end[40];
 			size_t n = (size_t)snprintf(end, sizeof end, ".%s.weight", name);
 
@@ -170,13 +170,13 @@ static int load_layer(struct loader *l, struct train_layer *out, int32_t i, uint
 {
 	const struct trainer *t = l->t;
 	int32_t q = t->n_head * t->head_dim, kv = t->n_kv_head * t->head_dim;
-	const int32_t shape[TRAIN_PLACES][2] = { { q, t->n_embd },      { kv, t->n_embd },      { kv, t->n_embd },
-		                                 { t->n_embd, q },      { t->n_ff, t->n_embd }, { t->n_ff, t->n_embd },
-		                                 { t->n_embd, t->n_ff } };
+	const int32_t shape[TRAIN_TARGETS][2] = { { q, t->n_embd },      { kv, t->n_embd },      { kv, t->n_embd },
+		                                  { t->n_embd, q },      { t->n_ff, t->n_embd }, { t->n_ff, t->n_embd },
+		                                  { t->n_embd, t->n_ff } };
 	char name[64];
 
-	for (int p = 0; p < TRAIN_PLACES; p++) {
-		snprintf(name, sizeof name, "blk.%d.%s.weight", i, places[p].name);
+	for (int p = 0; p < TRAIN_TARGETS; p++) {
+		snprintf(name, sizeof name, "blk.%d.%s.weight", i, targets[p].name);
 		if (load_matrix(l, &out->m[p], name, shape[p][0], shape[p][1], state))
 			return -1;
 	}
@@ -216,7 +216,7 @@ static int acts_alloc(struct trainer *t, struct train_acts *a, struct err *err)
 	for (size_t i = 0; i < LEN(all); i++)
 		if (!(*all[i].at = train_floats(t, all[i].n, err)))
 			return -1;
-	for (int i = 0; t->s.rank && i < TRAIN_PLACES; i++)
+	for (int i = 0; t->s.rank && i < TRAIN_TARGETS; i++)
 		if (!(a->low[i] = train_floats(t, n * (size_t)t->s.rank, err)))
 			return -1;
 	return 0;
@@ -312,7 +312,7 @@ int train_model_load(struct trainer *t, struct err *err)
 
 		param_add(t, &layer->attn_norm);
 		param_add(t, &layer->ffn_norm);
-		for (int p = 0; p < TRAIN_PLACES; p++) {
+		for (int p = 0; p < TRAIN_TARGETS; p++) {
 			param_add(t, &layer->m[p].w);
 			param_add(t, &layer->m[p].a);
 			param_add(t, &layer->m[p].b);

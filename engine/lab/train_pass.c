@@ -205,7 +205,7 @@ void train_linear_back(struct backend *be, struct train_matrix *m, const float *
 /* ---- forward ---- */
 
 /* Multiply x by matrix p of a layer. */
-static void linear(struct trainer *t, struct train_layer *l, enum train_place p, const float *x, float *y, int32_t n)
+static void linear(struct trainer *t, struct train_layer *l, enum train_target p, const float *x, float *y, int32_t n)
 {
 	train_linear(t->be, &l->m[p], x, l->acts.low[p], y, n);
 }
@@ -272,7 +272,7 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	b.gate += ff;
 	b.up += ff;
 	b.h += ff;
-	for (int i = 0; i < TRAIN_PLACES; i++)
+	for (int i = 0; i < TRAIN_TARGETS; i++)
 		if (b.low[i])
 			b.low[i] += rows * (size_t)m[i].rank;
 	return b;

@@ -24,23 +24,23 @@ struct adapter {
 	struct err *err;
 };
 
-/* The matrices that an adapter can change. `at` is the offset of the matrix in struct layer, `place` the index in
+/* The matrices that an adapter can change. `at` is the offset of the matrix in struct layer, `target` the index in
  * layer.lora[]. */
 static const struct {
 	size_t at;
-	enum lora_place place;
-} places[] = {
+	enum lora_target target;
+} targets[] = {
 	{ offsetof(struct layer, wq), LORA_Q },      { offsetof(struct layer, wk), LORA_K },
 	{ offsetof(struct layer, wv), LORA_V },      { offsetof(struct layer, wo), LORA_OUT },
 	{ offsetof(struct layer, gate), LORA_GATE }, { offsetof(struct layer, up), LORA_UP },
 	{ offsetof(struct layer, down), LORA_DOWN },
 };
 
-static int place_of(size_t at)
+static int target_of(size_t at)
 {
-	for (size_t i = 0; i < LEN(places); i++)
-		if (places[i].at == at)
-			return places[i].place;
+	for (size_t i = 0; i < LEN(targets); i++)
+		if (targets[i].at == at)
+			return targets[i].target;
 	return -1;
 }
 
@@ -142,10 +142,10 @@ static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 	if (rank > a->m->hp.lora_rank)
 		a->m->hp.lora_rank = rank;
 	for (int part = 0; model_matrix(a->m, layer, name, part, &at, &rows, &cols); part++, row0 += rows) {
-		int place = place_of(at);
-		struct lora *l = place < 0 ? NULL : &a->m->layer[layer].lora[place];
+		int target = target_of(at);
+		struct lora *l = target < 0 ? NULL : &a->m->layer[layer].lora[target];
 
-		if (!l || (place >= LORA_GATE && model_layer_spec(&a->m->hp, layer)->ffn.dense))
+		if (!l || (target >= LORA_GATE && model_layer_spec(&a->m->hp, layer)->ffn.dense))
 			return tensor_err(
 				a, t,
 				"changes a matrix that adapters cannot change here; they can those of attention and of dense feed-forwards");
@@ -227,7 +227,7 @@ int lora_load(struct model *m, const char *path, double scale, struct err *err)
 
 void lora_release(struct model *m, struct layer *l)
 {
-	for (int i = 0; i < LORA_PLACES; i++) {
+	for (int i = 0; i < LORA_TARGETS; i++) {
 		if (l->lora[i].a.data)
 			m->be->ops->drop(m->be, &l->lora[i].a);
 		if (l->lora[i].b.data)

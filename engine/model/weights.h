@@ -20,7 +20,7 @@ struct expert {
 struct lora {
 	struct tensor a, b; /* f32 [rank][cols], f32 [rows][rank] */
 };
-enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
+enum lora_target { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_TARGETS };
 
 /* The tensors of one layer, with their shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are
  * f32. In the shapes, "conv columns" means the result of layer_conv(), "mixed columns" the result of layer_mixed(),
@@ -63,7 +63,7 @@ struct layer {
 	struct tensor probs_bias;                          /* [1][n_expert] */
 	struct expert *expert;                             /* [n_expert]; NULL = no experts */
 	/* what a LoRA adapter adds to wq, wk, wv, wo, gate, up, down */
-	struct lora lora[LORA_PLACES];
+	struct lora lora[LORA_TARGETS];
 };
 
 struct model {

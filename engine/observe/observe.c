@@ -172,7 +172,7 @@ void token_kept_drop(const struct token_attention *t, struct token_kept *k)
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;
-	int32_t place = slot - r->s.sinks, stage = rings_stage(r), number = c->kv.place[layer];
+	int32_t place = slot - r->s.sinks, stage = rings_stage(r), number = c->kv.full_index[layer];
 
 	if (place < 0)
 		return slot;
@@ -193,7 +193,7 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 	be->ops->read(be, &t->seen, 4 * (size_t)head * (size_t)t->seen.cols, t->share, 4 * (size_t)t->n_col);
 	if (!with_tokens)
 		return;
-	if (a->c->policy.def->retention->view && t->kv->place[t->layer] >= 0)
+	if (a->c->policy.def->retention->view && t->kv->full_index[t->layer] >= 0)
 		a->c->policy.def->retention->view(a->c, &v);
 	for (int k = 0; k < t->met->n_seg; token += t->met->seg[k++].n_slots) {
 		const struct attn_segment *seg = &t->met->seg[k];

@@ -53,18 +53,18 @@ static void sums_grow(struct sums *s, size_t n)
 
 /* Return the index of a layer among the full layers, or -1 for a sliding-window layer. In a model without full layers,
  * return the argument `layer`. */
-static int32_t place_of(const struct observe_evidence *e, int32_t layer)
+static int32_t full_index(const struct observe_evidence *e, int32_t layer)
 {
 	const struct hparams *hp = e->c->hp;
-	int32_t place = 0;
+	int32_t index = 0;
 
 	if (!layers_unwindowed(hp))
 		return layer;
 	if (layer_window(hp, layer))
 		return -1;
 	while (layer-- > 0)
-		place += !layer_window(hp, layer);
-	return place;
+		index += !layer_window(hp, layer);
+	return index;
 }
 
 /* Add the squares of the attention shares in e->one to the sums s. */
@@ -82,7 +82,7 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 {
 	struct observe_evidence *e = (struct observe_evidence *)o;
 	const struct step *st = a->st;
-	int32_t end = st->pos + st->n, at = place_of(e, a->layer);
+	int32_t end = st->pos + st->n, at = full_index(e, a->layer);
 	struct sums *s = &e->step[st->index];
 
 	if (!(step_generates(st) || st->last) || at < e->from || at >= e->to)

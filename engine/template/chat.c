@@ -155,7 +155,7 @@ int chat_find(struct chat_template **out, const struct gguf *g, const char *name
 struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
-	struct text_place *place;
+	struct text_range *range;
 	/* A run is a range of one message that has been copied unchanged to the end of the text. The next piece of the
 	 * message may extend it. */
 	int32_t last;     /* index of the message from which the run was copied; -1 = there is no run */
@@ -178,10 +178,10 @@ static void add_special(struct chat_text *o, size_t n)
 
 /* Copying a message to the text may take several pieces. A run is a sequence of pieces that are adjacent both in the
  * message and in the text. Extend the current run by the piece `x`, or begin a new run if `x` does not continue it. The
- * message's place in the text is its longest run. */
+ * message's range in the text is its longest run. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
-	struct text_place *place = &w->place[x->from];
+	struct text_range *range = &w->range[x->from];
 	size_t n;
 
 	if (w->last != x->from || w->next != x->p) {
@@ -191,8 +191,8 @@ static void add_message(struct writer *w, const struct jinja_piece *x)
 	}
 	w->next = x->p + x->n;
 	n = (size_t)(w->next - w->m[x->from].text) - w->from;
-	if (place->at == SIZE_MAX || n >= place->n)
-		*place = (struct text_place){ .at = w->at, .from = w->from, .n = n };
+	if (range->at == SIZE_MAX || n >= range->n)
+		*range = (struct text_range){ .at = w->at, .from = w->from, .n = n };
 }
 
 static void write_piece(void *ud, const struct jinja_piece *x)
@@ -201,7 +201,7 @@ static void write_piece(void *ud, const struct jinja_piece *x)
 
 	if (x->from == JINJA_TEMPLATE)
 		add_special(w->out, x->n);
-	if (x->from >= 0 && w->place)
+	if (x->from >= 0 && w->range)
 		add_message(w, x);
 	else
 		w->last = -1;
@@ -216,10 +216,10 @@ void chat_text_free(struct chat_text *t)
 }
 
 int chat_write(const struct chat_template *t, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
-               unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
+               unsigned flags, struct chat_text *out, struct text_range *range, struct err *e)
 {
 	static const char *const role[] = { "system", "user", "assistant" };
-	struct writer w = { .m = m, .out = out, .place = place, .last = -1 };
+	struct writer w = { .m = m, .out = out, .range = range, .last = -1 };
 	struct jinja_message *list = xcalloc(n + 1, sizeof *list);
 	struct jinja_chat c = { .m = list, .n = n, .bos = bos, .eos = eos, .reply = (flags & REPLY_HEAD) != 0 };
 	int rc;
@@ -232,8 +232,8 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 			.len = m[i].len,
 			.in_parts = t->in_parts[m[i].role_name ? ROLE_USER : m[i].role],
 		};
-		if (place)
-			place[i] = (struct text_place){ .at = SIZE_MAX };
+		if (range)
+			range[i] = (struct text_range){ .at = SIZE_MAX };
 	}
 	rc = n ? jinja_run(t->jinja, &c, write_piece, &w, e) : err_set(e, ERR_USAGE, "there is no message to render");
 	free(list);

@@ -53,17 +53,17 @@ struct chat_text {
 };
 void chat_text_free(struct chat_text *);
 /* Render the conversation m[n] as text. bos, eos: texts of these tokens; "" = the model has none. flags: REPLY_... Set
- * place[i] to the range of the result that holds message i's text. If the template splits the text, that is the longest
- * part; if it omits the text, place[i].at = SIZE_MAX. place may be NULL. Return -1 with ERR_USAGE if the template
+ * range[i] to the range of the result that holds message i's text. If the template splits the text, that is the longest
+ * part; if it omits the text, range[i].at = SIZE_MAX. `range` may be NULL. Return -1 with ERR_USAGE if the template
  * refuses the conversation, and with ERR_MODEL if the template fails. */
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
-               unsigned flags, struct chat_text *out, struct text_place *place, struct err *);
+               unsigned flags, struct chat_text *out, struct text_range *range, struct err *);
 
 /* Call chat_write() with the texts of the vocabulary's BOS and EOS. If there is no template (a base model), the text
  * consists of the messages alone. With the flag RENDER_OPEN the last message is unfinished, and the text ends inside it
  * (render_text.c). */
 int chat_compose(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
-                 struct chat_text *out, struct text_place *place, struct err *);
+                 struct chat_text *out, struct text_range *range, struct err *);
 /* Do what engine_render_text() in engine.h describes. */
 int chat_render_text(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n,
                      unsigned flags, const char *bos, const char *eos, struct str *out, struct err *);

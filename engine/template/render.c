@@ -3,9 +3,9 @@
  * Rendering the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
  * Tokens of their common beginning and of their common end are copied, and only the text between the two is tokenized.
  *
- * Tokens depend on the text around them. So the text that is tokenized begins and ends at a cut, which is a place where
- * the text can be split without changing its tokens: the end of an answer with sampled ids, the start of a control
- * token, or the end of a word (vocab_cuts()). */
+ * Tokens depend on the text around them. So the text that is tokenized begins and ends at a cut, which is an offset
+ * where the text can be split without changing its tokens: the end of an answer with sampled ids, the start of a
+ * control token, or the end of a word (vocab_cuts()). */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ void rendered_free(struct rendered *r)
 {
 	tokens_free(&r->id);
 	free(r->end);
-	free(r->place);
+	free(r->range);
 	text_free(r->text);
 	*r = (struct rendered){ .n_msg = 0 };
 }
@@ -76,19 +76,19 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
  * control token must follow the answer. Otherwise the text after the answer would get a space before it, as at the
  * start of a text. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
-                          const struct text_place *place, size_t n)
+                          const struct text_range *range, size_t n)
 {
 	int spm = !strcmp(vocab_info(v)->model, "llama");
 
 	x->verb = xcalloc(n + 1, sizeof *x->verb);
 	for (size_t i = 0; i < n; i++) {
-		if (!m[i].n_id || m[i].role != ROLE_ASSISTANT || place[i].at == SIZE_MAX || place[i].from ||
-		    place[i].n != m[i].len)
+		if (!m[i].n_id || m[i].role != ROLE_ASSISTANT || range[i].at == SIZE_MAX || range[i].from ||
+		    range[i].n != m[i].len)
 			continue;
-		if (spm && !base && !control_at(v, &x->t, place[i].at + m[i].len))
+		if (spm && !base && !control_at(v, &x->t, range[i].at + m[i].len))
 			continue;
 		x->verb[x->n_verb++] =
-			(struct verbatim){ .off = place[i].at, .len = m[i].len, .n_id = m[i].n_id, .first = i };
+			(struct verbatim){ .off = range[i].at, .len = m[i].len, .n_id = m[i].n_id, .first = i };
 	}
 }
 
@@ -211,47 +211,47 @@ static int verbatim_ends(const struct rendered_text *x, size_t at)
 	return 0;
 }
 
-/* A cut: a place at which the text may be split without changing its tokens. */
-struct place {
+/* A cut: an offset at which the text may be split without changing its tokens. */
+struct cut {
 	size_t token;  /* number of tokens before the cut */
 	size_t at;     /* offset of the cut in the text */
 	int continues; /* 1 = the text before the cut and the text after the cut are plain text */
 };
 
 /* The first `most` bytes of r's text and of the new text `next` are the same. Return the last cut in these bytes. (A
- * cut is a place where text can be split without changing its tokens.) It must be a cut of both texts. If `next` is
- * NULL, the new text is unknown, and the result must be a cut whatever text follows. */
-static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
-                              size_t most)
+ * cut is an offset at which text can be split without changing its tokens.) It must be a cut of both texts. If `next`
+ * is NULL, the new text is unknown, and the result must be a cut whatever text follows. */
+static struct cut cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
+                            size_t most)
 {
 	const struct rendered_text *x = r->text;
 
 	/* If `next` is the whole text of r followed by a sampled answer, keep all tokens of r. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
-		return (struct place){ .token = r->id.n, .at = most };
+		return (struct cut){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
 		size_t at = r->end[k - 1];
 		const struct verbatim *in = verbatim_over(x, at);
 
 		if (in && in->len && in->off + in->len <= most)
-			return (struct place){ .token = in->first + in->n_id, .at = in->off + in->len };
+			return (struct cut){ .token = in->first + in->n_id, .at = in->off + in->len };
 		if (in && next && verbatim_begins(next, in->off))
-			return (struct place){ .token = in->first, .at = in->off };
+			return (struct cut){ .token = in->first, .at = in->off };
 		if (in)
 			continue;
 		if (k < r->id.n && vocab_is_control(v, r->id.id[k]) && r->end[k] <= most)
-			return (struct place){ .token = k, .at = at };
+			return (struct cut){ .token = k, .at = at };
 		if (vocab_cuts(v, x->t.text.p, most, at))
-			return (struct place){ .token = k, .at = at, .continues = 1 };
+			return (struct cut){ .token = k, .at = at, .continues = 1 };
 	}
-	return (struct place){ .token = x->lead };
+	return (struct cut){ .token = x->lead };
 }
 
 /* The last `most` bytes of r's text and of the new text `next` are the same. Return the first cut in these bytes. (A
- * cut is a place where text can be split without changing its tokens.) It must be a cut whatever text comes before
+ * cut is an offset at which text can be split without changing its tokens.) It must be a cut whatever text comes before
  * these bytes. */
-static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
-                             size_t most)
+static struct cut cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
+                           size_t most)
 {
 	const struct rendered_text *x = r->text;
 	size_t first = x->t.text.n - most;
@@ -261,20 +261,20 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 		const struct verbatim *in = verbatim_over(x, at);
 
 		if (in && in->off > first)
-			return (struct place){ .token = in->first, .at = in->off };
+			return (struct cut){ .token = in->first, .at = in->off };
 		if (in && in->off + in->len >= first &&
 		    verbatim_ends(next, next->t.text.n - (x->t.text.n - in->off - in->len)))
-			return (struct place){ .token = in->first + in->n_id, .at = in->off + in->len };
+			return (struct cut){ .token = in->first + in->n_id, .at = in->off + in->len };
 		if (in && k < in->first + in->n_id)
 			continue;
 		if (at < first || k < x->lead)
 			continue;
 		if (vocab_is_control(v, r->id.id[k]))
-			return (struct place){ .token = k, .at = at };
+			return (struct cut){ .token = k, .at = at };
 		if (vocab_cuts(v, x->t.text.p + first, most, at - first))
-			return (struct place){ .token = k, .at = at };
+			return (struct cut){ .token = k, .at = at };
 	}
-	return (struct place){ .token = r->id.n, .at = x->t.text.n };
+	return (struct cut){ .token = r->id.n, .at = x->t.text.n };
 }
 
 /* ---- tokens ---- */
@@ -339,7 +339,7 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 /* Append the tokens of bytes from.at to `to` - 1 of text x. The sampled answers in this range, x->verb[verb] to
  * x->verb[last - 1], keep their ids. The rest of the range is tokenized. */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
-                   size_t verb, size_t last, struct place from, size_t to, struct err *e)
+                   size_t verb, size_t last, struct cut from, size_t to, struct err *e)
 {
 	for (; verb < last; verb++) {
 		struct verbatim *y = &x->verb[verb];
@@ -347,7 +347,7 @@ static int add_new(struct builder *b, const struct vocab *v, struct rendered_tex
 		if (encode_part(b, v, &x->t, from.at, y->off, from.continues, e) < 0)
 			return -1;
 		add_verbatim(b, v, y, &m[y->first]);
-		from = (struct place){ .at = y->off + y->len };
+		from = (struct cut){ .at = y->off + y->len };
 	}
 	return encode_part(b, v, &x->t, from.at, to, from.continues, e);
 }
@@ -369,7 +369,7 @@ static int render_tokens(struct builder *b, const struct vocab *v, const struct 
 {
 	const struct vocab_info *info = vocab_info(v);
 	const struct rendered_text *old = r->text;
-	struct place first = { .token = 0 }, last = { .token = 0 };
+	struct cut first = { .token = 0 }, last = { .token = 0 };
 	size_t to = x->t.text.n, before = 0, behind = 0;
 
 	if (info->bos >= 0 && info->add_bos) {
@@ -409,37 +409,37 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
                 unsigned flags, const struct rendered *before, struct rendered *out, struct err *e)
 {
 	struct rendered_text *x = xcalloc(1, sizeof *x);
-	struct text_place *place = xcalloc(n + 1, sizeof *place);
+	struct text_range *range = xcalloc(n + 1, sizeof *range);
 	const struct rendered none = { .n_msg = 0 };
 	struct builder b = { 0 };
-	int rc = chat_compose(f, v, m, n, flags, &x->t, place, e);
+	int rc = chat_compose(f, v, m, n, flags, &x->t, range, e);
 
 	if (!rc && x->t.text.n > UINT32_MAX)
 		rc = err_set(e, ERR_FIT, "a conversation of %zu bytes is too long to render", x->t.text.n);
 	if (!rc) {
 		str_add(&x->t.text, "", 0);
-		find_verbatim(x, !f, v, m, place, n);
+		find_verbatim(x, !f, v, m, range, n);
 		rc = render_tokens(&b, v, before && before->text ? before : &none, x, m, e);
 	}
 	if (rc < 0) {
 		tokens_free(&b.id);
 		free(b.end.at);
-		free(place);
+		free(range);
 		text_free(x);
 		return -1;
 	}
 	rendered_free(out);
-	*out = (struct rendered){ .id = b.id, .end = b.end.at, .place = place, .n_msg = n, .text = x };
+	*out = (struct rendered){ .id = b.id, .end = b.end.at, .range = range, .n_msg = n, .text = x };
 	return 0;
 }
 
-/* ---- the places of a message's text ---- */
+/* ---- the ranges of a message's text ---- */
 
 /* Return the offset in the rendered text of byte `byte` of message i. Return SIZE_MAX if the template omits or changes
  * this byte. */
 static size_t byte_of(const struct rendered *r, size_t i, size_t byte)
 {
-	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
+	const struct text_range *p = i < r->n_msg ? &r->range[i] : NULL;
 
 	return p && p->at != SIZE_MAX && byte >= p->from && byte <= p->from + p->n ? p->at + byte - p->from : SIZE_MAX;
 }
@@ -452,8 +452,8 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 }
 
 /* Tokenize bytes `from.at` to `to` - 1 of text t, followed by the string `next`. Append the tokens to b. */
-static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
-                       size_t to, const char *next, struct err *e)
+static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct cut from, size_t to,
+                       const char *next, struct err *e)
 {
 	struct chat_text part = { 0 };
 	int rc;
@@ -482,7 +482,7 @@ int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, s
 	static const char *const next[2] = { "A", "1" };
 	size_t at = byte_of(r, i, byte), n = 0;
 	struct builder b[2] = { { .id = { 0 } }, { .id = { 0 } } };
-	struct place first;
+	struct cut first;
 	int rc = 0;
 
 	if (at == SIZE_MAX)
@@ -514,8 +514,8 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
 	/* Count the tokens of bytes `first` to `end` - 1 of the text. Between the first and the last cut inside this
-	 * range, count tokens in r->id, which has the tokens of the whole text. (A cut is a place where text can be
-	 * split without changing its tokens.) Only the text before the first cut and after the last cut is tokenized
+	 * range, count tokens in r->id, which has the tokens of the whole text. (A cut is an offset at which text can
+	 * be split without changing its tokens.) Only the text before the first cut and after the last cut is tokenized
 	 * again. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
@@ -525,15 +525,15 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 	while (hi > lo && !vocab_cuts(v, text, end - first, r->end[hi - 1] - first))
 		hi--;
 	if (lo >= hi) {
-		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first },
+		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct cut){ .at = first },
 		                 end, "", e);
 		*n = b.id.n;
 	} else {
-		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first },
+		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct cut){ .at = first },
 		                 r->end[lo], "", e);
 		if (!rc)
 			rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text },
-			                 (struct place){ .at = r->end[hi - 1], .continues = 1 }, end, "", e);
+			                 (struct cut){ .at = r->end[hi - 1], .continues = 1 }, end, "", e);
 		*n = b.id.n + hi - 1 - lo;
 	}
 	tokens_free(&b.id);
@@ -561,6 +561,6 @@ void rendered_add(struct rendered *r, const struct vocab *v, const char *text, s
 	}
 	tokens_append(&r->id, id, i);
 	str_add(&r->text->t.text, text, at);
-	r->place[r->n_msg - 1].n += at;
+	r->range[r->n_msg - 1].n += at;
 	r->end = end.at;
 }

@@ -18,11 +18,11 @@ static char *token_text(const struct vocab *v, int32_t id)
 
 /* Render for a base model: the texts of the messages alone. A newline follows the system prompt and each answer that is
  * not the last message. */
-static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
+static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_range *range,
                          struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
-		place[i] = (struct text_place){ .at = out->text.n, .n = m[i].len };
+		range[i] = (struct text_range){ .at = out->text.n, .n = m[i].len };
 		if (m[i].len)
 			str_add(&out->text, m[i].text, m[i].len);
 		if ((m[i].role == ROLE_SYSTEM && m[i].len) || (m[i].role == ROLE_ASSISTANT && i + 1 < n))
@@ -42,16 +42,16 @@ static void cut_text(struct chat_text *t, size_t n)
 }
 
 static int compose_closed(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
-                          unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
+                          unsigned flags, struct chat_text *out, struct text_range *range, struct err *e)
 {
 	char *bos, *eos;
 	int rc;
 
 	if (!f)
-		return compose_plain(m, n, out, place, e);
+		return compose_plain(m, n, out, range, e);
 	bos = token_text(v, vocab_info(v)->bos);
 	eos = token_text(v, vocab_info(v)->eos);
-	rc = chat_write(f, bos, eos, m, n, flags, out, place, e);
+	rc = chat_write(f, bos, eos, m, n, flags, out, range, e);
 	free(bos);
 	free(eos);
 	return rc;
@@ -61,7 +61,7 @@ static int compose_closed(const struct chat_template *f, const struct vocab *v, 
  * render the conversation twice, with "A" and with "1" at the end of the message, and cut the text where the two
  * renderings begin to differ. */
 static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
-                        unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
+                        unsigned flags, struct chat_text *out, struct text_range *range, struct err *e)
 {
 	static const char *const way[2] = { "A", "1" };
 	struct chat_msg *list = xcalloc(n, sizeof *list);
@@ -77,25 +77,25 @@ static int compose_open(const struct chat_template *f, const struct vocab *v, co
 		str_adds(&text, way[i]);
 		list[n - 1].text = text.p;
 		list[n - 1].len = text.n;
-		rc = compose_closed(f, v, list, n, flags & REPLY_NO_THOUGHT, i ? &other : out, place, e);
+		rc = compose_closed(f, v, list, n, flags & REPLY_NO_THOUGHT, i ? &other : out, range, e);
 		str_free(&text);
 	}
 	while (!rc && same < out->text.n && same < other.text.n && out->text.p[same] == other.text.p[same])
 		same++;
 	if (!rc)
 		cut_text(out, same);
-	if (!rc && place[n - 1].at != SIZE_MAX && place[n - 1].n)
-		place[n - 1].n--;
+	if (!rc && range[n - 1].at != SIZE_MAX && range[n - 1].n)
+		range[n - 1].n--;
 	chat_text_free(&other);
 	free(list);
 	return rc;
 }
 
 int chat_compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
-                 unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
+                 unsigned flags, struct chat_text *out, struct text_range *range, struct err *e)
 {
-	return flags & RENDER_OPEN && n ? compose_open(f, v, m, n, flags, out, place, e)
-	                                : compose_closed(f, v, m, n, flags, out, place, e);
+	return flags & RENDER_OPEN && n ? compose_open(f, v, m, n, flags, out, range, e)
+	                                : compose_closed(f, v, m, n, flags, out, range, e);
 }
 
 int chat_render_text(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,

@@ -7,8 +7,8 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* maximum length of a match, in tokens; a match of n tokens has weight 4^n */
-	PLACES_MOST = 64, /* maximum number of earlier places that vote for the next token */
+	SAME_MOST = 14,        /* maximum length of a match, in tokens; a match of n tokens has weight 4^n */
+	OCCURRENCES_MOST = 64, /* maximum number of earlier occurrences that vote for the next token */
 	NEWEST_LEAST = 1 << 10,
 	/* after this many steps without a draft, the measured times of steps with drafts are discarded as too old */
 	IDLE_MOST = 128,
@@ -39,7 +39,7 @@ static size_t key_of(const struct draft_index *x, const int32_t *last, int order
 	return (size_t)(tokens * 0x9e3779b97f4a7c15u >> 32) & (x->n_newest - 1);
 }
 
-static void link_place(struct draft_index *x, const int32_t *id, size_t at)
+static void link_occurrence(struct draft_index *x, const int32_t *id, size_t at)
 {
 	for (int order = 1; order <= 2; order++) {
 		struct draft_chains *c = &x->of[order - 1];
@@ -79,7 +79,7 @@ static void make_room(struct draft_index *x, const int32_t *id, size_t n)
 		memset(c->newest, 0xff, x->n_newest * sizeof *c->newest);
 	}
 	for (size_t i = 0; i < x->n; i++)
-		link_place(x, id, i);
+		link_occurrence(x, id, i);
 }
 
 void draft_index_cut(struct draft_index *x, const int32_t *id, size_t n)
@@ -92,7 +92,7 @@ void draft_index_grow(struct draft_index *x, const int32_t *id, size_t n)
 {
 	make_room(x, id, n);
 	for (; x->n < n; x->n++)
-		link_place(x, id, x->n);
+		link_occurrence(x, id, x->n);
 }
 
 void draft_index_free(struct draft_index *x)
@@ -111,15 +111,15 @@ struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
 };
-/* Votes for the next token. The last tokens of the sequence may also occur earlier. Each such place votes for the token
- * that follows there. of[] has one entry for each token with votes: its id, the number of places that vote for it, the
- * length in tokens of the longest match at these places, and the sum of their weights. */
+/* Votes for the next token. The last tokens of the sequence may also occur earlier. Each earlier occurrence votes for
+ * the token that follows it. of[] has one entry for each token with votes: its id, its number of votes, the length in
+ * tokens of the longest match, and the sum of their weights. */
 struct votes {
 	struct vote {
-		int32_t id, places, longest;
+		int32_t id, votes, longest;
 		uint64_t weight;
-	} of[PLACES_MOST];
-	int32_t n, places;
+	} of[OCCURRENCES_MOST];
+	int32_t n, votes;
 };
 
 static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
@@ -131,16 +131,16 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* Collect votes for the next token. A place votes if the last `order` tokens of the sequence occur there, too. It votes
- * for the token that came next at that place. */
+/* Collect votes for the next token. An earlier occurrence of the last `order` tokens of the sequence votes for the
+ * token that follows it. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {
 	const struct draft_chains *c = &x->of[order - 1];
 	int32_t at = e->n >= order ? c->newest[key_of(x, e->id + e->n - 1, order)] : -1;
 
-	v->n = v->places = 0;
-	for (int32_t tries = 0; at >= 0 && tries < PLACES_MOST; at = c->before[at], tries++) {
+	v->n = v->votes = 0;
+	for (int32_t tries = 0; at >= 0 && tries < OCCURRENCES_MOST; at = c->before[at], tries++) {
 		int32_t same = same_tokens(e, id, (size_t)at), i = 0;
 
 		/* Skip hash collisions. Also skip the end of the sequence, because no token follows it. */
@@ -150,17 +150,17 @@ static void collect_votes(const struct draft_index *x, const struct ending *e, i
 			i++;
 		if (i == v->n)
 			v->of[v->n++] = (struct vote){ .id = id[at + 1] };
-		v->of[i].places++;
+		v->of[i].votes++;
 		v->of[i].longest = same > v->of[i].longest ? same : v->of[i].longest;
 		v->of[i].weight += (uint64_t)1 << (2 * same);
-		v->places++;
+		v->votes++;
 	}
 }
 
-static int class_of(const struct vote *v, int32_t places)
+static int class_of(const struct vote *v, int32_t votes)
 {
 	int length = v->longest < 4 ? v->longest - 1 : v->longest < 8 ? 3 : v->longest < SAME_MOST ? 4 : 5;
-	int agree = places == 1 ? 0 : v->places == places ? 1 : 2 * v->places > places ? 2 : 3;
+	int agree = votes == 1 ? 0 : v->votes == votes ? 1 : 2 * v->votes > votes ? 2 : 3;
 
 	return length * DRAFT_VOTES + agree;
 }
@@ -185,10 +185,10 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* of several tokens with the same weight, take the first: the newest of their places voted for it */
+		/* of several tokens with the same weight, take the first: the newest occurrence voted for it */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
-		out->class[out->n] = (uint8_t)class_of(best, v.places);
+		out->class[out->n] = (uint8_t)class_of(best, v.votes);
 		chance *= p->right[out->class[out->n]];
 		e.id[e.n++] = out->id[out->n++] = best->id;
 	}

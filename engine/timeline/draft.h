@@ -1,11 +1,11 @@
 /* engine/timeline/draft.h (private to engine/timeline) - drafts for speculative decoding: the next tokens, guessed from
  * earlier tokens of the sequence.
  *
- * A draft is guessed token by token. An earlier place in the sequence matches if the m tokens before it equal the last
- * m tokens of the sequence (m >= 1). Each matching place votes for the token at that place. A match of m tokens has
- * weight 4^m. ("Prompt lookup", Saxena 2023, copies a whole draft from one place.)
+ * A draft is guessed token by token. An earlier position in the sequence matches if the m tokens before it equal the
+ * last m tokens of the sequence (m >= 1). Each matching position votes for its token. A match of m tokens has weight
+ * 4^m. ("Prompt lookup", Saxena 2023, copies a whole draft from one position.)
  *
- * Guesses are divided into classes by the length of the longest match and by how many places agree. For each class the
+ * Guesses are divided into classes by the length of the longest match and by how many votes agree. For each class the
  * share of right guesses is measured. These shares and the measured times of steps decide how long a draft is. */
 #ifndef WEIR_DRAFT_H
 #define WEIR_DRAFT_H
@@ -18,15 +18,15 @@ enum {
 	DRAFT_MOST = 15,
 	/* number of classes by length of the longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
 	DRAFT_LENGTHS = 6,
-	/* Number of classes by votes. The last tokens of the sequence may also occur earlier. Each such place votes for
-	 * the token that follows there. Class 0: there is only one vote. Class 1: there are several votes, all for the
-	 * guessed token. Class 2: more than half of the votes, but not all, are for the guessed token. Class 3: at most
-	 * half of the votes are for it. */
+	/* Number of classes by votes. The last tokens of the sequence may also occur earlier. Each earlier occurrence
+	 * votes for the token that follows it. Class 0: there is only one vote. Class 1: there are several votes, all
+	 * for the guessed token. Class 2: more than half of the votes, but not all, are for the guessed token. Class 3:
+	 * at most half of the votes are for it. */
 	DRAFT_VOTES = 4,
 	DRAFT_CLASSES = DRAFT_LENGTHS * DRAFT_VOTES,
 };
 
-/* Index of the places at which each token, and each pair of tokens, occurs in the sequence. It consists of hash chains,
+/* Index of the positions of each token, and of each pair of tokens, in the sequence. It consists of hash chains,
  * newest occurrence first. */
 struct draft_index {
 	struct draft_chains {

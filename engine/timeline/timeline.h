@@ -55,7 +55,7 @@ struct timeline {
 	 * them. */
 	struct draft guess;
 	size_t guess_at;
-	struct draft_index drafts; /* for guessing: index of the places of each token in the sequence */
+	struct draft_index drafts; /* for guessing: index of the positions of each token in the sequence */
 	struct draft_pace pace;
 	int measure;                       /* 1: times are measured (timeline_measure()) */
 	double in_cache;                   /* seconds that the current step spent in the KV cache */

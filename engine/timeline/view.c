@@ -54,10 +54,10 @@ struct view_piece view_pieces(const struct view_work *w, int32_t first, int32_t 
 	return (struct view_piece){ .at = MAX(first, 0), .end = MIN(end, w->out->n_tokens) };
 }
 
-void view_keep_range(struct view_work *w, int place, int32_t first, int32_t end)
+void view_keep_range(struct view_work *w, int tier, int32_t first, int32_t end)
 {
 	for (struct view_piece p = view_pieces(w, first, end); view_piece_next(w, &p);)
-		w->kept[place][p.col] += (int64_t)p.n * w->heads;
+		w->kept[tier][p.col] += (int64_t)p.n * w->heads;
 }
 
 double *view_heat_row(struct view_work *w, int32_t layer)

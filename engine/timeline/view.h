@@ -2,8 +2,8 @@
  * divided into columns of tokens. For each column timeline_view() counts how many KV entries are kept, and sums the
  * attention that they got.
  *
- * `place` says where the cache keeps a token. 0: in the pinned prefix, which is never evicted. 1 + i: in ring buffer i
- * (rings.h). */
+ * The tier of a token says where the cache keeps it. Tier 0: the token is in the pinned prefix, which is never evicted.
+ * Tier 1 + i: in ring buffer i (rings.h). */
 #ifndef WEIR_VIEW_H
 #define WEIR_VIEW_H
 
@@ -53,9 +53,9 @@ struct view_piece {
 };
 struct view_piece view_pieces(const struct view_work *, int32_t first, int32_t end);
 int view_piece_next(const struct view_work *, struct view_piece *);
-/* Add the tokens from `first` to `end` - 1 to kept[place], for all heads. The comment at the top of this file defines
- * `place`. */
-void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
+/* Add the tokens from `first` to `end` - 1 to kept[tier], for all heads. The comment at the top of this file defines
+ * tiers. */
+void view_keep_range(struct view_work *, int tier, int32_t first, int32_t end);
 /* Return heat[layer]. */
 double *view_heat_row(struct view_work *, int32_t layer);
 /* Map x to a byte on a logarithmic scale: `most` gives 255, and each halving of x subtracts 32. x > 0 gives at least 1,

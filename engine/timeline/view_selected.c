@@ -92,8 +92,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 
 		memset(count, 0, sizeof count);
 		for (int k = 0; k < n; k++) {
-			add_segment(w, &seg[k], w->p->kv.place[i] < 0 ? w->past : region, count);
-			entries += w->p->kv.place[i] < 0 ? 0 : seg[k].n_slots;
+			add_segment(w, &seg[k], w->p->kv.full_index[i] < 0 ? w->past : region, count);
+			entries += w->p->kv.full_index[i] < 0 ? 0 : seg[k].n_slots;
 		}
 		for (int32_t c = 0; c < w->out->cols; c++) {
 			view_heat_row(w, i)[c] += count[c];

@@ -1,5 +1,5 @@
-/* engine/token/token_trie.c - the prefix tree of a vocabulary. With it, encoders find all tokens that begin at a place
- * in the text.
+/* engine/token/token_trie.c - the prefix tree of a vocabulary. With it, encoders find all tokens that begin at an
+ * offset in the text.
  *
  * Nodes are numbered level by level, so the children of a node have consecutive numbers. While the tree is built, the
  * tokens below each node are a range of one list. Sorting that range by the next byte gives the node's children. */

@@ -113,7 +113,7 @@ static int32_t attn_queries(const struct attn_job *j, int32_t seg, int32_t tile,
 }
 
 /* Return the index of a query's token and head in the arrays of a probe, [token][n_head]. */
-static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
+static size_t attn_query_row(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
 {
 	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head + (size_t)head * (size_t)j->group +
 	       (size_t)(query % j->group);
@@ -181,8 +181,8 @@ static int32_t attn_span(const struct attn_job *j, int32_t seg, int32_t span, in
 		col += a->seg[i].n_slots;
 	if (j->score && col >= j->first) {
 		for (int32_t r = q0; r < n_q; r++)
-			m->score[r] =
-				j->score + attn_place(j, tile, head, r) * j->stride + (size_t)(col - j->first + t.k0);
+			m->score[r] = j->score + attn_query_row(j, tile, head, r) * j->stride +
+			              (size_t)(col - j->first + t.k0);
 		t.score = m->score + q0;
 	}
 	t.q = m->q + q0;
@@ -200,7 +200,7 @@ static int32_t attn_span(const struct attn_job *j, int32_t seg, int32_t span, in
 static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, int32_t query,
                         const struct attn_state *st)
 {
-	size_t at = attn_place(j, tile, head, query), dim = (size_t)j->a->head_dim;
+	size_t at = attn_query_row(j, tile, head, query), dim = (size_t)j->a->head_dim;
 	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv, l = st->l;
 
 	if (j->a->sinks) {

@@ -143,14 +143,14 @@ static void delta_task(void *arg, int task, int worker)
 		       (size_t)cols * sizeof(float));
 	for (int32_t i = 0; i < j->n; i++) {
 		const float *row = (const float *)a->qkv->data + (size_t)i * (size_t)a->qkv->cols;
-		size_t place = (size_t)i * heads + (size_t)head, value = (size_t)head * stride + (size_t)from;
+		size_t at_head = (size_t)i * heads + (size_t)head, value = (size_t)head * stride + (size_t)from;
 
 		if (cpu_cancelled(j->c))
 			return;
 		vector_scale(q, row + (size_t)key_head * (size_t)a->key_dim, a->key_dim, 1 / sqrt((double)a->key_dim));
 		vector_scale(k, row + keys + (size_t)key_head * (size_t)a->key_dim, a->key_dim, 1);
-		t.decay = (float)exp((double)decay[head] * softplus((double)alpha[place] + (double)dt[head]));
-		t.beta = (float)(1 / (1 + exp(-(double)beta[place])));
+		t.decay = (float)exp((double)decay[head] * softplus((double)alpha[at_head] + (double)dt[head]));
+		t.beta = (float)(1 / (1 + exp(-(double)beta[at_head])));
 		t.v = row + 2 * keys + value;
 		t.out = (float *)a->out->data + (size_t)i * heads * stride + value;
 		j->c->fns->delta(&t);

@@ -133,7 +133,7 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
  * higher. */
 static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
-	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
+	int32_t n = i1 - i0, step = n / SAMPLE, rank, ties;
 	float sample[SAMPLE], top = -INFINITY;
 	double share = (double)want / n;
 
@@ -141,14 +141,14 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 		return -INFINITY;
 	/* Of the `want` highest scores, about SAMPLE * share are in the sample. Go 3.5 standard deviations further down
 	 * in the sample, so that almost surely enough scores reach the bound. */
-	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
-	if (place >= SAMPLE / 2)
+	rank = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
+	if (rank >= SAMPLE / 2)
 		return -INFINITY;
 	for (int32_t i = 0; i < SAMPLE; i++) {
 		sample[i] = score_of(x[i0 + i * step]);
 		top = MAX(sample[i], top);
 	}
-	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
+	return threshold(f, sample, SAMPLE, rank, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
 /* Keep `ties` of the candidates whose value equals t, and reject the others by setting their value to NaN. Prefer

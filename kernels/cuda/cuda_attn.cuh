@@ -130,7 +130,7 @@ static __device__ inline float power2(float x)
 }
 
 /* Return the index of a query in arrays of [token][n_head], such as scores and outputs. */
-static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
+static __device__ inline int64_t attn_query_row(const struct attn_launch &a, int32_t kv, int32_t query)
 {
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
@@ -276,12 +276,13 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 
 		for (int32_t q = (int32_t)threadIdx.x / WARP; q < some; q += warps)
 			attn_weights(a, weight + q * partials, partial + tile_queries * a.dims + 2 * (q0 + q),
-			             partial_size, attn_place(a, kv, query0 + q0 + q), partials, a.score && d0 == 0);
+			             partial_size, attn_query_row(a, kv, query0 + q0 + q), partials,
+			             a.score && d0 == 0);
 		__syncthreads();
 		for (int32_t i = (int32_t)threadIdx.x; i < some * pieces; i += (int32_t)blockDim.x) {
 			int32_t q = i / pieces, d = i % pieces * wide;
 			const float *from = partial + (q0 + q) * a.dims + d, *w = weight + q * partials;
-			float *to = a.out + attn_place(a, kv, query0 + q0 + q) * a.head_dim + d0 + d;
+			float *to = a.out + attn_query_row(a, kv, query0 + q0 + q) * a.head_dim + d0 + d;
 			float4 x = make_float4(0, 0, 0, 0);
 
 			if (wide == 1) {

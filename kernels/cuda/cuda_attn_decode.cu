@@ -26,7 +26,7 @@ static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const s
 	__syncthreads();
 	for (int32_t i = warp; i < QUERIES; i += WARPS) {
 		int32_t query = query0 + i;
-		float unit = query_unit(s.q + attn_place(a, kv, query) * DIM, query < a.queries ? DIM : 0);
+		float unit = query_unit(s.q + attn_query_row(a, kv, query) * DIM, query < a.queries ? DIM : 0);
 
 		if (lane == 0)
 			by[i] = unit;
@@ -38,7 +38,7 @@ static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const s
 		uint32_t w[4];
 
 		if (query < a.queries) {
-			const float *q = s.q + attn_place(a, kv, query) * DIM + k_dim<DIM>(step, i % 4);
+			const float *q = s.q + attn_query_row(a, kv, query) * DIM + k_dim<DIM>(step, i % 4);
 
 			for (int e = 0; e < 4; e++)
 				x[e] = q[e] * by[g];
@@ -214,7 +214,7 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < n * DIM; i += THREADS) {
 		int32_t q = i / DIM, d = i % DIM;
-		int64_t at = attn_place(a, kv, tile * QUERIES + q);
+		int64_t at = attn_query_row(a, kv, tile * QUERIES + q);
 		float all = 0, sum = 0, most = -INFINITY;
 
 		for (int y = 0; y < WARPS; y++)
@@ -270,7 +270,7 @@ static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct
  * hidden row. Return the query's new maximum of x; m is the old one. Also store the scores if a probe needs them. */
 static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, const float (&c)[2][4],
                                                     const struct attn_launch &a, int32_t p, int32_t kv, int32_t i,
-                                                    const struct decode_rows &r, int64_t place, float scale)
+                                                    const struct decode_rows &r, int64_t query_row, float scale)
 {
 	int32_t t = (int32_t)threadIdx.x % 4;
 
@@ -282,7 +282,7 @@ static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, c
 
 			x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) + attn_bias(a, p, kv, at);
 			if (a.score && at >= r.low && at < r.seen)
-				a.score[place * a.stride + a.seg[p].col + at] = x[j][b];
+				a.score[query_row * a.stride + a.seg[p].col + at] = x[j][b];
 			x[j][b] = at >= r.low && at < r.seen ? x[j][b] * LOG2_E : -INFINITY;
 			m = fmaxf(m, x[j][b]);
 		}
@@ -315,7 +315,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		query = query0 + g;
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
-	int64_t place = query < a.queries ? attn_place(a, kv, query) : -1;
+	int64_t query_row = query < a.queries ? attn_query_row(a, kv, query) : -1;
 	float acc[D::TILES][4], m = -INFINITY, l = 0;
 
 	if (split.c0 >= split.c1)
@@ -352,7 +352,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			decode_scores<P, DIM>(c, k, qs, a, now);
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);
-			most = decode_mask(x, m, c, a, p, kv, i, r, place, scale);
+			most = decode_mask(x, m, c, a, p, kv, i, r, query_row, scale);
 			/* Keep this loop inline. In a function of its own it would make the kernel for head_dim 256
 			 * spill more registers (nvcc 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;

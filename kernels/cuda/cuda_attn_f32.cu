@@ -66,7 +66,7 @@ static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS],
 			int32_t query = query0 + x / PIECE, d = from + x % PIECE;
 
 			qs[x / PIECE][x % PIECE] = query < a.queries && d < a.head_dim
-			                                   ? s.q[attn_place(a, kv, query) * a.head_dim + d]
+			                                   ? s.q[attn_query_row(a, kv, query) * a.head_dim + d]
 			                                   : 0;
 		}
 		load_rows<TYPE>(rows, a, a.k, s, kv, i0, i1, from);
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 		float x = attn_capped(a, dot[j] * a.scale) + attn_bias(a, p, kv, i0 + lane), most, base, w, e;
 
 		if (there && a.score && d0 == 0)
-			a.score[attn_place(a, kv, query) * a.stride + a.seg[p].col + i0 + lane] = x;
+			a.score[attn_query_row(a, kv, query) * a.stride + a.seg[p].col + i0 + lane] = x;
 		x = there ? x * LOG2_E : -INFINITY;
 		most = fmaxf(m[j], warp_max(x));
 		base = most == -INFINITY ? 0 : most;
@@ -172,7 +172,7 @@ static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
 		if (query >= a.queries)
 			continue;
 		if (partials == 1) {
-			int64_t at = attn_place(a, kv, query);
+			int64_t at = attn_query_row(a, kv, query);
 
 			sum += attn_sink(a, at, m[j]);
 			by = 1 / sum;

@@ -48,7 +48,7 @@ static __device__ inline void load_queries(uint4 *qs, float *by, const struct at
 	__syncthreads();
 	for (int32_t i = warp; i < QUERIES; i += WARPS) {
 		int32_t query = query0 + i;
-		float unit = query_unit(s.q + attn_place(a, kv, query) * DIM, query < a.queries ? DIM : 0);
+		float unit = query_unit(s.q + attn_query_row(a, kv, query) * DIM, query < a.queries ? DIM : 0);
 
 		if (threadIdx.x % WARP == 0)
 			by[i] = unit;
@@ -60,7 +60,7 @@ static __device__ inline void load_queries(uint4 *qs, float *by, const struct at
 
 		for (int r = 0; r < 2; r++) {
 			int32_t q = w * WARP_QUERIES + g + 8 * r;
-			const float *from = s.q + attn_place(a, kv, query0 + q) * DIM + k_dim<DIM>(step, t);
+			const float *from = s.q + attn_query_row(a, kv, query0 + q) * DIM + k_dim<DIM>(step, t);
 
 			for (int e = 0; e < 2; e++) {
 				float x = query0 + q < a.queries ? from[2 * e] * by[q] : 0,
@@ -186,7 +186,7 @@ static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], cons
 /* Store the scores for a probe. */
 template <int BLOCKS>
 static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
-                                                    const struct launch_segment &s, const int64_t (&place)[2],
+                                                    const struct launch_segment &s, const int64_t (&query_row)[2],
                                                     int32_t i, const int32_t (&low)[2], const int32_t (&seen)[2],
                                                     int32_t t)
 {
@@ -197,7 +197,7 @@ static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4],
 			int32_t at = i + 8 * n + 2 * t + b % 2;
 
 			if (at >= low[b / 2] && at < seen[b / 2])
-				a.score[place[b / 2] * a.stride + s.col + at] = c[n][b];
+				a.score[query_row[b / 2] * a.stride + s.col + at] = c[n][b];
 		}
 }
 
@@ -316,7 +316,7 @@ static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
 /* Write this warp's sums to the output or, with several spans, to this block's partial result. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4],
-                                                   const float (&m)[2], float (&l)[2], const int64_t (&place)[2],
+                                                   const float (&m)[2], float (&l)[2], const int64_t (&query_row)[2],
                                                    int32_t kv, int32_t tile, int32_t partials, int32_t warp, int32_t g,
                                                    int32_t t)
 {
@@ -325,16 +325,16 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 
 		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
 		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
-		if (place[r] < 0)
+		if (query_row[r] < 0)
 			continue;
 		if (partials == 1)
-			l[r] += attn_sink(a, place[r], m[r]);
+			l[r] += attn_sink(a, query_row[r], m[r]);
 		by_sum = partials == 1 ? 1 / l[r] : 1;
 		if (partials == 1) {
-			to = a.out + place[r] * DIM;
+			to = a.out + query_row[r] * DIM;
 			if (a.score && t == 0) {
-				a.max[place[r]] = m[r] * LN_2;
-				a.sum[place[r]] = l[r];
+				a.max[query_row[r]] = m[r] * LN_2;
+				a.sum[query_row[r]] = l[r];
 			}
 		} else {
 			int32_t q = warp * WARP_QUERIES + g + 8 * r;
@@ -425,12 +425,12 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 	uint4 *qs = (uint4 *)memory;
 	uint8_t *ks = memory + T::Q_BYTES * (args.exact ? 2 : 1), *vs = ks + args.buffers * T::K_BYTES;
 	float acc[TILES][4], m[2] = { -INFINITY, -INFINITY }, l[2] = { 0, 0 };
-	int64_t place[2];
+	int64_t query_row[2];
 
 	if (split.c0 >= split.c1)
 		return;
 	for (int r = 0; r < 2; r++)
-		place[r] = first + g + 8 * r < a.queries ? attn_place(a, kv, first + g + 8 * r) : -1;
+		query_row[r] = first + g + 8 * r < a.queries ? attn_query_row(a, kv, first + g + 8 * r) : -1;
 #pragma unroll
 	for (int n = 0; n < TILES; n++)
 		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
@@ -457,7 +457,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
 				prefill_scale<BLOCKS>(c, a, scale);
 				if (a.score)
-					prefill_keep<BLOCKS>(c, a, s, place, i, rows.low, rows.seen, t);
+					prefill_keep<BLOCKS>(c, a, s, query_row, i, rows.low, rows.seen, t);
 				prefill_softmax<DIM>(c, acc, m, l, i, rows.i1, rows.all, rows.high, rows.low, rows.seen,
 				                     t);
 				prefill_values<F, DIM>(acc, c, v, args.exact, i, rows.all, rows.seen, g, t);
@@ -466,7 +466,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			buffer ^= args.buffers > 1;
 		}
 	}
-	prefill_end<DIM>(a, acc, m, l, place, kv, tile, split.partials, warp, g, t);
+	prefill_end<DIM>(a, acc, m, l, query_row, kv, tile, split.partials, warp, g, t);
 	if (split.partials > 1)
 		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.partials);
 }

@@ -85,8 +85,8 @@ __global__ void delta_rule_kernel(struct delta_args a)
 		a.next[at + (int64_t)i * a.value_dim] = a.state[at + (int64_t)i * a.value_dim];
 	for (int32_t t = 0; t < a.n; t++) {
 		const float *q = a.qkv + t * (2 * keys + values) + (int64_t)key_head * a.key_dim, *k = q + keys;
-		int64_t place = (int64_t)t * a.value_heads + head;
-		double x = (double)a.alpha[place] + (double)a.dt[head], q_sum = 1e-6, k_sum = 1e-6;
+		int64_t at_head = (int64_t)t * a.value_heads + head;
+		double x = (double)a.alpha[at_head] + (double)a.dt[head], q_sum = 1e-6, k_sum = 1e-6;
 		float decay = (float)exp((double)a.decay[head] * (x > 40 ? x : log1p(exp(x)))), q_unit, k_unit, was = 0,
 		      out = 0, add;
 
@@ -99,7 +99,7 @@ __global__ void delta_rule_kernel(struct delta_args a)
 		for (int32_t i = 0; i < a.key_dim; i++)
 			was += k[i] * k_unit * (decay * a.next[at + (int64_t)i * a.value_dim]);
 		add = (a.qkv[t * (2 * keys + values) + 2 * keys + (int64_t)head * a.value_dim + c] - was) /
-		      (1 + expf(-a.beta[place]));
+		      (1 + expf(-a.beta[at_head]));
 		for (int32_t i = 0; i < a.key_dim; i++) {
 			float *s = a.next + at + (int64_t)i * a.value_dim;
 

@@ -219,8 +219,8 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* The 64 values of a group may be multiplied in any order. This loop and query_place() must use
-			 * the same order. */
+			/* The 64 values of a group may be multiplied in any order. This loop and query_offset() must
+			 * use the same order. */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
@@ -249,7 +249,7 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 /* Lane t holds four consecutive query values of a group of 64 in each word of operand B. Return the index of the first
  * of these values in the group. `part` is the number of the word, 0 or 1. `h` is the number of the tensor core
  * product. */
-template <int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
+template <int BITS> static __device__ inline int32_t query_offset(int h, int part, int32_t t)
 {
 	return BITS == 2   ? 16 * t + 8 * h + 4 * part
 	       : BITS == 4 ? 8 * (t + 4 * h) + 4 * part
@@ -337,8 +337,8 @@ template <int BITS> static __device__ __forceinline__ void sketch_operands(const
 		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
 		const int8_t *from = m.bytes + (p * SCAN_HEADS + l / 4) * m.stride + g * SKETCH_GROUP;
 
-		m.frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)),
-		                       *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
+		m.frag[i] = make_uint2(*(const uint32_t *)(from + query_offset<BITS>(h, 0, l % 4)),
+		                       *(const uint32_t *)(from + query_offset<BITS>(h, 1, l % 4)));
 	}
 }
 

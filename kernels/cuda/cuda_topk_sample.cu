@@ -41,7 +41,7 @@ static __device__ inline double block_before(double *sum, double x, double *all)
 }
 
 /* Return the index of the first of k ascending slots that is `slot` or higher. */
-static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32_t slot)
+static __device__ inline int32_t index_of(const int32_t *slots, int32_t k, int32_t slot)
 {
 	int32_t lo = 0, hi = k;
 
@@ -92,7 +92,7 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS) topk_sample(struct samp
 	for (int32_t i = 0; i < SAMPLE_THREADS / WARP; i++)
 		top = fmaxf(top, most[i]);
 	top = top > -INFINITY ? top : 0;
-	from = place_of(slots, a.k, first);
+	from = index_of(slots, a.k, first);
 	next = from;
 	for (int32_t i = first; i < end; i++)
 		sum += weight_of_slot(a, score, slots, top, i, &next);

@@ -46,12 +46,12 @@ static void entry_write(struct feed *x, int level)
 
 /* Return the string that receives the text of the element `name`; NULL: the element is ignored, or the string is
  * filled. */
-static struct str *place_of(struct feed *x, const char *name)
+static struct str *field_of(struct feed *x, const char *name)
 {
 	static const struct {
 		const char *name;
 		size_t at;
-	} places[] = {
+	} fields[] = {
 		{ "title", offsetof(struct feed, title) },      { "pubDate", offsetof(struct feed, date) },
 		{ "published", offsetof(struct feed, date) },   { "updated", offsetof(struct feed, date) },
 		{ "date", offsetof(struct feed, date) },        { "description", offsetof(struct feed, summary) },
@@ -59,9 +59,9 @@ static struct str *place_of(struct feed *x, const char *name)
 		{ "content", offsetof(struct feed, text) },     { "encoded", offsetof(struct feed, text) },
 	};
 
-	for (size_t i = 0; i < LEN(places); i++)
-		if (!strcmp(name, places[i].name)) {
-			struct str *s = (struct str *)(void *)((char *)x + places[i].at);
+	for (size_t i = 0; i < LEN(fields); i++)
+		if (!strcmp(name, fields[i].name)) {
+			struct str *s = (struct str *)(void *)((char *)x + fields[i].at);
 
 			return s->n ? NULL : s;
 		}
@@ -83,7 +83,7 @@ static void on_start(void *ud, const char *name, const struct xml_attr *a, size_
 			str_addf(x->into, "<%s>", name);
 	} else if (is_entry(name)) {
 		entry_write(x, 2);
-	} else if ((x->into = place_of(x, name))) {
+	} else if ((x->into = field_of(x, name))) {
 		x->depth = 0;
 		x->plain = xml_attr_is(a, n, "type", "xhtml") || xml_attr_is(a, n, "type", "text");
 	}

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum place {
+enum where {
 	FIRST, /* the string `bytes` is at offset `at` of the file */
 	XML,   /* the string `bytes` occurs in the first XML_HEAD bytes of a file that begins with '<' */
 	/* the string `bytes` is the name of a stream of a compound file (the container of old Office programs) */
@@ -15,10 +15,10 @@ enum place {
 enum { XML_HEAD = 1024 };
 
 struct foreign {
-	enum place place;
-	uint16_t at; /* if `place` is FIRST: offset in the file at which `bytes` must be */
+	enum where where;
+	uint16_t at; /* if `where` is FIRST: offset in the file at which `bytes` must be */
 	uint8_t n;
-	const char *bytes;  /* the bytes or the name to find, as `place` says; '?' stands for any byte */
+	const char *bytes;  /* the bytes or the name to find, as `where` says; '?' stands for any byte */
 	const char *what;   /* completes the sentence "document NAME is ..." */
 	const char *advice; /* what to do with the file; NULL: it cannot become a text */
 };
@@ -32,7 +32,7 @@ struct foreign {
 #define COMPOUND    "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 #define ZIP         "PK\3\4"
 
-/* If several rows with the same place match a file, the first of them is used. */
+/* If several rows with the same `where` match a file, the first of them is used. */
 /* clang-format off */
 static const struct foreign foreigns[] = {
 	{ STREAM, 0, ROW("EncryptedPackage"), "encrypted", "its text cannot be read without the password" },
@@ -129,7 +129,7 @@ static int begins(const struct foreign *f, const char *p, size_t n)
  * the entry: 2 for a stream. */
 static int is_stream(const struct foreign *f, const char *entry)
 {
-	if (f->place != STREAM || entry[66] != 2 || (unsigned char)entry[64] != 2 * (f->n + 1) || entry[65])
+	if (f->where != STREAM || entry[66] != 2 || (unsigned char)entry[64] != 2 * (f->n + 1) || entry[65])
 		return 0;
 	for (size_t i = 0; i < f->n; i++)
 		if (entry[2 * i] != f->bytes[i] || entry[2 * i + 1])
@@ -151,7 +151,7 @@ static const struct foreign *by_stream(const char *p, size_t n)
 static const struct foreign *by_entry(const char *p, size_t n)
 {
 	for (size_t i = 0; i < LEN(foreigns); i++)
-		if (foreigns[i].place == ENTRY && memmem(p, n, foreigns[i].bytes, foreigns[i].n))
+		if (foreigns[i].where == ENTRY && memmem(p, n, foreigns[i].bytes, foreigns[i].n))
 			return &foreigns[i];
 	return NULL;
 }
@@ -161,7 +161,7 @@ static const struct foreign *by_xml(const char *p, size_t n)
 	if (!n || *p != '<')
 		return NULL;
 	for (size_t i = 0; i < LEN(foreigns); i++)
-		if (foreigns[i].place == XML && memmem(p, MIN(n, XML_HEAD), foreigns[i].bytes, foreigns[i].n))
+		if (foreigns[i].where == XML && memmem(p, MIN(n, XML_HEAD), foreigns[i].bytes, foreigns[i].n))
 			return &foreigns[i];
 	return NULL;
 }
@@ -169,7 +169,7 @@ static const struct foreign *by_xml(const char *p, size_t n)
 static const struct foreign *by_beginning(const char *p, size_t n)
 {
 	for (size_t i = 0; i < LEN(foreigns); i++)
-		if (foreigns[i].place == FIRST && begins(&foreigns[i], p, n))
+		if (foreigns[i].where == FIRST && begins(&foreigns[i], p, n))
 			return &foreigns[i];
 	return NULL;
 }

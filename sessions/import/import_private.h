@@ -314,7 +314,7 @@ struct xml_handler {
 /* Parse well-formed XML without external files and without entities other than the five predefined ones. -1: *e says
  * what is wrong and where; the handler has been called for everything before that. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
-/* Append a file as UTF-8 to *text. Returns the place in *text after the XML declaration. Pass this place to
+/* Append a file as UTF-8 to *text. Returns the offset in *text after the XML declaration. Pass this offset to
  * xml_parse(). */
 const char *xml_decode(const char *p, size_t n, struct str *text);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);

@@ -222,7 +222,7 @@ int line_is_all(struct line l, char c)
 
 /* ---- paragraphs ---- */
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
 	const struct mark *x = a, *y = b;
 
@@ -261,7 +261,7 @@ void marks_sort(struct doc *d)
 	int sorted = 1;
 
 	for (size_t i = 1; i < d->n_mark && sorted; i++)
-		sorted = by_place(&d->mark[i - 1], &d->mark[i]) <= 0;
+		sorted = by_offset(&d->mark[i - 1], &d->mark[i]) <= 0;
 	if (!sorted)
 		sort_kinds(d);
 	number_marks(d->mark, d->n_mark);

@@ -213,7 +213,7 @@ static int has_parameter(const char *p, const char *end)
 	return 0;
 }
 
-/* Mark the heading whose command is c. Returns the place after the heading. */
+/* Mark the heading whose command is c. Returns the position after the heading. */
 static const char *mark_heading(struct doc *d, struct command c, int level, const char *end)
 {
 	const char *p = c.name + c.n, *after;

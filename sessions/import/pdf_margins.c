@@ -181,8 +181,8 @@ static int may_be_page(long v, uint32_t page)
 
 /* Find numbers that may be page numbers in a line of n tokens: number[0] at its end and number[1] at its beginning.
  * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest of the line. In
- * "No. | 12" the dot shows that 12 is no page number. place[side] gets the index of the number's token. */
-static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t place[2])
+ * "No. | 12" the dot shows that 12 is no page number. index[side] gets the index of the number's token. */
+static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t index[2])
 {
 	size_t words = 0, numbers = 0;
 
@@ -215,7 +215,7 @@ static void find_numbers(struct candidate *c, const struct token *t, size_t n, s
 			      (side || i < 2 || !strchr(".:#", t[i - 2].p[t[i - 2].n - 1]))))) {
 				c->number[side] = t[i].value;
 				c->bare[side] = bare;
-				place[side] = i;
+				index[side] = i;
 			}
 			break;
 		}
@@ -263,37 +263,37 @@ static void hash_text(const struct margins *m, struct candidate *c, int side)
 	const struct pdf_line *l = line_of(m, c);
 	const char *p = m->f->text.p + l->at, *end = p + l->n;
 	struct token t[TOKENS];
-	size_t n = 0, place[2] = { SIZE_MAX, SIZE_MAX };
+	size_t n = 0, index[2] = { SIZE_MAX, SIZE_MAX };
 
 	for (size_t at = 0; at < l->n && n < TOKENS; n++)
 		at += next_token(p + at, l->n - at, &t[n]);
-	find_numbers(c, t, n, place);
+	find_numbers(c, t, n, index);
 	c->text = 1469598103934665603u;
 	for (size_t i = 0; i < n; i++)
-		c->text = side >= 0 && i == place[side] ? hash_bytes(c->text, "#", 1)
+		c->text = side >= 0 && i == index[side] ? hash_bytes(c->text, "#", 1)
 		                                        : hash_bytes(c->text, t[i].p, t[i].n);
 	if (side == 0)
-		end = t[place[0]].p;
+		end = t[index[0]].p;
 	else if (side == 1)
-		p = t[place[1]].p + t[place[1]].n;
+		p = t[index[1]].p + t[index[1]].n;
 	c->letters = pdf_letters_hash(p, (size_t)(end - p), &c->n_letters);
 }
 
-struct place {
+struct margin_line {
 	float y;
 	uint32_t line;
 };
 
 static int by_y(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct margin_line *x = a, *y = b;
 
 	return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->line > y->line) - (x->line < y->line);
 }
 
 /* Add the lines in a page's margins, from the edge inwards. `s` is a buffer with one entry for each line of the
  * page. */
-static void add_candidates(struct margins *m, uint32_t page, struct place *s)
+static void add_candidates(struct margins *m, uint32_t page, struct margin_line *s)
 {
 	const struct pdf_page *pg = &m->f->page[page];
 
@@ -304,7 +304,7 @@ static void add_candidates(struct margins *m, uint32_t page, struct place *s)
 			const struct pdf_line *l = &m->f->line[i];
 			if (l->upright &&
 			    (bottom ? l->box.y1 > (1 - MARGIN) * pg->height : l->box.y0 < MARGIN * pg->height))
-				s[n++] = (struct place){ bottom ? -l->box.y1 : l->box.y1, (uint32_t)i };
+				s[n++] = (struct margin_line){ bottom ? -l->box.y1 : l->box.y1, (uint32_t)i };
 		}
 		qsort(s, n, sizeof *s, by_y);
 		for (size_t i = 0; i < n; i++) {
@@ -535,7 +535,7 @@ static void leave_out(struct margins *m)
 void pdf_leave_out_margins(struct pdf *f)
 {
 	struct margins m = { .f = f };
-	struct place *s;
+	struct margin_line *s;
 	size_t most = 0;
 
 	if (f->n_page < 3)

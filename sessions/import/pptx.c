@@ -25,10 +25,10 @@ struct pptx {
 	/* the shape that is being read */
 	int skip; /* depth inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	struct pptx_place place;            /* placeholder of the slide layout that the shape fills */
-	struct pptx_layout layout;          /* what the slide inherits from its layout */
-	enum bullet inherited[LIST_LEVELS]; /* bullets that the shape's own list styles set for each level */
-	int in_styles;                      /* 1: inside the shape's list styles */
+	struct pptx_placeholder placeholder; /* placeholder of the slide layout that the shape fills */
+	struct pptx_layout layout;           /* what the slide inherits from its layout */
+	enum bullet inherited[LIST_LEVELS];  /* bullets that the shape's own list styles set for each level */
+	int in_styles;                       /* 1: inside the shape's list styles */
 	int style_level;
 	struct list_level number[LIST_LEVELS];
 
@@ -58,7 +58,7 @@ static enum bullet bullet_of(const struct pptx *x)
 		return x->bullet;
 	if (x->inherited[x->level] != BULLET_INHERITED)
 		return x->inherited[x->level];
-	bullet = x->is_list ? pptx_layout_bullet(&x->layout, &x->place, x->level) : BULLET_NONE;
+	bullet = x->is_list ? pptx_layout_bullet(&x->layout, &x->placeholder, x->level) : BULLET_NONE;
 	return bullet == BULLET_INHERITED ? BULLET_SIGN : bullet;
 }
 
@@ -219,7 +219,7 @@ static void take_placeholder(struct pptx *x, const struct xml_attr *a, size_t n)
 {
 	static const char *const furniture[] = { "dt", "ftr", "hdr", "sldNum", "sldImg" };
 
-	pptx_place_read(&x->place, a, n);
+	pptx_placeholder_read(&x->placeholder, a, n);
 	x->is_title = xml_attr_is(a, n, "type", "title") || xml_attr_is(a, n, "type", "ctrTitle");
 	x->is_list = !xml_attr(a, n, "type") || xml_attr_is(a, n, "type", "body") || xml_attr_is(a, n, "type", "obj");
 	for (size_t i = 0; i < LEN(furniture); i++)

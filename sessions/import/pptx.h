@@ -7,10 +7,10 @@
 /* What stands before a paragraph of a list. */
 enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
 
-enum { PPTX_PLACES = 64 }; /* most placeholders of a layout; further ones are ignored */
+enum { PPTX_PLACEHOLDERS = 64 }; /* most placeholders of a layout; further ones are ignored */
 
 /* A placeholder of a slide layout. A shape of the slide refers to it by <p:ph type="body" idx="1"/>. */
-struct pptx_place {
+struct pptx_placeholder {
 	char type[12]; /* attribute `type`, cut to 11 bytes; "" if it is missing, which means a body placeholder */
 	long index;
 	enum bullet bullet[LIST_LEVELS]; /* bullet[level]: set by the list styles of the layout */
@@ -18,17 +18,17 @@ struct pptx_place {
 
 /* What a slide inherits from its layout and the layout's master. */
 struct pptx_layout {
-	struct pptx_place place[PPTX_PLACES];
+	struct pptx_placeholder placeholder[PPTX_PLACEHOLDERS];
 	size_t n;
 	/* body[level] is the bullet that the body styles of the layout's master set for this list level. */
 	enum bullet body[LIST_LEVELS];
 };
 
 /* Set type and index of a placeholder from the attributes of <p:ph>. */
-void pptx_place_read(struct pptx_place *, const struct xml_attr *, size_t n);
+void pptx_placeholder_read(struct pptx_placeholder *, const struct xml_attr *, size_t n);
 /* Read the layout of a slide, and the layout's master. rels: the slide's relationships. */
 void pptx_layout_read(struct pptx_layout *, const struct opc *rels);
 /* Return the bullet that a shape inherits for a list level. Returns BULLET_INHERITED if layout and master set none. */
-enum bullet pptx_layout_bullet(const struct pptx_layout *, const struct pptx_place *shape, long level);
+enum bullet pptx_layout_bullet(const struct pptx_layout *, const struct pptx_placeholder *shape, long level);
 
 #endif

@@ -1,22 +1,22 @@
-/* sessions/import/pptx_layout.c - finds the bullets that the lists of a slide inherit. A shape takes a place of the
- * slide's layout and inherits the bullets of that place. If it has none, the shape inherits those that the layout's
- * master sets for bodies. */
+/* sessions/import/pptx_layout.c - finds the bullets that the lists of a slide inherit. A shape fills a placeholder of
+ * the slide's layout and inherits the bullets of that placeholder. If it has none, the shape inherits those that the
+ * layout's master sets for bodies. */
 #include "sessions/import/pptx.h"
 
 #include <string.h>
 
 struct reading {
 	struct pptx_layout *to;
-	struct pptx_place *place; /* place of the open shape; NULL = none */
-	enum bullet *bullet;      /* [LIST_LEVELS] bullets that the open list styles set; NULL = none */
+	struct pptx_placeholder *placeholder; /* placeholder of the open shape; NULL = none */
+	enum bullet *bullet;                  /* [LIST_LEVELS] bullets that the open list styles set; NULL = none */
 	int is_master, level;
 };
 
-void pptx_place_read(struct pptx_place *p, const struct xml_attr *a, size_t n)
+void pptx_placeholder_read(struct pptx_placeholder *p, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *type = xml_attr(a, n, "type");
 
-	*p = (struct pptx_place){ .index = xml_number(xml_attr(a, n, "idx"), 0) };
+	*p = (struct pptx_placeholder){ .index = xml_number(xml_attr(a, n, "idx"), 0) };
 	if (type)
 		memcpy(p->type, type->value, MIN(type->n, sizeof p->type - 1));
 }
@@ -25,11 +25,11 @@ static void layout_start(void *ud, const char *name, const struct xml_attr *a, s
 {
 	struct reading *r = ud;
 
-	if (!strcmp(name, "ph") && !r->is_master && r->to->n < PPTX_PLACES) {
-		r->place = &r->to->place[r->to->n++];
-		pptx_place_read(r->place, a, n);
-	} else if (!strcmp(name, "lstStyle") && r->place) {
-		r->bullet = r->place->bullet;
+	if (!strcmp(name, "ph") && !r->is_master && r->to->n < PPTX_PLACEHOLDERS) {
+		r->placeholder = &r->to->placeholder[r->to->n++];
+		pptx_placeholder_read(r->placeholder, a, n);
+	} else if (!strcmp(name, "lstStyle") && r->placeholder) {
+		r->bullet = r->placeholder->bullet;
 	} else if (!strcmp(name, "bodyStyle") && r->is_master) {
 		r->bullet = r->to->body;
 	} else if (!strncmp(name, "lvl", 3) && name[3] >= '1' && name[3] <= '9') {
@@ -48,7 +48,7 @@ static void layout_end(void *ud, const char *name)
 	struct reading *r = ud;
 
 	if (!strcmp(name, "sp"))
-		r->place = NULL;
+		r->placeholder = NULL;
 	if (!strcmp(name, "sp") || !strcmp(name, "lstStyle") || !strcmp(name, "bodyStyle"))
 		r->bullet = NULL;
 }
@@ -76,15 +76,15 @@ void pptx_layout_read(struct pptx_layout *l, const struct opc *rels)
 	opc_free(&of_layout);
 }
 
-enum bullet pptx_layout_bullet(const struct pptx_layout *l, const struct pptx_place *shape, long level)
+enum bullet pptx_layout_bullet(const struct pptx_layout *l, const struct pptx_placeholder *shape, long level)
 {
-	const struct pptx_place *found = NULL;
+	const struct pptx_placeholder *found = NULL;
 
 	for (size_t i = 0; i < l->n && !found; i++)
-		if (l->place[i].index == shape->index && !strcmp(l->place[i].type, shape->type))
-			found = &l->place[i];
+		if (l->placeholder[i].index == shape->index && !strcmp(l->placeholder[i].type, shape->type))
+			found = &l->placeholder[i];
 	for (size_t i = 0; i < l->n && !found; i++)
-		if (l->place[i].index == shape->index)
-			found = &l->place[i];
+		if (l->placeholder[i].index == shape->index)
+			found = &l->placeholder[i];
 	return found && found->bullet[level] != BULLET_INHERITED ? found->bullet[level] : l->body[level];
 }

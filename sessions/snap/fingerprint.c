@@ -248,11 +248,11 @@ static int hash_with(const struct str *text, const char *name, size_t n_name, co
 static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 {
 	static const char until[] = " until ";
-	size_t at = n, place = 1;
+	size_t at = n, weight = 1;
 	int64_t v = 0;
 
-	for (; at && byte_is_digit(p[at - 1]) && n - at < 10; place *= 10)
-		v += (p[--at] - '0') * (int64_t)place;
+	for (; at && byte_is_digit(p[at - 1]) && n - at < 10; weight *= 10)
+		v += (p[--at] - '0') * (int64_t)weight;
 	if (at == n || at < sizeof until || memcmp(p + at - (sizeof until - 1), until, sizeof until - 1) || v <= 0 ||
 	    v > INT32_MAX)
 		return 0;

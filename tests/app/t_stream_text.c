@@ -654,9 +654,9 @@ static int stream_all(const char *path, struct str *out, struct err *e)
 	while ((got = text_source_next(s, 100, out, e)) == SOURCE_TEXT || got == SOURCE_LATER)
 		;
 	if (got == SOURCE_END) {
-		struct source_place place;
+		struct source_progress place;
 
-		text_source_place(s, &place);
+		text_source_progress(s, &place);
 		CHECK_INT(place.at, place.total);
 	}
 	text_source_close(s);
@@ -803,7 +803,7 @@ TEST(a_pipe_that_waits)
 {
 	char path[] = "/tmp/weir-fifo-XXXXXX";
 	struct text_source *s;
-	struct source_place place;
+	struct source_progress place;
 	struct str out = { 0 };
 	struct err e = { 0 };
 	int fd = mkstemp(path), w;
@@ -819,7 +819,7 @@ TEST(a_pipe_that_waits)
 	while (text_source_next(s, 10, &out, &e) == SOURCE_TEXT)
 		;
 	CHECK_STR(out.p, "one line\n");
-	text_source_place(s, &place);
+	text_source_progress(s, &place);
 	CHECK_INT(place.total, 0);
 	/* While a pipe is silent, a line is returned before it has ended. A progress line is held back, because later
 	 * text may overwrite it. */

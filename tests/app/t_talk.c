@@ -455,20 +455,20 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 		CHECK_INT(conv->n_msg, 4);
 		CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
-		at = conv->doc[0].place.byte;
+		at = conv->doc[0].prompt_at.byte;
 		str_add(&head, "Be kind.\n\n", i ? 8 : 10);
 		str_add(&head, conv->doc[0].text.p, i ? 0 : conv->doc[0].text.n);
 		CHECK(find_from(&s, 0, head.p, head.n) != SIZE_MAX);
-		CHECK(stands_at(&s, conv->doc[0].place.first, conv->doc[0].text.p, conv->doc[0].text.n));
-		CHECK(stands_at(&s, conv->msg[0].place.first, "Who are you?", 12) &&
-		      stands_at(&s, conv->msg[2].place.first, "Why?", 4));
-		CHECK(conv->pinned >= conv->doc[0].place.first + (int32_t)document_count(conv, 0, &e) - 1);
+		CHECK(stands_at(&s, conv->doc[0].prompt_at.first, conv->doc[0].text.p, conv->doc[0].text.n));
+		CHECK(stands_at(&s, conv->msg[0].prompt_at.first, "Who are you?", 12) &&
+		      stands_at(&s, conv->msg[2].prompt_at.first, "Why?", 4));
+		CHECK(conv->pinned >= conv->doc[0].prompt_at.first + (int32_t)document_count(conv, 0, &e) - 1);
 		/* Without a system prompt, only the document precedes the first question. */
 		do_line(&s, "/system \"\"");
 		tokens_free(&all);
 		CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
-		CHECK(conv->doc[0].place.byte + 10 <= at &&
-		      stands_at(&s, conv->doc[0].place.first, conv->doc[0].text.p, conv->doc[0].text.n));
+		CHECK(conv->doc[0].prompt_at.byte + 10 <= at &&
+		      stands_at(&s, conv->doc[0].prompt_at.first, conv->doc[0].text.p, conv->doc[0].text.n));
 		tokens_free(&all);
 		str_free(&head);
 		close_scene(&s);
@@ -504,11 +504,11 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 		CHECK_INT(conv->rendered.n_msg, i < 2 ? 4 : 6);
 		CHECK(i == 2 || (find_from(&s, 0, "Who are you?\n\nWhy?", 18) != SIZE_MAX &&
 		                 find_from(&s, 0, "How?\n\nWhere?", 12) != SIZE_MAX));
-		CHECK(stands_at(&s, conv->doc[0].place.first, conv->doc[0].text.p, conv->doc[0].text.n));
-		CHECK(stands_at(&s, conv->msg[0].place.first, "Who are you?", 12) &&
-		      stands_at(&s, conv->msg[1].place.first, "Why?", 4));
-		CHECK(stands_at(&s, conv->msg[3].place.first, "How?", 4) &&
-		      stands_at(&s, conv->msg[4].place.first, "Where?", 6));
+		CHECK(stands_at(&s, conv->doc[0].prompt_at.first, conv->doc[0].text.p, conv->doc[0].text.n));
+		CHECK(stands_at(&s, conv->msg[0].prompt_at.first, "Who are you?", 12) &&
+		      stands_at(&s, conv->msg[1].prompt_at.first, "Why?", 4));
+		CHECK(stands_at(&s, conv->msg[3].prompt_at.first, "How?", 4) &&
+		      stands_at(&s, conv->msg[4].prompt_at.first, "Where?", 6));
 		tokens_free(&all);
 		close_scene(&s);
 	}
@@ -539,7 +539,7 @@ TEST(answers_with_channels)
 	CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
 	CHECK(find_from(&s, 0, "<|channel|>final<|message|>I am.<|end|>", 39) != SIZE_MAX &&
 	      find_from(&s, 0, "Hm, hm.", 7) == SIZE_MAX);
-	CHECK(stands_at(&s, conv->msg[1].place.first, "I am.", 5));
+	CHECK(stands_at(&s, conv->msg[1].prompt_at.first, "I am.", 5));
 	CHECK(find_from(&s, (int32_t)conv->rendered.id.n - 20, "<|start|>assistant<|channel|>", 29) == SIZE_MAX);
 	do_line(&s, "/think off");
 	tokens_free(&all);

@@ -470,7 +470,7 @@ TEST(content_in_parts)
 
 	for (size_t i = 0; i < LEN(each); i++) {
 		struct chat_text t = { 0 };
-		struct text_place place[4];
+		struct text_range place[4];
 		struct chat_template *f;
 		struct err e = { 0 };
 
@@ -682,7 +682,7 @@ TEST(markers_keep_their_origin)
 	}
 }
 
-/* The place of a message in the rendered text. If the whole message is not found, it is the place of the longest part
+/* The range of a message in the rendered text. If the whole message is not found, it is the range of the longest part
  * that is. */
 TEST(places_of_messages)
 {
@@ -698,7 +698,7 @@ TEST(places_of_messages)
 	for (size_t i = 0; i < LEN(want); i++) {
 		struct chat_template *f = NULL;
 		struct chat_text t = { 0 };
-		struct text_place p = { 0 };
+		struct text_range p = { 0 };
 		struct str text = { 0 };
 		struct err e = { 0 };
 

@@ -1,5 +1,5 @@
 /* tests/engine/t_render.c - a conversation that is rendered again after a change has the same tokens as one rendered
- * from scratch, for all templates, tokenizers and changes. Unchanged text is not tokenized again. The places that are
+ * from scratch, for all templates, tokenizers and changes. Unchanged text is not tokenized again. The ranges that are
  * reported for the messages' texts are right. */
 #include "engine/template/chat.h"
 #include "engine/gguf/gguf.h"
@@ -124,7 +124,7 @@ static size_t list_of(const struct script *s, struct chat_msg *m, int system)
 static void check_places(const struct rendered *r, const struct vocab *v, const struct chat_msg *m, const char *what)
 {
 	for (size_t i = 0; i < r->n_msg; i++) {
-		const struct text_place *p = &r->place[i];
+		const struct text_range *p = &r->range[i];
 		size_t first, last, at = 0;
 
 		if (p->at == SIZE_MAX || !p->n)

@@ -159,7 +159,7 @@ static void gradients(const struct shape *s, const struct train_mask *mask, int3
 	for (int32_t i = 0; i <= n; i++)
 		id[i] = (int32_t)(test_rand() % VOCAB);
 	for (int32_t i = 0; rank && i < t->n_layer; i++)
-		for (int p = 0; p < TRAIN_PLACES; p++)
+		for (int p = 0; p < TRAIN_TARGETS; p++)
 			for (size_t k = 0; k < t->layer[i].m[p].b.n; k++)
 				t->layer[i].m[p].b.w[k] = test_randf(-0.3f, 0.3f);
 	t->sets = calloc((size_t)(n * t->n_kv_head * (mask->k + 1)), sizeof *t->sets);
@@ -177,10 +177,10 @@ static void gradients(const struct shape *s, const struct train_mask *mask, int3
 	for (int32_t i = 0; i < t->n_layer; i++) {
 		gradient_check(&r, id, &t->layer[i].attn_norm, r.layer[i].attn_norm, "attention's norm");
 		gradient_check(&r, id, &t->layer[i].ffn_norm, r.layer[i].ffn_norm, "feed-forward's norm");
-		for (int p = 0; p < TRAIN_PLACES; p++) {
-			gradient_check(&r, id, &t->layer[i].m[p].w, r.layer[i].m[p].w, train_place_name(p));
-			gradient_check(&r, id, &t->layer[i].m[p].a, r.layer[i].m[p].a, train_place_name(p));
-			gradient_check(&r, id, &t->layer[i].m[p].b, r.layer[i].m[p].b, train_place_name(p));
+		for (int p = 0; p < TRAIN_TARGETS; p++) {
+			gradient_check(&r, id, &t->layer[i].m[p].w, r.layer[i].m[p].w, train_target_name(p));
+			gradient_check(&r, id, &t->layer[i].m[p].a, r.layer[i].m[p].a, train_target_name(p));
+			gradient_check(&r, id, &t->layer[i].m[p].b, r.layer[i].m[p].b, train_target_name(p));
 		}
 	}
 	ref_free(&r);

@@ -17,7 +17,7 @@ struct ref_matrix {
 };
 struct ref_layer {
 	double *attn_norm, *ffn_norm;
-	struct ref_matrix m[TRAIN_PLACES];
+	struct ref_matrix m[TRAIN_TARGETS];
 	double *k, *v;
 	int32_t *sets;
 };
@@ -53,7 +53,7 @@ static inline struct ref ref_new(const struct trainer *t, const struct train_mas
 
 		l->attn_norm = ref_copy(&t->layer[i].attn_norm);
 		l->ffn_norm = ref_copy(&t->layer[i].ffn_norm);
-		for (int p = 0; p < TRAIN_PLACES; p++)
+		for (int p = 0; p < TRAIN_TARGETS; p++)
 			l->m[p] = (struct ref_matrix){ ref_copy(&t->layer[i].m[p].w), ref_copy(&t->layer[i].m[p].a),
 				                       ref_copy(&t->layer[i].m[p].b) };
 		l->k = calloc(kv, sizeof *l->k);
@@ -68,7 +68,7 @@ static inline void ref_free(struct ref *r)
 	for (int32_t i = 0; i < r->t->n_layer; i++) {
 		struct ref_layer *l = &r->layer[i];
 
-		for (int p = 0; p < TRAIN_PLACES; p++)
+		for (int p = 0; p < TRAIN_TARGETS; p++)
 			free(l->m[p].w), free(l->m[p].a), free(l->m[p].b);
 		free(l->attn_norm), free(l->ffn_norm), free(l->k), free(l->v), free(l->sets);
 	}
@@ -86,7 +86,7 @@ static inline void ref_norm(const struct ref *r, double *y, const double *x, con
 		y[i] = x[i] / sqrt(sum / n + (double)r->t->eps) * w[i];
 }
 
-static inline void ref_times(const struct ref *r, int32_t layer, enum train_place p, double *y, const double *x)
+static inline void ref_times(const struct ref *r, int32_t layer, enum train_target p, double *y, const double *x)
 {
 	const struct train_matrix *s = &r->t->layer[layer].m[p];
 	const struct ref_matrix *m = &r->layer[layer].m[p];

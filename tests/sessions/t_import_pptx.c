@@ -108,7 +108,7 @@ TEST(lists)
 	SHAPE("<p:nvPr><p:ph " attributes "/></p:nvPr>", "<a:lstStyle>" styles "</a:lstStyle>" P("no"))
 #define LEVEL(n, bullet) "<a:lvl" n "pPr>" bullet "</a:lvl" n "pPr>"
 
-/* Lists of a slide inherit bullets from the place of the layout that they take, else from the master. */
+/* Lists of a slide inherit bullets from the placeholder of the layout that they fill, else from the master. */
 TEST(bullets_of_the_layout)
 {
 	struct part parts[] = {

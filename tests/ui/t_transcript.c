@@ -122,7 +122,7 @@ TEST(follows_until_scrolled)
 	/* 20 rows: three questions of one row, three answers of four, and five empty rows between them */
 	CHECK_STR(drawn(t, 20, 4, 0), "a3.1\na3.2\na3.3\na3.4\n");
 	CHECK_INT(transcript_below(t), 0);
-	CHECK_INT(transcript_place(t), 0);
+	CHECK_INT(transcript_position(t), 0);
 	append(t, "\na3.5");
 	CHECK(transcript_changed(t));
 	CHECK_STR(drawn(t, 20, 4, 0), "a3.2\na3.3\na3.4\na3.5\n");
@@ -153,11 +153,11 @@ TEST(follows_until_scrolled)
 	CHECK_STR(drawn(t, 20, 4, 0), "a1.3\na1.4\n\n> q2\n");
 	transcript_page(t, 100);
 	CHECK_INT(transcript_below(t), 0);
-	CHECK_INT(transcript_place(t), 0);
+	CHECK_INT(transcript_position(t), 0);
 	/* The whole transcript fits on the screen: there is nothing to scroll. */
 	drawn(t, 20, 40, 0);
 	transcript_scroll(t, -3);
-	CHECK_INT(transcript_place(t), 0);
+	CHECK_INT(transcript_position(t), 0);
 	CHECK_INT(transcript_below(t), 0);
 	transcript_free(t);
 }
@@ -176,7 +176,7 @@ TEST(holds_through_resizes)
 	transcript_top(t);
 	transcript_scroll(t, 20);
 	CHECK(!strncmp(drawn(t, 80, 6, 0), "word150 ", 8));
-	place = transcript_place(t);
+	place = transcript_position(t);
 	for (int w = 79; w > 8; w -= 3) {
 		const char *rows = drawn(t, w, 6, 0), *first = strstr(rows, "word150");
 		CHECK_MSG(first && first < strchr(rows, '\n'), "at width %d: %s", w, rows);
@@ -187,7 +187,7 @@ TEST(holds_through_resizes)
 	transcript_end(t, NULL);
 	add(t, UI_USER, "again");
 	CHECK(!strncmp(drawn(t, 80, 6, 0), "word150 ", 8));
-	CHECK(transcript_place(t) == place);
+	CHECK(transcript_position(t) == place);
 	transcript_end_follow(t);
 	CHECK(strstr(drawn(t, 80, 6, 0), "> again\n"));
 	transcript_go(t, place);
@@ -829,7 +829,7 @@ TEST(anything)
 			w = 1 + (int)(test_rand() % 100);
 			h = 1 + (int)(test_rand() % 40);
 			break;
-		case 10: place = transcript_place(t); break;
+		case 10: place = transcript_position(t); break;
 		case 11: transcript_go(t, place); break;
 		case 12: transcript_top(t); break;
 		case 13: transcript_end_follow(t); break;

@@ -209,8 +209,8 @@ TEST(random_typist)
 	for (int i = 0; i < N_PANES; i++) {
 		CHECK_MSG(in_pane[i][0] + in_pane[i][1] > 500, "pane %d had %ld letters", i,
 		          in_pane[i][0] + in_pane[i][1]);
-		test_note("%s: %ld letters, and %ld in browse mode or for a field", i ? pane_ops[i]->place : "no pane",
-		          in_pane[i][0], in_pane[i][1]);
+		test_note("%s: %ld letters, and %ld in browse mode or for a field",
+		          i ? pane_ops[i]->help_name : "no pane", in_pane[i][0], in_pane[i][1]);
 	}
 	closed();
 }

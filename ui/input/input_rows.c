@@ -17,21 +17,21 @@ enum { MARKS = 2 * CLEAN_MARKS_MAX };
 /* How the input line draws one character of its text. len: bytes of the character and its marks. width: columns.
  * show[n_show]: the bytes drawn. named: 1 = something else is drawn instead of the character, such as "^A", the label
  * of a paste, or U+FFFD. */
-struct place {
+struct drawn_char {
 	size_t len;
 	int width, named;
 	char show[4 + 4 * MARKS + 8];
 	size_t n_show;
 };
 
-static void set_shown(struct place *p, const char *s, size_t n, int width)
+static void set_shown(struct drawn_char *p, const char *s, size_t n, int width)
 {
 	memcpy(p->show, s, n);
 	p->n_show = n;
 	p->width = width;
 }
 
-static void set_shown_name(struct place *p, int32_t cp)
+static void set_shown_name(struct drawn_char *p, int32_t cp)
 {
 	enum char_class class = cp < 0 ? CH_NONE : char_class(cp);
 	char s[16];
@@ -49,7 +49,7 @@ static void set_shown_name(struct place *p, int32_t cp)
 
 /* Find the length, width and shown text of the character at s. n > 0; s[0] is not a newline. cols: columns of the
  * row. */
-static void row_cell(const char *s, size_t n, int cols, struct place *p)
+static void row_cell(const char *s, size_t n, int cols, struct drawn_char *p)
 {
 	char label[32];
 	int32_t cp;
@@ -97,7 +97,7 @@ static void row_cell(const char *s, size_t n, int cols, struct place *p)
 void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 {
 	int cols = from ? w->cols : w->first, col = 0;
-	struct place p;
+	struct drawn_char p;
 	size_t i = from;
 
 	r->from = from;
@@ -162,7 +162,7 @@ int wrap_count(const struct wrapped *w, size_t from, int most)
 int wrap_col(const struct wrapped *w, const struct wrap_row *r, size_t at)
 {
 	int cols = r->from ? w->cols : w->first, col = 0;
-	struct place p;
+	struct drawn_char p;
 
 	for (size_t i = r->from; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);
@@ -176,7 +176,7 @@ int wrap_col(const struct wrapped *w, const struct wrap_row *r, size_t at)
 size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 {
 	int cols = r->from ? w->cols : w->first, col = 0;
-	struct place p;
+	struct drawn_char p;
 	size_t i = r->from;
 
 	for (; i < r->to; i += p.len) {
@@ -192,7 +192,7 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 void wrap_draw(const struct wrapped *w, const struct wrap_row *r, const struct area *a, int x, int y, unsigned style)
 {
 	int cols = r->from ? w->cols : w->first;
-	struct place p;
+	struct drawn_char p;
 
 	for (size_t i = r->from; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);

@@ -8,13 +8,13 @@
 
 enum { MARKS_SEEN = 2048 };
 
-struct place {
+struct match {
 	uint32_t from, end;
 };
 
 /* Find the matches on the screen. */
 static size_t visible_matches(const struct documents_pane *p, const struct doc_text *d, uint32_t from, uint32_t end,
-                              struct place *out)
+                              struct match *out)
 {
 	size_t n = 0, len, at = from > 512 ? from - 512 : 0;
 	size_t most = d->text.n - end > 4096 ? (size_t)end + 4096 : d->text.n;
@@ -22,7 +22,7 @@ static size_t visible_matches(const struct documents_pane *p, const struct doc_t
 	while (p->words.n && n < MARKS_SEEN &&
 	       (at = words_find(d->text.p, most, at, p->words.p, p->words.n, p->fold, &len)) < end) {
 		if (at + len > from)
-			out[n++] = (struct place){ (uint32_t)at, (uint32_t)(at + len) };
+			out[n++] = (struct match){ (uint32_t)at, (uint32_t)(at + len) };
 		at += len;
 	}
 	return n;
@@ -33,7 +33,7 @@ struct shade {
 	unsigned style;
 };
 struct marks {
-	struct place place[MARKS_SEEN];
+	struct match match[MARKS_SEEN];
 	size_t n, at;
 	struct shade shade[UI_SOURCES];
 	int n_shade;
@@ -83,9 +83,9 @@ static void draw_marks(const struct documents_pane *p, const struct lines *l, si
 			for (int k = 0; k < m->n_shade; k++)
 				if (at >= m->shade[k].from && at < m->shade[k].end)
 					style = (int)m->shade[k].style;
-			while (m->at < m->n && m->place[m->at].end <= at)
+			while (m->at < m->n && m->match[m->at].end <= at)
 				m->at++;
-			if (m->at < m->n && m->place[m->at].from <= at)
+			if (m->at < m->n && m->match[m->at].from <= at)
 				style = ST_MATCH;
 			if (p->found_n && at >= p->found && at - p->found < p->found_n)
 				style = style >= ST_HEAT ? style | STYLE_REVERSE : ST_MATCH | STYLE_BOLD;
@@ -108,7 +108,7 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 	last = pos = documents_pos_of(p, d->top);
 	documents_walk(p, &last, a->h - 1);
 	if (p->words.n)
-		marks.n = visible_matches(p, d, d->top, documents_end_of(p, last), marks.place);
+		marks.n = visible_matches(p, d, d->top, documents_end_of(p, last), marks.match);
 	find_shades(p, d, &marks);
 	for (int y = 0; y < a->h; y++) {
 		const struct lines *l = documents_lay_out(p, pos.chunk);

@@ -402,7 +402,7 @@ static unsigned cache_pane_state(const struct pane *pane)
 
 /* clang-format off */
 const struct pane_ops cache_pane = {
-	.place = "the view of the cache", .flags = PANE_IS_CACHE,
+	.help_name = "the view of the cache", .flags = PANE_IS_CACHE,
 	.hints = (const struct hint[]){
 		{"F2", "Close"}, {"Up Down", "Layer"}, {"Left Right", "Words"}, {"Tab", "Legend"}, {"F6", "Browse: zoom"}, {"F1", "Help"}, {0},
 	},

@@ -394,7 +394,7 @@ static unsigned documents_pane_state(const struct pane *pane)
 
 /* clang-format off */
 const struct pane_ops documents_pane = {
-	.place = "documents", .flags = PANE_SEARCHES | PANE_SHARES,
+	.help_name = "documents", .flags = PANE_SEARCHES | PANE_SHARES,
 	.hints = (const struct hint[]){
 		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"Tab", "Outline"},
 		{"Right", "Next document"}, {"F6", "Browse"}, {0},

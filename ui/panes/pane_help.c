@@ -118,7 +118,7 @@ static const char *place_name(int bit)
 {
 	return 1u << bit == IN_INPUT        ? "the input line"
 	       : 1u << bit == IN_TRANSCRIPT ? "the transcript"
-	                                    : pane_ops[bit - 1]->place;
+	                                    : pane_ops[bit - 1]->help_name;
 }
 
 static void add_section(struct help_pane *p, unsigned where)
@@ -474,7 +474,7 @@ static unsigned help_pane_state(const struct pane *pane)
 
 /* clang-format off */
 const struct pane_ops help_pane = {
-	.place = "this help", .flags = PANE_SEARCHES,
+	.help_name = "this help", .flags = PANE_SEARCHES,
 	.hints = (const struct hint[]){
 		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"F6", "Browse"}, {0},
 	},

@@ -409,7 +409,7 @@ static unsigned palette_pane_state(const struct pane *pane)
 
 /* clang-format off */
 const struct pane_ops palette_pane = {
-	.place = "the palette",
+	.help_name = "the palette",
 	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Esc", "Close"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {0}},
 	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
 	.create = palette_pane_create, .release = palette_pane_release, .open = palette_pane_open,

@@ -555,7 +555,7 @@ static unsigned sessions_pane_state(const struct pane *pane)
 }
 
 const struct pane_ops sessions_pane = {
-	.place = "the list of sessions",
+	.help_name = "the list of sessions",
 	.hints =
 		(const struct hint[]){
 			{ "Enter", "Open" },

@@ -139,7 +139,7 @@ static unsigned text_pane_state(const struct pane *pane)
 }
 
 const struct pane_ops text_pane = {
-	.place = "what a command says",
+	.help_name = "what a command says",
 	.flags = PANE_SHARES,
 	.hints = (const struct hint[]){ { "Esc", "Close" }, { "Up Down", "Scroll" }, { "PgDn", "Page" }, { 0 } },
 	.browsing =

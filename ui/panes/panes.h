@@ -46,7 +46,7 @@ struct pane {
 	int framed; /* 1 = the pane is inside a border with its title, so it draws no title itself */
 };
 struct pane_ops {
-	const char *place; /* name for the help: "the list of sessions" */
+	const char *help_name; /* name for the help: "the list of sessions" */
 	unsigned flags;
 	const struct hint *hints; /* hints for keys, shown while the pane is open; the list ends with key = NULL */
 	/* Return the keys that answer the open question; NULL = no question is open. The pointer itself is NULL for a

@@ -75,8 +75,8 @@ void transcript_page(struct transcript *, double pages);
 void transcript_top(struct transcript *);
 void transcript_end_follow(struct transcript *);
 /* Return the current position, for transcript_go(); 0 = the end. Valid until transcript_clear(). */
-uint64_t transcript_place(const struct transcript *);
-void transcript_go(struct transcript *, uint64_t place);
+uint64_t transcript_position(const struct transcript *);
+void transcript_go(struct transcript *, uint64_t position);
 /* Store a copy of an answer's sources. message: index of its question; SIZE_MAX = the last question. */
 void transcript_sources(struct transcript *, size_t message, const struct ui_source *, size_t n);
 /* A turn is a question with all entries up to the next question. Its number is 1 + the index of the question's entry.

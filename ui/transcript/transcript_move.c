@@ -166,26 +166,26 @@ void transcript_end_follow(struct transcript *t)
 
 /* Encode the position: bits 33 and up: entry + 1; bit 32: `behind`; bits 0 to 31: `source` (see struct
  * transcript). */
-uint64_t transcript_place(const struct transcript *t)
+uint64_t transcript_position(const struct transcript *t)
 {
 	if (t->follow || !t->n)
 		return 0;
 	return (uint64_t)(t->top + 1) << 33 | (uint64_t)(t->behind & 1) << 32 | t->source;
 }
 
-void transcript_go(struct transcript *t, uint64_t place)
+void transcript_go(struct transcript *t, uint64_t position)
 {
-	size_t entry = (size_t)(place >> 33);
+	size_t entry = (size_t)(position >> 33);
 
-	if (!place) {
+	if (!position) {
 		transcript_end_follow(t);
 		return;
 	}
 	if (entry > t->n)
 		return;
 	t->top = entry - 1;
-	t->behind = place >> 32 & 1;
-	t->source = (uint32_t)place;
+	t->behind = position >> 32 & 1;
+	t->source = (uint32_t)position;
 	t->pos_stamp = 0;
 	t->follow = 0;
 	t->jumped = SIZE_MAX;
