@@ -24,13 +24,13 @@ static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, i
 	return err_set(err, ERR_FIT, "cannot allocate the attention mass of a bounded cache: %s", f->be->err);
 }
 
-/* Allocate planes until n of them are allocated. Return 0 or -1. */
-static int planes_grow(struct attn_mass *f, int32_t n, struct err *err)
+/* Allocate arrays until n of them are allocated. Return 0 or -1. */
+static int arrays_grow(struct attn_mass *f, int32_t n, struct err *err)
 {
-	for (; f->n_plane < n; f->n_plane++) {
-		if (tensor_init(f, &f->plane[f->n_plane], DT_F32, f->rings->heads, f->cap, err))
+	for (; f->n_array < n; f->n_array++) {
+		if (tensor_init(f, &f->array[f->n_array], DT_F32, f->rings->heads, f->cap, err))
 			return -1;
-		f->plane[f->n_plane].cols = f->rings->n_slots;
+		f->array[f->n_array].cols = f->rings->n_slots;
 	}
 	return 0;
 }
@@ -40,7 +40,7 @@ int mass_init(struct attn_mass *f, struct backend *be, struct rings *r, struct e
 	size_t heads = (size_t)r->heads;
 
 	*f = (struct attn_mass){ .be = be, .rings = r, .cap = r->n_slots };
-	if (planes_grow(f, MASS_POINTS + 2, err) || tensor_init(f, &f->few, DT_F32, MASS_FEW, r->heads, err) ||
+	if (arrays_grow(f, MASS_POINTS + 2, err) || tensor_init(f, &f->few, DT_F32, MASS_FEW, r->heads, err) ||
 	    tensor_init(f, &f->move, DT_I32, r->heads, 3 * MASS_FEW, err) ||
 	    !(f->swap = try_alloc(heads * (size_t)r->n_slots, sizeof *f->swap, "attention mass", err)) ||
 	    !(f->list = try_alloc(heads * 3 * MASS_FEW, sizeof *f->list, "moves of attention mass", err)))
@@ -51,10 +51,10 @@ int mass_init(struct attn_mass *f, struct backend *be, struct rings *r, struct e
 
 void mass_release(struct attn_mass *f)
 {
-	struct tensor *t[MASS_PLANES + 2] = { &f->few, &f->move };
+	struct tensor *t[MASS_ARRAYS + 2] = { &f->few, &f->move };
 
-	for (int32_t i = 0; i < MASS_PLANES; i++)
-		t[2 + i] = &f->plane[i];
+	for (int32_t i = 0; i < MASS_ARRAYS; i++)
+		t[2 + i] = &f->array[i];
 	for (size_t i = 0; i < LEN(t); i++)
 		if (t[i]->data)
 			f->be->ops->drop(f->be, t[i]);
@@ -66,33 +66,33 @@ void mass_reset(struct attn_mass *f)
 {
 	if (!f->be)
 		return;
-	for (int32_t i = 0; i < f->n_plane; i++)
-		f->plane[i].cols = f->rings->n_slots;
+	for (int32_t i = 0; i < f->n_array; i++)
+		f->array[i].cols = f->rings->n_slots;
 	mass_forget(f, -1);
-	f->plane_stale = 1;
+	f->array_stale = 1;
 	f->sum_stale = 0;
 }
 
-static int is_kept(const struct attn_mass *f, int32_t plane)
+static int is_kept(const struct attn_mass *f, int32_t array)
 {
 	for (int i = 0; i < MASS_POINTS; i++)
-		if (f->point[i].t >= 0 && f->point[i].plane == plane)
+		if (f->point[i].t >= 0 && f->point[i].array == array)
 			return 1;
 	return 0;
 }
 
-/* Return the index of the first plane (array of sums) after index `plane` that may be overwritten. The current plane
- * and planes kept for rollbacks may not be overwritten. */
-static int32_t free_plane(const struct attn_mass *f, int32_t plane)
+/* Return the index of the first array of sums after index `array` that may be overwritten. The current array
+ * and arrays kept for rollbacks may not be overwritten. */
+static int32_t free_array(const struct attn_mass *f, int32_t array)
 {
-	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
+	for (array++; array < f->n_array && (array == f->now || is_kept(f, array)); array++)
 		;
-	return plane;
+	return array;
 }
 
 /* ---- copies between host and backend ---- */
 
-static size_t plane_bytes(const struct attn_mass *f)
+static size_t array_bytes(const struct attn_mass *f)
 {
 	return (size_t)f->rings->heads * (size_t)f->rings->n_slots * sizeof *f->swap;
 }
@@ -118,7 +118,7 @@ int mass_read(struct attn_mass *f)
 {
 	if (!f->sum_stale)
 		return 0;
-	f->be->ops->read(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
+	f->be->ops->read(f->be, &f->array[f->now], 0, f->swap, array_bytes(f));
 	if (backend_stopped(f->be))
 		return -1;
 	matrix_transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->n_slots);
@@ -126,22 +126,22 @@ int mass_read(struct attn_mass *f)
 	return 0;
 }
 
-/* Write the host's sums to the current plane. If a rollback point keeps the current plane, first make a free plane the
+/* Write the host's sums to the current array. If a rollback point keeps the current array, first make a free array the
  * current one. */
 static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
-		f->now = free_plane(f, -1);
+		f->now = free_array(f, -1);
 	matrix_transpose(f->swap, f->rings->mass, f->rings->n_slots, f->rings->heads);
-	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
+	f->be->ops->write(f->be, &f->array[f->now], 0, f->swap, array_bytes(f));
 }
 
-/* Copy the sums of n slots from the current plane to the host. The host's sums of all other slots stay out of date. */
+/* Copy the sums of n slots from the current array to the host. The host's sums of all other slots stay out of date. */
 static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
 {
 	size_t heads = (size_t)f->rings->heads;
 
-	f->be->ops->columns(f->be, &f->few, &f->plane[f->now], slot, n);
+	f->be->ops->columns(f->be, &f->few, &f->array[f->now], slot, n);
 	f->be->ops->read(f->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
 	if (backend_stopped(f->be))
 		return;
@@ -172,43 +172,43 @@ int mass_scale(struct attn_mass *f, int32_t pos, int32_t n)
 	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->n_slots; i++)
 		r->mass[i] *= by;
 	r->ema = next;
-	f->plane_stale = 1;
+	f->array_stale = 1;
 	return 0;
 }
 
-int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, float *weight)
+int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t arrays, float *weight)
 {
-	int32_t plane = -1;
+	int32_t array = -1;
 
-	/* A step that fails may still write to its planes (arrays of sums). So choose these planes before the first
-	 * call that can fail. They never include the current plane, so its sums survive. */
-	for (int32_t i = 0; i < planes; i++)
-		f->next[i] = free_plane(f, -1);
-	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
+	/* A step that fails may still write to its arrays of sums. So choose these arrays before the first
+	 * call that can fail. They never include the current array, so its sums survive. */
+	for (int32_t i = 0; i < arrays; i++)
+		f->next[i] = free_array(f, -1);
+	if (mass_scale(f, pos, n) || arrays_grow(f, 1 + MASS_POINTS + arrays, NULL))
 		return -1;
-	if (f->plane_stale)
-		/* If the step is cancelled, write_all() writes nothing. So plane_stale stays set until the commit. */
+	if (f->array_stale)
+		/* If the step is cancelled, write_all() writes nothing. So array_stale stays set until the commit. */
 		write_all(f);
-	for (int32_t i = 0; i < planes; i++)
-		f->next[i] = plane = free_plane(f, plane);
+	for (int32_t i = 0; i < arrays; i++)
+		f->next[i] = array = free_array(f, array);
 	ema_weights(&f->rings->ema, pos, n, weight);
 	return 0;
 }
 
 struct tensor *mass_from(struct attn_mass *f, int32_t index)
 {
-	return &f->plane[index ? f->next[index - 1] : f->now];
+	return &f->array[index ? f->next[index - 1] : f->now];
 }
 
 struct tensor *mass_to(struct attn_mass *f, int32_t index)
 {
-	return &f->plane[f->next[index]];
+	return &f->array[f->next[index]];
 }
 
-void mass_commit(struct attn_mass *f, int32_t planes)
+void mass_commit(struct attn_mass *f, int32_t arrays)
 {
-	f->now = f->next[planes - 1];
-	f->plane_stale = 0;
+	f->now = f->next[arrays - 1];
+	f->array_stale = 0;
 	f->sum_stale = 1;
 }
 
@@ -219,22 +219,22 @@ void mass_keep(struct attn_mass *f, int i, int32_t t, float nll)
 	f->point[i].t = -1;
 	if (backend_stopped(f->be))
 		return;
-	if (f->plane_stale)
+	if (f->array_stale)
 		write_all(f);
-	f->plane_stale = 0;
-	f->point[i] = (struct mass_point){ .t = t, .plane = f->now, .ema = f->rings->ema, .nll = nll };
+	f->array_stale = 0;
+	f->point[i] = (struct mass_point){ .t = t, .array = f->now, .ema = f->rings->ema, .nll = nll };
 }
 
 void mass_keep_inner(struct attn_mass *f, int i, int32_t t, float nll, int32_t index)
 {
-	f->point[i] = (struct mass_point){ .t = t, .plane = f->next[index], .ema = f->rings->ema, .nll = nll };
+	f->point[i] = (struct mass_point){ .t = t, .array = f->next[index], .ema = f->rings->ema, .nll = nll };
 }
 
 void mass_restore(struct attn_mass *f, int i)
 {
-	f->now = f->point[i].plane;
+	f->now = f->point[i].array;
 	f->rings->ema = f->point[i].ema;
-	f->plane_stale = 0;
+	f->array_stale = 0;
 	f->sum_stale = 1;
 }
 
@@ -263,12 +263,12 @@ void mass_read_back(struct attn_mass *f, int32_t n)
 void mass_follow(struct attn_mass *f)
 {
 	const struct rings *r = f->rings;
-	struct tensor plane = f->plane[f->now];
+	struct tensor array = f->array[f->now];
 
-	if (!f->be || !r->n_changed || f->plane_stale)
+	if (!f->be || !r->n_changed || f->array_stale)
 		return;
 	if (r->n_changed > MASS_FEW) {
-		f->plane_stale = 1; /* makes the next write_all() send all sums */
+		f->array_stale = 1; /* makes the next write_all() send all sums */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
@@ -283,18 +283,18 @@ void mass_follow(struct attn_mass *f)
 		}
 	}
 	f->be->ops->write(f->be, &f->move, 0, f->list, (size_t)r->heads * 3 * MASS_FEW * sizeof *f->list);
-	plane.rows = r->heads * r->n_slots;
-	plane.cols = 1;
+	array.rows = r->heads * r->n_slots;
+	array.cols = 1;
 	f->be->ops->kv_move(
-		f->be, &plane,
+		f->be, &array,
 		&(struct kv_moves){
 			.move = &f->move, .n = r->n_changed, .n_kv_head = r->heads, .head_dim = 1, .cap = r->n_slots });
 }
 
 /* ---- saving ---- */
 
-/* Save or load the host's sums of the first `slots` slots. The bytes are ordered by head, like the backend's planes,
- * although the host's array is ordered by slot. */
+/* Save or load the host's sums of the first `slots` slots. The bytes are ordered by head, like the backend's arrays,
+ * although the host's own sums are ordered by slot. */
 void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 {
 	const struct rings *r = f->rings;
@@ -311,19 +311,19 @@ void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 	}
 }
 
-/* Save or load one plane of the backend by way of the buffer f->swap. */
-static void plane_archive(struct attn_mass *f, struct serializer *a, struct tensor *plane, int32_t slots)
+/* Save or load one array of the backend by way of the buffer f->swap. */
+static void array_archive(struct attn_mass *f, struct serializer *a, struct tensor *array, int32_t slots)
 {
 	size_t cols = (size_t)f->rings->n_slots;
 
 	if (a->mode == SERIALIZE_SAVE)
-		f->be->ops->read(f->be, plane, 0, f->swap, plane_bytes(f));
+		f->be->ops->read(f->be, array, 0, f->swap, array_bytes(f));
 	else if (serialize_loading(a))
-		memset(f->swap, 0, plane_bytes(f));
+		memset(f->swap, 0, array_bytes(f));
 	for (size_t h = 0; h < (size_t)f->rings->heads; h++)
 		serialize_bytes(a, f->swap + h * cols, (uint64_t)slots * sizeof *f->swap);
 	if (serialize_loading(a) && !a->bad)
-		f->be->ops->write(f->be, plane, 0, f->swap, plane_bytes(f));
+		f->be->ops->write(f->be, array, 0, f->swap, array_bytes(f));
 }
 
 void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_t slots[MASS_POINTS])
@@ -334,14 +334,14 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			/* load the sums of rollback point i into a free plane; the plane that the point had before
+			/* load the sums of rollback point i into a free array; the array that the point had before
 			 * counts as free, too */
-			p->plane = f->now;
-			p->plane = free_plane(f, -1);
+			p->array = f->now;
+			p->array = free_array(f, -1);
 			p->ema = f->rings->ema;
 		}
 		serialize_i64(a, &p->ema.shift, 0, INT64_MAX / 2, "the weight of attention mass");
 		serialize_bytes(a, &p->nll, sizeof p->nll);
-		plane_archive(f, a, &f->plane[p->plane], slots[i]);
+		array_archive(f, a, &f->array[p->array], slots[i]);
 	}
 }

@@ -1,10 +1,10 @@
 /* engine/cache/attn_mass.h (private to engine/) - attention mass: the sum of the attention that each KV entry of a
  * bounded cache has received. When the rings are full, entries with little mass are evicted.
  *
- * The backend stores the sums of all entries in an array, f32 [heads][slots], called a plane. There are several
- * planes. A step of the model reads the current plane and writes its new sums to another plane; a step of drafted
- * tokens writes one plane for each token. Committing the step makes the written plane the current one, so a step that
- * is rolled back changes nothing. Up to MASS_POINTS older planes are kept for rollbacks of committed tokens.
+ * The backend stores the sums of all entries in an array, f32 [heads][slots]. There are several such
+ * arrays. A step of the model reads the current array and writes its new sums to another array; a step of drafted
+ * tokens writes one array for each token. Committing the step makes the written array the current one, so a step that
+ * is rolled back changes nothing. Up to MASS_POINTS older arrays are kept for rollbacks of committed tokens.
  *
  * The host has a copy of the sums in struct rings (rings.h). The copy is updated only when the host needs the sums. */
 #ifndef WEIR_ATTN_MASS_H
@@ -15,30 +15,30 @@
 
 /* maximum number of slots whose sums are compared when 16 tokens are inserted into the rings */
 enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST };
-enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
+enum { MASS_POINTS = 3, MASS_ARRAYS = 1 + MASS_POINTS + VERIFY_MOST };
 
 struct serializer;
 struct mass_point {
 	int32_t t; /* number of tokens that the sums cover; -1 = the point is unused */
-	int32_t plane;
+	int32_t array;
 	struct ema ema;
 	float nll; /* the model's surprise (negative log-likelihood) at the last token that the sums cover */
 };
 struct attn_mass {
 	struct backend *be; /* NULL: attention mass is not summed */
 	struct rings *rings;
-	struct tensor plane[MASS_PLANES];
-	/* `n_plane` is the number of allocated planes. `cap` is the number of slots for which each plane has room. */
-	int32_t n_plane, cap;
-	int32_t now; /* index of the current plane */
-	/* indices of the planes (arrays of sums) that the running step writes: one per token in a VERIFY step (drafted
+	struct tensor array[MASS_ARRAYS];
+	/* `n_array` is the number of allocated arrays. `cap` is the number of slots for which each array has room. */
+	int32_t n_array, cap;
+	int32_t now; /* index of the current array */
+	/* indices of the arrays of sums that the running step writes: one per token in a VERIFY step (drafted
 	 * tokens), else a single one */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
-	int plane_stale; /* 1: the host's sums are newer than plane[now] */
-	int sum_stale;   /* 1: plane[now] is newer than the host's sums */
+	int array_stale; /* 1: the host's sums are newer than array[now] */
+	int sum_stale;   /* 1: array[now] is newer than the host's sums */
 	float *swap;     /* [heads][slots] buffer for copies between host and backend */
-	/* f32 [MASS_FEW][heads]: the sums that rings_insert() compares, copied out of the current plane */
+	/* f32 [MASS_FEW][heads]: the sums that rings_insert() compares, copied out of the current array */
 	struct tensor few;
 	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums between slots */
 	int32_t *list;      /* host memory in which the contents of the tensor `move` are prepared */
@@ -53,18 +53,18 @@ void mass_release(struct attn_mass *);
 void mass_reset(struct attn_mass *);
 
 /* Prepare a step of n tokens, beginning at pos. Set weight[i] to the factor by which the attention of the i-th of these
- * tokens is multiplied before it is summed (ema_weights()). The parameter `planes` is the number of planes (arrays of
+ * tokens is multiplied before it is summed (ema_weights()). The parameter `arrays` is the number of arrays (arrays of
  * sums) that the step will write: n if the tokens are drafted (VERIFY), else 1. Return 0. Return -1 if the step is
  * cancelled, the backend has failed or memory is short. */
-int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
-/* Return the plane (array of sums) from which a step reads the sums before it adds the attention of its i-th token. The
+int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t arrays, float *weight);
+/* Return the array of sums from which a step reads the sums before it adds the attention of its i-th token. The
  * parameter `index` is i, counted from 0. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);
-/* Return the plane (array of sums) to which a step writes the sums after it has added the attention of its i-th token.
+/* Return the array of sums to which a step writes the sums after it has added the attention of its i-th token.
  * The parameter `index` is i, counted from 0. */
 struct tensor *mass_to(struct attn_mass *, int32_t index);
-/* Commit the first `planes` planes that the step wrote: the last of them becomes the current plane. */
-void mass_commit(struct attn_mass *, int32_t planes);
+/* Commit the first `arrays` arrays that the step wrote: the last of them becomes the current array. */
+void mass_commit(struct attn_mass *, int32_t arrays);
 /* Copy to the host the sums that rings_insert() will compare when it inserts n tokens. Call this function before
  * rings_insert(). */
 void mass_read_back(struct attn_mass *, int32_t n);

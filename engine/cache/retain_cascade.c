@@ -125,9 +125,9 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Return how many arrays of attention sums (planes, attn_mass.h) a step writes: one per drafted token in a VERIFY
+/* Return how many arrays of attention sums (attn_mass.h) a step writes: one per drafted token in a VERIFY
  * step, else one. */
-static int32_t planes_of(const struct step *st)
+static int32_t arrays_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
 }
@@ -152,7 +152,7 @@ static void cascade_begin(struct cache *c, const struct step *st)
 	f->probing = r->mass && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
-	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
+	if (mass_begin(&f->mass, st->pos, st->n, arrays_of(st), f->weight))
 		return;
 	/* Attention is summed from token probe_from on, but a step of drafted tokens may begin before it. Give the
 	 * earlier tokens the weight 0: the sums are then the same as if the tokens were decoded one by one. */
