@@ -127,8 +127,8 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 	} else if (turn->stop == STOP_LOOP) {
 		notice(c,
 		       c->interactive
-		               ? "[stopped: it repeats the same %d tokens; /regen answers anew, /continue goes on]"
-		               : "weir: an answer was stopped: it repeats the same %d tokens",
+		               ? "[stopped: it repeats the same %d tokens, which are kept once; /regen answers anew, /continue goes on]"
+		               : "weir: an answer was stopped: it repeats the same %d tokens, which are kept once",
 		       turn->loop);
 	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
 		notice(c,

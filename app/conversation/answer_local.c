@@ -116,7 +116,7 @@ static int sentence_ends(const struct str *text)
 
 	while (n && strchr("\"')*", text->p[n - 1]))
 		n--;
-	return n && memchr(".!?:\n", text->p[n - 1], 5);
+	return n && memchr(".!?\n", text->p[n - 1], 4);
 }
 
 /* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together, after all companions
@@ -229,6 +229,21 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 	return ends;
 }
 
+/* Remove from the message the repetitions of a loop that was found: a small model that sees them in its own answer goes
+ * on with them in the next one. One period is left. */
+static void loop_remove(struct conversation *conv, struct generated *g, const struct loop_watch *w, int period)
+{
+	struct str piece = { 0 };
+
+	for (int i = (int)g->held.n; i < w->run[period]; i++, str_clear(&piece)) {
+		g->m->text.n -= engine_piece_add(conv->engine, w->id[(w->n - 1 - i % period) % LOOP_PERIOD], 0, &piece);
+		g->m->id.n -= (size_t)g->ids;
+	}
+	str_free(&piece);
+	g->held.n = 0;
+	str_clear(&g->held_text);
+}
+
 /* Generate the answer. `channels` is the parser for token_ends_answer(). If an answer is continued, the parser has
  * already parsed the old text. */
 static int generate_tokens(struct conversation *conv, struct generated *g, double start, struct reasoning *channels,
@@ -274,6 +289,7 @@ static int generate_tokens(struct conversation *conv, struct generated *g, doubl
 		}
 		turn->loop = g->hooks->stop_loops ? loop_add(&watch, step.id) : 0;
 		if (turn->loop) {
+			loop_remove(conv, g, &watch, turn->loop);
 			turn->stop = STOP_LOOP;
 			return 0;
 		}

@@ -43,14 +43,6 @@ int question_refers(const char *question, size_t n)
 	return text_has_word(question, n, pronouns, beginnings);
 }
 
-/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch. Without "que" and "come", because
- * these also occur in requests. */
-static const char interrogatives[] =
-	" what whats which who whos whom whose when where wheres why how was wer wen wem wessen wann wo woher wohin warum wieso wie welche welcher welches "
-	"welchen welchem wieviel quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
-	"c\xc3\xb3mo cu\xc3\xa1nto cu\xc3\xa1ntos chi che cosa quale quali quando dove perch\xc3\xa9 quanto quanti quem qual quais onde porque quantos "
-	"wat wie welk welke wanneer waar waarom hoe hoeveel ";
-
 /* Words that are frequent in English questions and rare in questions in other languages. */
 static const char english[] =
 	" the what whats which who whos whom whose when where why how did does his their and with ";
@@ -63,17 +55,6 @@ int question_is_english(const char *question, size_t n)
 int question_is_own(const char *question, size_t n)
 {
 	return text_has_word(question, n, " i me my mine we us our ours ", NULL);
-}
-
-/* First words of English questions that are answered by yes or no. */
-static const char verbs[] = " is are was were do does did has have had may must should ";
-
-int question_asks(const char *text, size_t n)
-{
-	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* full-width and Arabic question mark */
-
-	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) ||
-	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, verbs);
 }
 
 /* ---- who or what is X ---- */
@@ -128,6 +109,36 @@ static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BY
 		len--;
 	word[len] = 0;
 	return at;
+}
+
+/* Verbs that ask for a new text, in English, German, French, Spanish, Italian, Portuguese and Dutch; and words of
+ * politeness that may come before the verb. next_word() changes the case of ASCII letters only. */
+static const char writing[] =
+	" write summarize summarise translate rewrite rephrase paraphrase continue compose draft shorten simplify correct proofread "
+	"schreib schreibe \xc3\xbc"
+	"bersetz \xc3\xbc"
+	"bersetze \xc3\x9c"
+	"bersetz \xc3\x9c"
+	"bersetze fasse formuliere k\xc3\xbcrze korrigiere \xc3\xa9"
+	"cris \xc3\xa9"
+	"crivez \xc3\x89"
+	"cris \xc3\x89"
+	"crivez "
+	"r\xc3\xa9sume r\xc3\xa9sumez traduis traduisez reformule reformulez corrige corrigez escribe escriba resume resuma traduce traduzca "
+	"reescribe scrivi riassumi traduci riscrivi correggi escreve escreva traduz traduza reescreva corrija schrijf vertaal herschrijf ";
+static const char polite[] =
+	" please can could would will you now then so and bitte kannst k\xc3\xb6nntest du jetzt pouvez vous peux tu por favor puedes "
+	"puede per favore puoi kun je ";
+
+int question_wants_text(const char *question, size_t n)
+{
+	char word[SUBJECT_BYTES];
+	size_t at = 0;
+
+	do
+		at = next_word(question, n, at, word);
+	while (*word && in_list(polite, word));
+	return *word && in_list(writing, word);
 }
 
 /* Function words of English questions that are not in `filler` or `pronouns`. */

@@ -201,8 +201,8 @@ int question_is_own(const char *question, size_t n);
 int question_own_words(const char *question, size_t n);
 /* 1 if the question is probably English: it has a frequent English word. */
 int question_is_english(const char *question, size_t n);
-/* 1 if the text is a question that one sentence can answer. Example: 0 for "Write a poem about plum cake." */
-int question_asks(const char *text, size_t n);
+/* 1 if the request is for a new text, which no sentence of a document can be: "Please write a poem about plum cake." */
+int question_wants_text(const char *question, size_t n);
 
 enum { SUBJECT_WORDS = 3, SUBJECT_BYTES = 40 };
 /* What a question like "who is X" asks about: the words of X in lower case, without function words. n = 0: the question

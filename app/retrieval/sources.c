@@ -151,7 +151,7 @@ static void sources_context(void *self, struct conversation *conv, struct str *o
 static void sources_given(void *self, const struct conversation *conv, const struct question *q, struct tokens *out)
 {
 	(void)self;
-	if (question_asks(q->text, q->n))
+	if (!question_wants_text(q->text, q->n))
 		quotation_given(conv, out);
 }
 

@@ -22,6 +22,8 @@ enum {
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
 	MARK_DIGITS = 2, /* maximum number of digits of a passage's number */
+	QUOTED_LEAST =
+		16, /* bytes in double quotes that are compared with the passages; fewer may be a name or a term */
 };
 
 /* ---- the words that the model was given ---- */
@@ -367,20 +369,43 @@ static void unsupported_begin(void *self, struct conversation *conv, const struc
 	conv->guarded |= guards(conv);
 }
 
+/* 1 if the sentence has words in double quotes that no passage has. The last quotation may end with the sentence. */
+static int misquotes(const struct conversation *conv, const char *text, size_t n)
+{
+	const struct sources *last = sources_of(conv);
+	const char *from = memchr(text, '"', n),
+		   *to = from ? memchr(from + 1, '"', n - (size_t)(from + 1 - text)) : NULL;
+	size_t quoted = from ? (to ? to : text + n) - ++from : 0;
+	int found = quoted < QUOTED_LEAST;
+
+	for (size_t i = 0; i < last->n && !found; i++) {
+		const struct source *s = &last->at[i];
+		const struct document *d = &conv->doc[s->doc];
+		struct str passage = { 0 };
+
+		text_on_one_line(d->text.p + d->body + s->from, s->to - s->from, &passage);
+		found = memmem(str_text(&passage), passage.n, from, quoted) != NULL;
+		str_free(&passage);
+	}
+	return !found;
+}
+
 static int unsupported_allows(void *self, struct conversation *conv, const char *text, size_t n)
 {
 	struct str found = { 0 };
-	int left_out;
+	const char *why = NULL;
 
 	(void)self;
 	if (guards(conv))
 		unsupported_find(conv, text, n, &found);
-	left_out = found.n > 0;
-	if (left_out)
-		conversation_notice(conv, "the rest of the answer is left out: it has numbers or names that are not in "
-		                          "the sources");
+	if (found.n)
+		why = "it has numbers or names that are not in the sources";
+	else if (guards(conv) && misquotes(conv, text, n))
+		why = "it quotes words that are not in the sources";
+	if (why)
+		conversation_notice(conv, "the rest of the answer is left out: %s", why);
 	str_free(&found);
-	return !left_out;
+	return !why;
 }
 
 static void unsupported_ended(void *self, struct conversation *conv, struct message *answer)

@@ -194,10 +194,53 @@ TEST(a_small_model_answers_with_the_sentence)
 	CHECK(has(&s.said, "the rest of the answer is left out"));
 	do_line(&s, "/regen");
 	CHECK(answer_begins(&s, sentence) && has(&s.said, "the rest of the answer is left out"));
-	do_line(&s, "Praise the brothers who built Tower93.");
+	do_line(&s, "Please write about the brothers who built Tower93.");
 	CHECK(answer_begins(&s, "The document says: \"Tower93"));
-	do_line(&s, "Praise the brothers of Tower93.");
+	do_line(&s, "Summarize the brothers of Tower93.");
 	CHECK(answer_begins(&s, "The document says: \"Tower93") && has(&s.said, "left out"));
+	close_scene(&s);
+}
+
+TEST(requests_for_a_new_text_are_known_by_their_verb)
+{
+	static const char *const wants[] = { "Write a poem about the ferry.", "can you please summarize chapter 3?",
+		                             "\xc3\x9c"
+		                             "bersetze das ins Deutsche",
+		                             "now translate it" },
+				 *const asks[] = { "how do i write a file",
+		                                   "sort newest first",
+		                                   "can i write to it?",
+		                                   "the write barrier",
+		                                   "tell me about towers",
+		                                   "",
+		                                   "please" };
+
+	for (size_t i = 0; i < LEN(wants); i++)
+		CHECK_MSG(question_wants_text(wants[i], strlen(wants[i])), "%s", wants[i]);
+	for (size_t i = 0; i < LEN(asks); i++)
+		CHECK_MSG(!question_wants_text(asks[i], strlen(asks[i])), "%s", asks[i]);
+}
+
+/* A small model that has quoted before invents quotations for other requests. */
+TEST(an_invented_quotation_is_not_allowed)
+{
+	static const struct {
+		const char *text;
+		int allowed;
+	} all[] = {
+		{ "The document says: \"built of basalt by the brothers\".", 1 },
+		{ "The document says: \"Write a poem about the brothers.", 0 },
+		{ "The document says: \"the brothers wrote a poem\", and so on.", 0 },
+		{ "They are called \"brothers\".", 1 },
+		{ "They built it.", 1 },
+	};
+	struct scene s;
+
+	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1 --chat-template chatml");
+	do_line(&s, "Which brothers have built Tower93?");
+	for (size_t i = 0; i < LEN(all); i++)
+		CHECK_MSG(unsupported_ops.allows(NULL, &s.c.conv, all[i].text, strlen(all[i].text)) == all[i].allowed,
+		          "%s", all[i].text);
 	close_scene(&s);
 }
 

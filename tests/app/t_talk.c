@@ -1237,6 +1237,7 @@ TEST(a_loop_is_noticed)
 /* This model repeats its last token forever. */
 TEST(an_answer_in_a_loop_is_stopped)
 {
+	const struct message *m;
 	struct scene s;
 
 	open_scene(&s, "-n 200 --private --temp 0 -m tests/vectors/models/llama-linear.gguf");
@@ -1247,6 +1248,10 @@ TEST(an_answer_in_a_loop_is_stopped)
 	CHECK_INT(s.c.conv.last.loop, 1);
 	CHECK(s.c.conv.last.answer_tokens < 140);
 	CHECK(has(&s.said, "repeats the same"));
+	/* the repetitions are not kept: the next answer would go on with them */
+	m = conversation_answer(&s.c.conv);
+	CHECK_INT((int)m->id.n, s.c.conv.last.answer_tokens - 96);
+	CHECK(tokens_match_text(s.c.conv.engine, m->id.id, m->id.n, str_text(&m->text), m->text.n));
 	/* With /set loops go the answer is not stopped. */
 	do_line(&s, "/set loops go");
 	do_line(&s, "/continue");
