@@ -17,7 +17,7 @@
 #   make soak        tests that take hours; SOAK="PART ...": some of their parts (tests/soak.sh), SOAK_MINUTES=30: of fuzzing
 #   make clean       remove what was built; compile_commands.json: write it, for editors; help: this list
 #
-# Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, CC=, CFLAGS=, PKG_CONFIG=, V=1 (show commands).
+# Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, OS=posix (without what Linux alone has), CC=, CFLAGS=, PKG_CONFIG=, V=1 (show commands).
 # For GPUs: CUDA=1 (as make cuda, for other targets) or 0 (without), NVCC=, NVCCFLAGS=, CUDA_ARCH=sm_90 | native.
 
 # The version is that of the newest entry of the changelog.
@@ -29,8 +29,10 @@ CFLAGS  ?= -O2 -g
 
 SANITIZE ?=
 comma := ,
-BUILD := build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
-PROGRAM := $(if $(SANITIZE),$(BUILD)/weir,weir)
+# OS=posix: as on a system that is not Linux (kernels/os.h), into a build folder of its own.
+posix := $(filter posix,$(OS))
+BUILD := build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))$(if $(posix),/posix)
+PROGRAM := $(if $(SANITIZE)$(posix),$(BUILD)/weir,weir)
 # What weir starts for `weir eval` and `weir train`; it looks beside itself.
 LAB = $(PROGRAM)-lab
 
@@ -64,6 +66,10 @@ packages := $(shell $(PKG_CONFIG) --cflags --libs ncursesw readline md4c sqlite3
 FLAGS    += $(or $(filter -I%,$(packages)),-I/usr/include/libxml2)
 LDLIBS   := $(or $(filter-out -I% -D%,$(packages)),-lncursesw -ltinfo -lreadline -lmd4c -lsqlite3 -lcrypto -lxxhash -lz \
             -lxml2 -lgumbo -larchive -lseccomp -lutf8proc) -lm -lpthread -ldl
+ifneq ($(posix),)
+LDLIBS  := $(filter-out -lseccomp,$(LDLIBS))
+$(foreach h,kernels engine sessions ui app,$(BUILD)/$(h)/%.o): FLAGS += -U__linux__ -include tests/lib/posix.h
+endif
 ifneq ($(SANITIZE),)
 FLAGS   += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)

@@ -1,6 +1,5 @@
 /* app/main.c - the program weir: runs the command that the command line names. A second program, weir-lab, runs `weir
  * eval` and `weir train` (app/lab/main.c). */
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +10,11 @@
 #include "app/start.h"
 #include "app/tools/tools.h"
 #include "app/tui/tui.h"
+#include "kernels/os.h"
 
 /* ---- weir-lab: the program beside this one ---- */
 
 #define LAB "weir-lab"
-
-/* Write the path of the folder that contains this executable to `dir`; "" = the path is unknown. */
-static void own_folder(char dir[PATH_MAX])
-{
-	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
-	char *slash;
-
-	dir[MAX(n, 0)] = 0;
-	slash = strrchr(dir, '/');
-	dir[slash ? slash - dir : 0] = 0;
-}
 
 #ifdef WEIR_STATIC
 /* The static file contains weir-lab. */
@@ -40,7 +29,7 @@ static void lab_become(int argc, char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 
-	own_folder(dir);
+	os_folder(dir);
 	if (snprintf(path, sizeof path, "%s/" LAB, dir) < PATH_MAX)
 		execv(path, argv);
 	if (snprintf(path, sizeof path, "%s/../lib/weir/" LAB, dir) < PATH_MAX)
@@ -53,7 +42,7 @@ static int lab_missing(const char *command)
 	char dir[PATH_MAX];
 	struct err e = { 0 };
 
-	own_folder(dir);
+	os_folder(dir);
 	err_set(&e, ERR_FAIL,
 	        "'weir %s' is run by the program " LAB
 	        ", which cannot be started from '%.200s' nor from ../lib/weir there; "

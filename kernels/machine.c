@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/fns.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/os.h"
 
 enum { PASSES = 7 };
 /* shortest pass in seconds: a shorter pass would mainly measure how long threads take to start */
@@ -69,9 +70,7 @@ double backend_bandwidth(int threads, uint64_t bytes)
 		pool_close(pool);
 		return 0;
 	}
-#ifdef MADV_HUGEPAGE
-	madvise(r.data, size, MADV_HUGEPAGE);
-#endif
+	os_huge_pages(r.data, size);
 	pool_run(pool, fill_task, &r, threads);
 	for (int pass = 0; pass < PASSES; pass++) {
 		double t0 = seconds(), dt;

@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/os.h"
+
 #ifdef WEIR_STATIC
 int plugin_cuda_open(struct backend **out, const struct backend_options *opt, char err[160])
 {
@@ -57,8 +59,7 @@ static const char *path_tail(const char *path, size_t n)
 static int plugin_find(char path[PATH_MAX], char err[160])
 {
 	const char *named = getenv("WEIR_CUDA");
-	char dir[PATH_MAX], *slash;
-	ssize_t n;
+	char dir[PATH_MAX];
 
 	if (plugin_is_named()) {
 		/* Without a slash in the name, dlopen() would search the system's library folders. */
@@ -68,10 +69,8 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 		snprintf(err, 160, "cannot read the plugin '%.80s' that WEIR_CUDA names", path_tail(named, 80));
 		return -1;
 	}
-	n = readlink("/proc/self/exe", dir, sizeof dir - 1);
-	dir[MAX(n, 0)] = 0;
-	if ((slash = strrchr(dir, '/'))) {
-		*slash = 0;
+	os_folder(dir);
+	if (*dir) {
 		if (snprintf(path, PATH_MAX, "%s/" PLUGIN, dir) < PATH_MAX && path_readable(path))
 			return 0;
 		if (snprintf(path, PATH_MAX, "%s/../lib/weir/" PLUGIN, dir) < PATH_MAX && path_readable(path))

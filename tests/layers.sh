@@ -137,15 +137,15 @@ check_sources() {
       }
     }
     BEGIN {
-      rooms("kernels", "common { cpu cuda }", " kernels/backend.h kernels/macros.h ")
-      rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h engine/encoder.h engine/engine.h engine/engine_view.h ")
+      rooms("kernels", "common { cpu cuda }", " kernels/backend.h kernels/macros.h kernels/os.h ")
+      rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h kernels/os.h engine/encoder.h engine/engine.h engine/engine_view.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h engine/engine_snapshot.h "
       open_to["engine"] = open_to["engine"] "kernels/device_check.h " # for gpu.c
-      rooms("sessions", "fetch import store snap", " engine/encoder.h engine/engine.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
+      rooms("sessions", "fetch import store snap", " kernels/os.h engine/encoder.h engine/engine.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
       open_to["sessions/import"] = open_to["sessions/import"] "engine/base/json.h " # for notebooks
       open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
-      below = " engine/encoder.h engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "
+      below = " kernels/os.h engine/encoder.h engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "
       n_app = split("term options remote models conversation summary retrieval reader chat", app, " ")
       for (i = 1; i <= n_app; i++) {
         open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")

@@ -13,7 +13,7 @@ static uint64_t random_seed(void)
 {
 	uint64_t seed;
 
-	if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+	if (getentropy(&seed, sizeof seed))
 		seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
 	return seed;
 }

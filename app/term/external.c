@@ -13,9 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "kernels/os.h"
 
 extern char **environ;
 
@@ -71,14 +72,6 @@ static int run_editor(const char *editor, const char *folder)
 	return rc ? -1 : wait_for(pid);
 }
 
-static int is_in_memory(const char *dir)
-{
-	const unsigned tmpfs = 0x01021994, ramfs = 0x858458f6;
-	struct statfs fs;
-
-	return !statfs(dir, &fs) && ((unsigned)fs.f_type == tmpfs || (unsigned)fs.f_type == ramfs);
-}
-
 /* Make the folder for a draft and write its path to `path`. */
 static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 {
@@ -86,7 +79,7 @@ static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 	const char *dir = NULL;
 
 	for (size_t i = 0; i < LEN(dirs) && !dir; i++)
-		if (dirs[i] && *dirs[i] && !access(dirs[i], W_OK) && (!in_memory || is_in_memory(dirs[i])))
+		if (dirs[i] && *dirs[i] && !access(dirs[i], W_OK) && (!in_memory || os_in_memory(dirs[i])))
 			dir = dirs[i];
 	if (!dir && in_memory)
 		return err_set(
@@ -189,7 +182,7 @@ int external_run(const char *command, size_t most, int seconds, struct str *out,
 	int pipes[2], rc;
 	pid_t pid;
 
-	if (pipe2(pipes, O_CLOEXEC) < 0)
+	if (os_pipe(pipes, 0) < 0)
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
@@ -270,7 +263,7 @@ static int helper_run(const char *const *words, const char *text, size_t n)
 
 	for (int i = 0; i < 5 && words[i]; i++)
 		argv[i] = (char *)words[i];
-	if (pipe2(pipes, O_CLOEXEC) < 0)
+	if (os_pipe(pipes, 0) < 0)
 		return -1;
 	plain_signals(&attr);
 	posix_spawn_file_actions_init(&files);

@@ -17,10 +17,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "kernels/os.h"
 
 static struct timeline *_Atomic watched;
 static atomic_int noted, working, got_int, got_resize, got_stop, got_quit, stopped, n_int;
@@ -113,7 +114,7 @@ void signals_init(void)
 {
 	struct sigaction hup, bus = { .sa_flags = SA_ONSTACK | SA_SIGINFO };
 
-	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (os_pipe(wake_pipe, O_NONBLOCK) < 0)
 		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe, a prompt notices a signal only at the next key */
 	/* Without SA_RESTART, a signal also interrupts a write to a full pipe. SIGINT is handled even if it was ignored
 	 * when weir started (as in a background job of a shell), so that the answer so far is saved. */
@@ -148,7 +149,7 @@ void signals_leave_no_core(void)
 {
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 #ifndef __SANITIZE_ADDRESS__
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	os_undumpable();
 #endif
 }
 

@@ -1,6 +1,5 @@
 /* app/tools/doctor.c - weir doctor: prints what weir finds on this machine, one fact per line. */
 #include <langinfo.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +19,7 @@
 #include "ui/ui.h"
 #include "engine/base/json.h"
 #include "app/models/models.h"
-
-static int core_count(void)
-{
-	cpu_set_t set;
-
-	if (!sched_getaffinity(0, sizeof set, &set))
-		return CPU_COUNT(&set);
-	return (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
+#include "kernels/os.h"
 
 static void line_head(struct str *s, const char *name)
 {
@@ -39,13 +30,16 @@ static void line_head(struct str *s, const char *name)
 static void doctor_libraries(struct str *s)
 {
 	struct str all = { 0 };
-	char libc[32] = "";
 	size_t at = 0;
 
 	str_addf(&all, "%s, readline %s, ", display_library(), rl_library_version);
 	sessions_libraries(&all);
+#ifdef _CS_GNU_LIBC_VERSION
+	char libc[32] = "";
+
 	confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc); /* "glibc 2.36"; musl has no version to ask for */
 	str_addf(&all, ", %s", *libc ? libc : "musl");
+#endif
 	line_head(s, "libraries");
 	while (all.n - at > 100) {
 		size_t n = 100;
@@ -93,7 +87,7 @@ static void doctor_gpu_check(const struct options *o, const struct engine_gpu *g
 
 static void doctor_machine(const struct options *o, struct str *s)
 {
-	int threads = o->threads ? o->threads : core_count();
+	int threads = o->threads ? o->threads : os_cpus();
 	uint64_t memory = engine_memory_free();
 	struct engine_gpu gpu;
 
@@ -104,7 +98,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 		str_addf(s, "%s\n", engine_amx());
 	}
 	line_head(s, "threads");
-	str_addf(s, "%d of %d cores\n", threads, core_count());
+	str_addf(s, "%d of %d cores\n", threads, os_cpus());
 	line_head(s, "bandwidth");
 	str_addf(s, "%.1f GB/s read with %d threads\n", engine_bandwidth(threads, 128u << 20) / 1e9, threads);
 	line_head(s, "gpu");
@@ -430,7 +424,7 @@ static void json_server(const struct options *o, struct str *s)
 
 static int doctor_json(const struct options *o)
 {
-	int threads = o->threads ? o->threads : core_count(), rc;
+	int threads = o->threads ? o->threads : os_cpus(), rc;
 	uint64_t memory = engine_memory_free();
 	struct str s = { 0 };
 	struct err e = { 0 };
@@ -441,7 +435,7 @@ static int doctor_json(const struct options *o)
 	if (engine_amx())
 		json_string(&s, "amx", engine_amx());
 	json_int(&s, "threads", threads);
-	json_int(&s, "cores", core_count());
+	json_int(&s, "cores", os_cpus());
 	json_real(&s, "bandwidth_gbps", engine_bandwidth(threads, 128u << 20) / 1e9, "%.3f");
 	json_gpu(o, &s);
 	if (memory != UINT64_MAX)

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "kernels/os.h"
 
 #define CACHE_EVERY 0.2 /* seconds between two reports of the cache while the panel is shown */
 
@@ -99,13 +100,14 @@ static void *worker_main(void *arg)
 int worker_open(struct worker **out, struct chat *c, struct err *e)
 {
 	struct worker *w;
-	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int fd[2];
 
-	if (fd < 0)
-		return err_set(e, ERR_FAIL, "cannot make an event descriptor: %s", strerror(errno));
+	if (os_pipe(fd, O_NONBLOCK))
+		return err_set(e, ERR_FAIL, "cannot make a pipe: %s", strerror(errno));
 	w = *out = xcalloc(1, sizeof *w);
 	w->c = c;
-	w->fd = fd;
+	w->fd = fd[0];
+	w->signal_fd = fd[1];
 	w->cache_every = CACHE_EVERY;
 	w->job_end = &w->job;
 	w->held_end = &w->held;
@@ -205,10 +207,10 @@ int worker_fd(const struct worker *w)
 struct event *worker_take(struct worker *w)
 {
 	struct event *e;
-	eventfd_t n;
+	char one;
 
 	pthread_mutex_lock(&w->lock);
-	if (w->signalled && eventfd_read(w->fd, &n) == 0)
+	if (w->signalled && read(w->fd, &one, 1) == 1)
 		w->signalled = 0;
 	e = w->event;
 	if (e) {
@@ -307,6 +309,7 @@ void worker_close(struct worker *w)
 	free(w->first);
 	str_free(&w->title);
 	close(w->fd);
+	close(w->signal_fd);
 	pthread_mutex_destroy(&w->lock);
 	pthread_cond_destroy(&w->wake);
 	free(w);

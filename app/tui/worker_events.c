@@ -2,7 +2,7 @@
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <unistd.h>
 
 void event_free(struct event *e)
 {
@@ -24,7 +24,7 @@ void event_free(struct event *e)
 /* Make worker_fd() readable. The caller holds the lock. */
 void worker_signal(struct worker *w)
 {
-	if (!w->signalled && eventfd_write(w->fd, 1) == 0)
+	if (!w->signalled && write(w->signal_fd, "", 1) == 1)
 		w->signalled = 1;
 }
 

@@ -30,7 +30,8 @@ struct worker {
 	struct chat *c;
 	pthread_t thread;
 	int started;
-	int fd;           /* eventfd: readable while the main thread has events or figures to take */
+	int fd;           /* a pipe's end: readable while the main thread has events or figures to take */
+	int signal_fd;    /* the other end of the pipe */
 	atomic_int stop;  /* 1 = end the running work */
 	atomic_int panel; /* which figures of the cache to report, as for worker_panel() */
 

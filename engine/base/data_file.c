@@ -2,11 +2,11 @@
  * contains them. */
 #include "engine/base/base.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "kernels/os.h"
 
 #ifdef WEIR_STATIC
 /* The data files, which the Makefile writes as a table that ends with a row without a name. fd: 0, or the
@@ -23,7 +23,7 @@ static int memory_file(struct data_embedded *d)
 	size_t n = (size_t)(d->end - d->bytes);
 
 	if (!d->fd) {
-		d->fd = memfd_create(d->name, MFD_CLOEXEC);
+		d->fd = os_memory_file(d->name);
 		if (d->fd >= 0 && write(d->fd, d->bytes, n) != (ssize_t)n)
 			d->fd = -1;
 	}
@@ -63,16 +63,13 @@ int data_file(struct str *path, const char *name, struct err *e)
 	 * - the top of the source tree. */
 	static const char *const data[] = { "/share/weir/", "/../share/weir/", "/../../share/weir/",
 		                            "/build/share/weir/" };
-	char dir[PATH_MAX], *slash;
-	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
+	char dir[PATH_MAX];
 	size_t from = path->n;
 
 	if (embedded_find(path, name))
 		return 0;
-	dir[MAX(n, 0)] = 0;
-	slash = strrchr(dir, '/');
-	dir[slash ? slash - dir : 0] = 0;
-	for (size_t i = 0; n > 0 && i < LEN(data); i++) {
+	os_folder(dir);
+	for (size_t i = 0; *dir && i < LEN(data); i++) {
 		str_adds(path, dir);
 		str_adds(path, data[i]);
 		str_adds(path, name);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "kernels/os.h"
 
 /* maximum number of mappings: enough for model files and for two mappings per layer of each KV cache on disk */
 enum { RANGES = 4096 };

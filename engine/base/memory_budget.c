@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
+
+#include "kernels/os.h"
 
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
 #define CGROUP_V2 "/sys/fs/cgroup/"
@@ -41,12 +42,11 @@ static uint64_t read_number(const char *path, const char *key)
 static uint64_t meminfo_available(void)
 {
 	uint64_t kib = read_number("/proc/meminfo", "MemAvailable:");
-	struct sysinfo info;
 
 	if (kib < UINT64_MAX / 1024)
 		return kib * 1024;
 	/* Without /proc the size of the reclaimable page cache is unknown, so count only free memory and buffers. */
-	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
+	return os_memory_free();
 }
 
 /* Return limit - used, or 0 if `used` is larger or unknown (UINT64_MAX). If there is no limit, return UINT64_MAX. */

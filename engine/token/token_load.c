@@ -43,7 +43,7 @@ __attribute__((format(printf, 3, 4))) static int array_err(struct loader *l, con
 /* Draw a random hash seed, so that a hostile file cannot choose millions of texts that collide. */
 static void draw_seed(uint64_t seed[2])
 {
-	if (getrandom(seed, 2 * sizeof seed[0], GRND_NONBLOCK) != (ssize_t)(2 * sizeof seed[0])) {
+	if (getentropy(seed, 2 * sizeof seed[0])) {
 		seed[0] = (uint64_t)(uintptr_t)seed ^ 0x9e3779b97f4a7c15u;
 		seed[1] = (uint64_t)(now_seconds() * 1e9) * 0xbf58476d1ce4e5b9u;
 	}

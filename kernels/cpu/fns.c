@@ -93,14 +93,13 @@ const char *backend_amx(void)
 	return text;
 }
 #elif defined(__aarch64__) && !defined(WEIR_NO_SIMD)
-#include <sys/auxv.h>
-#include <asm/hwcap.h>
+#include "kernels/os.h"
 
 static const struct cpu_fns *level_fns(int level)
 {
 	static const struct cpu_fns *const fns[] = { &cpu_fns_c, &cpu_fns_neon, &cpu_fns_neon_dot };
 
-	return level == 2 && !(getauxval(AT_HWCAP) & HWCAP_ASIMDDP) ? NULL : fns[level];
+	return level == 2 && !os_arm_dot() ? NULL : fns[level];
 }
 #else
 static const struct cpu_fns *level_fns(int level)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/os.h"
 
 #define HUGE_PAGE   ((size_t)2 << 20)
 #define MAP_BYTES   ((size_t)1 << 20) /* blocks of this size or more are mapped; smaller blocks come from the heap */
@@ -56,9 +57,7 @@ static void *map_pages(size_t size)
 		if (extra - head)
 			munmap(p + head + size, extra - head);
 		p += head;
-#ifdef MADV_HUGEPAGE
-		madvise(p, size, MADV_HUGEPAGE);
-#endif
+		os_huge_pages(p, size);
 	}
 	return p;
 }
@@ -77,14 +76,12 @@ static void commit_task(void *arg, int task, int worker)
 	char *p = j->p + at;
 
 	(void)worker;
-#ifdef MADV_POPULATE_WRITE
-	if (madvise(p, n, MADV_POPULATE_WRITE) == 0)
+	if (!os_populate(p, n))
 		return;
 	if (errno == ENOMEM || errno == EFAULT) {
 		j->failed = 1;
 		return;
 	}
-#endif
 	for (size_t i = 0; i < n; i += page)
 		((volatile char *)p)[i] = ((volatile char *)p)[i];
 }

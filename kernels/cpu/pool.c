@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "kernels/macros.h"
+#include "kernels/os.h"
 
 /* Times in nanoseconds since a thread began to spin. After QUIET_NS the thread yields the processor between checks.
  * After SPIN_NS it stops spinning, or already after SPIN_NS_CROWDED if the pool has more threads than there are
@@ -40,9 +41,6 @@ struct worker {
 struct pool {
 	int n_threads;
 	int64_t spin_ns;
-#ifdef __linux__
-	cpu_set_t cpus; /* processors that the process may use; empty = not known */
-#endif
 	_Atomic int quit;
 
 	/* All fields that change at the start and end of a run share one cache line. Between processors without a
@@ -123,20 +121,10 @@ static int worker_idle(struct pool *p)
  * threads may alternate on one processor for a long time, and then a pool of two is slower than one thread. */
 static void step_aside(struct pool *p, struct worker *w)
 {
-#ifdef __linux__
 	int cpu = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
-	cpu_set_t set;
 
-	if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == w->avoids || sched_getcpu() != cpu || CPU_COUNT(&p->cpus) < 2)
-		return;
-	set = p->cpus;
-	CPU_CLR(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set); /* a refusal by the system does no harm */
-	w->avoids = cpu;
-#else
-	(void)p;
-	(void)w;
-#endif
+	if (cpu != w->avoids && os_cpu_leave(cpu))
+		w->avoids = cpu;
 }
 
 /* Spin for up to spin_ns until ready() is true. After a while also yield the processor between checks, because the
@@ -182,7 +170,10 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	struct pool *p = w->pool;
+	char name[16];
 
+	snprintf(name, sizeof name, "weir-cpu%d", w->id);
+	os_thread_name(name);
 	while (!atomic_load_explicit(&p->quit, memory_order_relaxed)) {
 		tasks_report(p, run_tasks(p, w->id));
 		if (spin_until(p, w, work_ready, 0))
@@ -223,9 +214,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	}
 	p->fn = fn;
 	p->arg = arg;
-#ifdef __linux__
-	atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
-#endif
+	atomic_store_explicit(&p->caller_cpu, os_cpu(), memory_order_relaxed);
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	/* The next task is 1, because the caller itself runs task 0. */
 	atomic_store(&p->ticket, (uint64_t)n_tasks << 32 | 1);
@@ -288,10 +277,6 @@ struct pool *pool_open(int threads)
 	p->arg = NULL;
 	p->n_threads = threads;
 	p->spin_ns = threads <= pool_cpus() ? SPIN_NS : SPIN_NS_CROWDED;
-#ifdef __linux__
-	if (sched_getaffinity(0, sizeof p->cpus, &p->cpus) < 0)
-		CPU_ZERO(&p->cpus);
-#endif
 	atomic_init(&p->caller_cpu, -1);
 	atomic_init(&p->ticket, 0);
 	atomic_init(&p->done, 0);
@@ -320,12 +305,6 @@ struct pool *pool_open(int threads)
 		err = pthread_create(&w->thread, NULL, worker_main, w);
 		if (err)
 			break;
-#ifdef __linux__
-		char name[16];
-
-		snprintf(name, sizeof name, "weir-cpu%d", w->id);
-		pthread_setname_np(w->thread, name);
-#endif
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
@@ -380,17 +359,8 @@ static int cgroup_cpus(void)
 
 int pool_cpus(void)
 {
-	int n = 0, quota;
+	int n = os_cpus(), quota = cgroup_cpus();
 
-#ifdef __linux__
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof set, &set) == 0)
-		n = CPU_COUNT(&set);
-#endif
-	if (n < 1)
-		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	quota = cgroup_cpus();
 	if (quota > 0 && n > quota)
 		n = quota;
 	if (n < 1)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "sessions/fetch/curl.h"
+#include "kernels/os.h"
 
 enum {
 	CONNECT_SECONDS = 20,
@@ -241,7 +242,7 @@ static curl_socket_t on_socket(void *ud, curlsocktype purpose, struct curl_socka
 		t->nearer = 1;
 		return CURL_SOCKET_BAD;
 	}
-	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	return os_socket(to->family, to->socktype, to->protocol);
 }
 
 void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, char *error)

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "kernels/os.h"
 
 #define OUTPUT_MAX (160u << 20) /* largest output of a child in bytes: text, marks and notices */
 #define STDERR_MAX 4096
@@ -20,7 +21,7 @@
 
 int child_file(const char *p, size_t n)
 {
-	int fd = memfd_create("document", MFD_CLOEXEC);
+	int fd = os_memory_file("document");
 
 	while (fd >= 0 && n) {
 		ssize_t put = write(fd, p, n);
@@ -46,13 +47,14 @@ static int spawn_helper(struct child *c, const char *type, const char *const *mo
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
+	const char *self = os_self();
 	int rc;
 
 	for (; more && *more && n < WORDS_MAX - 1; more++)
 		argv[n++] = *more;
 	sigemptyset(&none);
 	sigfillset(&all);
-	if (posix_spawn_file_actions_init(&files))
+	if (!self || posix_spawn_file_actions_init(&files))
 		return -1;
 	if (posix_spawnattr_init(&attr)) {
 		posix_spawn_file_actions_destroy(&files);
@@ -66,7 +68,7 @@ static int spawn_helper(struct child *c, const char *type, const char *const *mo
 	posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
 	posix_spawn_file_actions_addchdir_np(&files, "/");
-	rc = posix_spawn(&c->pid, "/proc/self/exe", &files, &attr, (char *const *)(uintptr_t)argv, env);
+	rc = posix_spawn(&c->pid, self, &files, &attr, (char *const *)(uintptr_t)argv, env);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&files);
 	errno = rc;
@@ -85,7 +87,7 @@ int child_start(struct child *c, const char *type, const char *const *more, int 
 	int fd[4] = { -1, -1, -1, -1 }; /* pipes for standard output and standard error */
 
 	*c = (struct child){ .pid = -1, .out = -1, .err = -1, .most = OUTPUT_MAX };
-	if (in < 0 || (out < 0 && pipe2(fd, O_CLOEXEC)) || pipe2(fd + 2, O_CLOEXEC) ||
+	if (in < 0 || (out < 0 && os_pipe(fd, 0)) || os_pipe(fd + 2, 0) ||
 	    spawn_helper(c, type, more, in, out < 0 ? fd[1] : out, fd[3])) {
 		int why = errno;
 		c->pid = -1;

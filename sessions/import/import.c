@@ -15,9 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/vfs.h>
-#endif
+
+#include "kernels/os.h"
 
 #define STDIN_NAME "standard input"
 
@@ -108,13 +107,8 @@ static int check_kind(const char *path, const struct stat *st, struct err *e)
 /* Refuse /proc and /sys: their files look regular, but reading one can block or reveal secrets. */
 static int check_filesystem(const char *path, int fd, struct err *e)
 {
-#ifdef __linux__
-	struct statfs fs;
-	if (!fstatfs(fd, &fs) && (fs.f_type == 0x9fa0 /* proc */ || fs.f_type == 0x62656572 /* sysfs */))
+	if (os_of_kernel(fd))
 		return doc_refuse(e, path, "belongs to the kernel (/proc or /sys), it is not a document");
-#else
-	(void)path, (void)fd, (void)e;
-#endif
 	return 0;
 }
 

@@ -427,10 +427,11 @@ enum jail_kind {
 	 * into files */
 	JAIL_MODEL,
 };
-/* Which optional parts the jail has. `root` is 1 if it has a root directory of its own. `landlock` is the version of
- * Landlock's ABI. 0 means that the kernel does not offer this part to users. */
+/* Which parts the jail has beside limits. `root` is 1 if it has a root directory of its own. `landlock` is the version
+ * of Landlock's ABI. 0 means that the kernel does not offer this part to users. `seccomp` is 0 on systems other than
+ * Linux, where there are limits alone. */
 struct jail_level {
-	int root, landlock;
+	int root, landlock, seccomp;
 };
 /* Confine this process for good. `path` is the absolute path of the program (JAIL_EXEC) or of the model file
  * (JAIL_MODEL). `data` is the absolute path of a further folder that the program may read; NULL or "" = none. -1: the

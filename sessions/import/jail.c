@@ -1,5 +1,6 @@
 /* sessions/import/jail.c - confines a process that parses a document or a model file. The process may compute,
- * read open files and write to its pipe. Nothing that it does or executes can undo this.
+ * read open files and write to its pipe. Nothing that it does or executes can undo this. On systems other than Linux
+ * the process has limits alone.
  *
  * parent: the process ends when its parent ends;
  *     no_new_privs: set-user-ID programs that it executes give no rights;
@@ -12,20 +13,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sched.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <seccomp.h>
+#endif
 
 #define MEMORY_MAX  (1ull << 30) /* most bytes of address space */
 #define CPU_SECONDS 30
@@ -73,14 +76,18 @@ static int set_limits(enum jail_kind kind)
 	 * address space. */
 	if (!SANITIZED && set_limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
+#ifdef RLIMIT_MSGQUEUE
+	if (set_limit(RLIMIT_MSGQUEUE, 0, 0))
+		return -1;
+#endif
 	return set_limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || set_limit(RLIMIT_FSIZE, 0, 0) ||
 	                       set_limit(RLIMIT_CORE, 0, 0) || set_limit(RLIMIT_NPROC, 0, 0) ||
-	                       set_limit(RLIMIT_NOFILE, files, files) || set_limit(RLIMIT_MEMLOCK, 0, 0) ||
-	                       set_limit(RLIMIT_MSGQUEUE, 0, 0)
+	                       set_limit(RLIMIT_NOFILE, files, files) || set_limit(RLIMIT_MEMLOCK, 0, 0)
 	               ? -1
 	               : 0;
 }
 
+#ifdef __linux__
 /* ---- paths ---- */
 
 /* Folders that an executed program may read: libraries and their cache, fonts, and poppler's tables for Chinese,
@@ -466,5 +473,12 @@ int jail_enter(enum jail_kind kind, const char *path, const char *data, struct j
 		return jail_failed(e, "limits");
 	if (set_seccomp(kind, level->root))
 		return jail_failed(e, "seccomp");
+	level->seccomp = 1;
 	return 0;
 }
+#else
+int jail_enter(enum jail_kind kind, const char *path, const char *data, struct jail_level *level, struct err *e)
+{
+	return set_limits(kind) ? jail_failed(e, "limits") : 0;
+}
+#endif

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "kernels/os.h"
 
 const char helper_argument[] = "--parse-document-in-jail", helper_language_type[] = "language",
 	   helper_model_type[] = "model", helper_program_type[] = "program";
@@ -175,13 +175,11 @@ static int parse_type(const char *s)
 	return -1;
 }
 
-/* Close inherited descriptors. close_range() is called by number, because headers before Linux 5.9 lack it. */
 static void close_inherited(void)
 {
-	enum { SYS_CLOSE_RANGE = 436 };
 	struct rlimit limit;
 
-	if (!syscall(SYS_CLOSE_RANGE, 3, ~0u, 0) || getrlimit(RLIMIT_NOFILE, &limit))
+	if (!os_close_from(3) || getrlimit(RLIMIT_NOFILE, &limit))
 		return;
 	for (rlim_t fd = 3; fd < limit.rlim_cur && fd < 1 << 16; fd++)
 		close((int)fd);
@@ -230,12 +228,13 @@ int doc_helper(int argc, char **argv)
 		rc = send_language();
 	} else if (type < 0) {
 		struct str s = { 0 };
-		str_adds(&s, "no_new_privs, limits, ");
+		str_adds(&s, level.seccomp ? "no_new_privs, limits, " : "limits alone");
 		if (level.root)
 			str_adds(&s, "a root of its own, ");
 		if (level.landlock)
 			str_addf(&s, "Landlock %d, ", level.landlock);
-		str_adds(&s, "seccomp");
+		if (level.seccomp)
+			str_adds(&s, "seccomp");
 		rc = send_record('T', s.p, s.n) || send_record('Z', "", 0);
 	} else {
 		rc = convert((enum doc_type)type);

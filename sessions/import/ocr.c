@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/os.h"
+
 #define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
 /* divides_word() searches this many bytes of the page before and after a hyphen for the same word with its hyphen */
 #define HYPHEN_NEAR    4096u
@@ -296,7 +298,7 @@ static int recognise(struct ocr *o, int32_t page, int small, struct str *text, c
 
 	lseek(o->file, 0, SEEK_SET); /* read from the beginning: all children share the file's offset */
 	snprintf(number, sizeof number, "%d", o->pdftoppm ? page : page - 1);
-	if ((o->pdftoppm && (pipe2(way, O_CLOEXEC) || start_drawing(&draw, o, number, small, way[1]))) ||
+	if ((o->pdftoppm && (os_pipe(way, 0) || start_drawing(&draw, o, number, small, way[1]))) ||
 	    start_reading(&read, o, number, o->pdftoppm ? way[0] : o->file)) {
 		snprintf(why, cap, "no second process (%s)", strerror(errno));
 		child_close(&way[1]);

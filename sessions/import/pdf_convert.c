@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/os.h"
+
 #define OUTLINE_SECONDS 10.0 /* time limit for a PDF's outline; after it, the PDF is read without outline */
 #define PAGES_MAX       "20000"
 
@@ -79,7 +81,7 @@ int pdf_convert(const char *name, const char *p, size_t n, struct doc *d, struct
 	if (!program) {
 		rc = err_set(e, ERR_DOCUMENT,
 		             "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
-	} else if ((file = child_file(p, n)) < 0 || pipe2(way, O_CLOEXEC) ||
+	} else if ((file = child_file(p, n)) < 0 || os_pipe(way, 0) ||
 	           child_start(&parser, doc_type_name[DOC_PDF], NULL, way[0], -1)) {
 		rc = child_failed_to_start(name, e);
 	} else {

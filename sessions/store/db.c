@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/os.h"
+
 /* ---- errors ---- */
 
 /* Return the path for error messages: only its last 160 bytes, so that the reason of the error still fits. */

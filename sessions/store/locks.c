@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/os.h"
+
 #define LOCK_FILE    "lock"
 #define WRITERS_FILE "writers"
 #define LOCK_MS      3000 /* longest wait for another process that checks or migrates the database */

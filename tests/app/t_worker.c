@@ -84,7 +84,7 @@ static size_t allocated(void)
 	return mallinfo2().uordblks;
 }
 
-/* No file descriptor is free for the event descriptor. */
+/* No file descriptor is free for the pipe of events. */
 TEST(no_event_descriptor)
 {
 	struct rlimit before, none;
@@ -104,7 +104,7 @@ TEST(no_event_descriptor)
 	leaked = allocated() - had;
 	setrlimit(RLIMIT_NOFILE, &before);
 	CHECK_MSG(leaked < NOISE, "%zu bytes are lost", leaked);
-	CHECK(w == NULL && strstr(e.msg, "event descriptor"));
+	CHECK(w == NULL && strstr(e.msg, "cannot make a pipe"));
 	closed();
 }
 

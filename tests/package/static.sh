@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/package/static.sh SOURCE [amd64|arm64] - one file that runs on every Linux: build/static-ARCH/weir, linked to nothing that the machine
-# must have.  tests/package/package.sh calls it with the archive of the source (`make static`, `make static STATIC_ARCH=arm64`).
+# must have.  tests/package/package.sh calls it with the archive of the source (`make static`, `make static ARCH=arm64`).
 #
 # The C library is musl, of Debian's packages for either processor; gcc becomes a compiler for it by a file of specs, which musl-dev has.
 # The other libraries are built from Debian's sources with the parts that weir uses.

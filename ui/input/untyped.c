@@ -59,7 +59,7 @@ static void words_add(uint64_t h)
 			if (old[k])
 				set.hash[place_of(old[k])] = old[k];
 		free(old);
-		if (!cap && getrandom(&set.seed, sizeof set.seed, 0) < 0)
+		if (!cap && getentropy(&set.seed, sizeof set.seed))
 			set.seed = (uintptr_t)set.hash;
 	}
 	i = place_of(h);
