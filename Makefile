@@ -266,7 +266,7 @@ $(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/lib/faultvfs.
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # kernels/ and engine/ need the C library alone, and so do their tests: a compiler for another processor builds them without
 # other libraries (tests/kernels/s_neon.sh).
-low := $(filter $(BUILD)/tests/kernels/% $(BUILD)/tests/engine/%,$(unit)) $(addprefix $(BUILD)/tests/measure/,time_select time_verify kv_disk kv_host encode embed read cut)
+low := $(filter $(BUILD)/tests/kernels/% $(BUILD)/tests/engine/%,$(unit)) $(addprefix $(BUILD)/tests/measure/,time_select levels time_verify kv_disk kv_host encode embed read cut)
 $(low): $(BUILD)/libtest.a
 $(filter $(BUILD)/tests/engine/%,$(low)) $(addprefix $(BUILD)/tests/measure/,time_verify kv_disk kv_host encode embed read cut): $(BUILD)/libengine.a
 $(low): $(BUILD)/libkernels.a
