@@ -12,7 +12,7 @@
 #   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
 #   the engine's doors: engine.h for all; engine_view.h for the engine and app; engine_snapshot.h for sessions/snap and app;
 #   lab/lab.h for app/lab alone
-#   companions of a conversation (retrieval, reader) include app/conversation/companion.h, too
+#   turn hooks of a conversation (retrieval, reader) include app/conversation/turn_hook.h, too
 #   `known` below are includes against this order that are to go
 #   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
 #   no function that cannot be told the size of its buffer, none that hides a parse error
@@ -160,8 +160,8 @@ check_sources() {
       }
       open_to["app/line"] = open_to["app/tui"] = below
       open_to["app"] = below "app/line/line.h app/tui/tui.h app/tools/tools.h "
-      open_to["app/retrieval"] = open_to["app/retrieval"] "app/conversation/companion.h "
-      open_to["app/reader"] = open_to["app/reader"] "app/conversation/companion.h "
+      open_to["app/retrieval"] = open_to["app/retrieval"] "app/conversation/turn_hook.h "
+      open_to["app/reader"] = open_to["app/reader"] "app/conversation/turn_hook.h "
       # Known includes against the order.  The database of snapshots is beside that of the store and is opened by the
       # same functions; a document from the web is fetched with settings of its own.
       split("sessions/snap sessions/store/store_private.h|sessions/import sessions/fetch/curl.h", list, "|")

@@ -95,12 +95,12 @@ static int tokens_show(struct conversation *conv, struct generated *g, const int
 	return g->hooks->text ? g->hooks->text(str_text(text) + had, text->n - had, g->hooks->text_ud, e) : 0;
 }
 
-/* Show the held sentence; drop it if a companion does not allow it. Returns 0, or -1 to stop the turn. */
+/* Show the held sentence; drop it if a turn hook does not allow it. Returns 0, or -1 to stop the turn. */
 static int held_show(struct conversation *conv, struct generated *g, struct err *e)
 {
 	int rc = 0;
 
-	EACH_COMPANION(conv, k, allows)
+	EACH_TURN_HOOK(conv, k, allows)
 		g->dropped |= !k->ops->allows(k->self, conv, str_text(&g->held_text), g->held_text.n);
 	if (!g->dropped)
 		rc = tokens_show(conv, g, g->held.id, g->held.n, e);
@@ -119,8 +119,8 @@ static int sentence_ends(const struct str *text)
 	return n && memchr(".!?\n", text->p[n - 1], 4);
 }
 
-/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together, after all companions
- * (companion.h) have allowed the sentence. If one of them does not allow it, g->dropped is set, and the answer ends
+/* Add a token to the answer. In a guarded answer, the tokens of a sentence are shown together, after all turn hooks
+ * (turn_hook.h) have allowed the sentence. If one of them does not allow it, g->dropped is set, and the answer ends
  * before this sentence. Returns 0, or -1 to stop the turn. */
 static int token_show(struct conversation *conv, struct generated *g, int32_t id, struct err *e)
 {
@@ -141,14 +141,14 @@ static int token_show(struct conversation *conv, struct generated *g, int32_t id
 }
 
 /* End an answer whose sentences are checked before they are shown (conversation.guarded): show its last sentence. If no
- * sentence was allowed, show the tokens that companions append instead (companion_ops.instead). Returns 0 or -1. */
+ * sentence was allowed, show the tokens that turn hooks append instead (turn_hook_ops.instead). Returns 0 or -1. */
 static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
 {
 	struct tokens instead = { 0 };
 	int rc = g->held.n ? held_show(conv, g, e) : 0;
 
 	if (!rc && g->dropped && !g->m->text.n)
-		EACH_COMPANION(conv, k, instead)
+		EACH_TURN_HOOK(conv, k, instead)
 			k->ops->instead(k->self, conv, &instead);
 	if (conv->o->predict >= 0)
 		instead.n = MIN(instead.n, (size_t)conv->o->predict);
@@ -347,9 +347,9 @@ static int32_t local_prefill(struct conversation *conv, timeline_progress_fn *pr
 
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
-	/* If the last message is still being read from a stream, the companion that reads the stream prefills it. */
+	/* If the last message is still being read from a stream, the turn hook that reads the stream prefills it. */
 	if (conv->grows) {
-		EACH_COMPANION(conv, k, prefill)
+		EACH_TURN_HOOK(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
 		reused = conversation_sync(conv, 0, NULL, &n, &again, progress, ud, e);

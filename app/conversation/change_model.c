@@ -141,7 +141,7 @@ static int32_t change_to_server(struct conversation *conv, const struct options 
 	conv->served = before;
 	served_close(conv);
 	conv->served = new;
-	companions_changed(conv, CHANGE_MODEL);
+	turn_hooks_changed(conv, CHANGE_MODEL);
 	local_close(conv);
 	rendered_free(&conv->rendered);
 	conv->rendered = (struct rendered){ .n_msg = 0 };
@@ -172,7 +172,7 @@ int32_t conversation_change_model(struct conversation *conv, const struct option
 	rc = check_model(conv, look, next, &n, e);
 	engine_close(look);
 	if (!rc) {
-		companions_changed(conv, CHANGE_MODEL);
+		turn_hooks_changed(conv, CHANGE_MODEL);
 		local_close(conv);
 		rc = model_open_with(conv, next, e);
 		if (!rc)

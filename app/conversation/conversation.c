@@ -97,7 +97,7 @@ int32_t conversation_change_policy(struct conversation *conv, const char *where,
 	}
 	conv->pinned = -1;
 	conv->outgrown = 0;
-	companions_changed(conv, CHANGE_CACHE);
+	turn_hooks_changed(conv, CHANGE_CACHE);
 	free(conv->kv);
 	conv->kv = xstrndup(text, strlen(text));
 	return (int32_t)(had - left);
@@ -106,7 +106,7 @@ int32_t conversation_change_policy(struct conversation *conv, const char *where,
 /* Free all messages and the redo stack. */
 static void forget_messages(struct conversation *conv)
 {
-	companions_changed(conv, CHANGE_EMPTIED);
+	turn_hooks_changed(conv, CHANGE_EMPTIED);
 	while (conv->n_msg)
 		message_free(&conv->msg[--conv->n_msg]);
 	undo_forget(conv);
@@ -137,7 +137,7 @@ void conversation_close(struct conversation *conv)
 	free(conv->undone);
 	free(conv->kv);
 	str_free(&conv->system);
-	companions_free(conv);
+	turn_hooks_free(conv);
 	local_close(conv);
 	served_close(conv);
 	conv->by = NULL;

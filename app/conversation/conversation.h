@@ -213,9 +213,9 @@ struct conversation_hooks {
 	void *ud;
 };
 
-struct companion_ops; /* functions that the conversation calls at each question (companion.h) */
-struct companion {
-	const struct companion_ops *ops;
+struct turn_hook_ops; /* functions that the conversation calls at each question (turn_hook.h) */
+struct turn_hook {
+	const struct turn_hook_ops *ops;
 	void *self;
 };
 
@@ -240,7 +240,7 @@ struct conversation {
 	/* sampling settings, and the random generator, whose state is kept from turn to turn */
 	struct sampling sampling;
 	struct tokens given;            /* tokens that the answer is forced to begin with */
-	int guarded;                    /* 1 = a sentence of the answer is shown only if all companions allow it */
+	int guarded;                    /* 1 = a sentence of the answer is shown only if all turn hooks allow it */
 	struct sampling_choice sampled; /* sampling settings in force, each with its origin */
 	struct str system;
 	int has_system;
@@ -266,8 +266,8 @@ struct conversation {
 	struct turn last;
 	uint64_t total_answer; /* number of tokens of all answers */
 	int outgrown;          /* 1 = at the end of the last turn, some tokens were evicted */
-	struct companion *companion;
-	int n_companion, cap_companion;
+	struct turn_hook *turn_hook;
+	int n_turn_hook, cap_turn_hook;
 	struct observer observer[OBSERVERS_MOST];
 	int n_observer;
 	struct conversation_hooks hooks;

@@ -2,7 +2,7 @@
 #ifndef WEIR_CONVERSATION_PRIVATE_H
 #define WEIR_CONVERSATION_PRIVATE_H
 
-#include "app/conversation/companion.h"
+#include "app/conversation/turn_hook.h"
 
 /* ---- the answerer ----
  *
@@ -45,19 +45,19 @@ int served_open(struct conversation *, const struct options *, struct err *);
 int served_check_options(const struct options *, struct err *);
 void served_close(struct conversation *);
 
-/* ---- companions ----
+/* ---- turn hooks ----
  *
- * EACH_COMPANION(c, k, fn) runs the following statement for each companion k of conversation c that has the function
+ * EACH_TURN_HOOK(c, k, fn) runs the following statement for each turn hook k of conversation c that has the function
  * fn. */
 
-#define EACH_COMPANION(c, k, fn)                                                                                       \
-	for (const struct companion *k = (c)->companion; k < (c)->companion + (c)->n_companion; k++)                   \
+#define EACH_TURN_HOOK(c, k, fn)                                                                                       \
+	for (const struct turn_hook *k = (c)->turn_hook; k < (c)->turn_hook + (c)->n_turn_hook; k++)                   \
 		if (k->ops->fn)
 
-/* Call changed() of all companions (companion.h). */
-void companions_changed(struct conversation *, enum companion_change);
-/* Free the states of all companions (companion.h). */
-void companions_free(struct conversation *);
+/* Call changed() of all turn hooks (turn_hook.h). */
+void turn_hooks_changed(struct conversation *, enum turn_hook_change);
+/* Free the states of all turn hooks (turn_hook.h). */
+void turn_hooks_free(struct conversation *);
 
 /* ---- messages.c ---- */
 

@@ -49,7 +49,7 @@ void conversation_drop_document(struct conversation *conv, size_t i, struct str 
 	if (name)
 		str_adds(name, conv->doc[i].name);
 	conversation_emit(conv, EVENT_DOCUMENT_DROPPED, i);
-	companions_changed(conv, CHANGE_DOCUMENTS);
+	turn_hooks_changed(conv, CHANGE_DOCUMENTS);
 	conv->doc[i].stored = 0;
 	undo_keep_document(conv, i);
 	memmove(conv->doc + i, conv->doc + i + 1, (conv->n_doc - i - 1) * sizeof *conv->doc);
@@ -60,7 +60,7 @@ void conversation_drop_document(struct conversation *conv, size_t i, struct str 
 
 void conversation_drop_documents(struct conversation *conv)
 {
-	companions_changed(conv, CHANGE_DOCUMENTS);
+	turn_hooks_changed(conv, CHANGE_DOCUMENTS);
 	while (conv->n_doc)
 		document_free(&conv->doc[--conv->n_doc]);
 	free(conv->doc);
@@ -80,7 +80,7 @@ void conversation_forget_documents(struct conversation *conv, const char *gone)
 	if (!conv->n_doc || !memchr(gone, 1, conv->n_doc))
 		return;
 	undo_forget(conv);
-	companions_changed(conv, CHANGE_DOCUMENTS);
+	turn_hooks_changed(conv, CHANGE_DOCUMENTS);
 	for (size_t i = 0; i < conv->n_doc; i++)
 		if (gone[i])
 			conversation_emit(conv, EVENT_DOCUMENT_DROPPED, i);
@@ -234,7 +234,7 @@ int document_put_back(struct conversation *conv, const struct document *d, size_
 	if (i + 1 < conv->n_doc) {
 		struct document back = *last;
 
-		companions_changed(conv, CHANGE_DOCUMENTS);
+		turn_hooks_changed(conv, CHANGE_DOCUMENTS);
 		memmove(conv->doc + i + 1, conv->doc + i, (conv->n_doc - 1 - i) * sizeof *conv->doc);
 		conv->doc[i] = back;
 	} else {
@@ -252,7 +252,7 @@ void conversation_read_document(struct conversation *conv, const struct doc *in,
 	while (i < conv->n_doc && !conv->doc[i].grows)
 		i++;
 	if (i < conv->n_doc || in)
-		companions_changed(conv, CHANGE_DOCUMENTS);
+		turn_hooks_changed(conv, CHANGE_DOCUMENTS);
 	if (i < conv->n_doc)
 		document_free(&conv->doc[i]);
 	else if (in)
@@ -288,7 +288,7 @@ int document_swap(struct conversation *conv, const struct document *d, size_t i,
 		conv->prefix_known = 0;
 		return -1;
 	}
-	companions_changed(conv, CHANGE_DOCUMENTS);
+	turn_hooks_changed(conv, CHANGE_DOCUMENTS);
 	/* The new version is stored in the row of the old one. */
 	conv->doc[i].stored = old->stored;
 	old->stored = 0;

@@ -1,5 +1,5 @@
-/* app/conversation/events.c - calls observers and companions when a conversation changes (conversation.h,
- * companion.h). */
+/* app/conversation/events.c - calls observers and turn hooks when a conversation changes (conversation.h,
+ * turn_hook.h). */
 #include "app/conversation/conversation_private.h"
 
 #include <stdarg.h>
@@ -52,33 +52,33 @@ void conversation_notice(struct conversation *conv, const char *fmt, ...)
 	free(text);
 }
 
-/* ---- companions ---- */
+/* ---- turn hooks ---- */
 
-void companion_add(struct conversation *conv, const struct companion_ops *ops, void *self)
+void turn_hook_add(struct conversation *conv, const struct turn_hook_ops *ops, void *self)
 {
-	GROW(conv->companion, conv->n_companion, conv->cap_companion);
-	conv->companion[conv->n_companion++] = (struct companion){ .ops = ops, .self = self };
+	GROW(conv->turn_hook, conv->n_turn_hook, conv->cap_turn_hook);
+	conv->turn_hook[conv->n_turn_hook++] = (struct turn_hook){ .ops = ops, .self = self };
 }
 
-void *companion_find(const struct conversation *conv, const char *name)
+void *turn_hook_find(const struct conversation *conv, const char *name)
 {
-	for (int i = 0; i < conv->n_companion; i++)
-		if (!strcmp(conv->companion[i].ops->name, name))
-			return conv->companion[i].self;
+	for (int i = 0; i < conv->n_turn_hook; i++)
+		if (!strcmp(conv->turn_hook[i].ops->name, name))
+			return conv->turn_hook[i].self;
 	return NULL;
 }
 
-void companions_changed(struct conversation *conv, enum companion_change what)
+void turn_hooks_changed(struct conversation *conv, enum turn_hook_change what)
 {
-	EACH_COMPANION(conv, k, changed)
+	EACH_TURN_HOOK(conv, k, changed)
 		k->ops->changed(k->self, conv, what);
 }
 
-void companions_free(struct conversation *conv)
+void turn_hooks_free(struct conversation *conv)
 {
-	EACH_COMPANION(conv, k, free)
+	EACH_TURN_HOOK(conv, k, free)
 		k->ops->free(k->self);
-	free(conv->companion);
-	conv->companion = NULL;
-	conv->n_companion = conv->cap_companion = 0;
+	free(conv->turn_hook);
+	conv->turn_hook = NULL;
+	conv->n_turn_hook = conv->cap_turn_hook = 0;
 }

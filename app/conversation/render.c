@@ -234,7 +234,7 @@ int conversation_render(struct conversation *conv, int reply_head, struct tokens
 	unsigned flags = reply_head ? REPLY_HEAD : 0;
 	int rc;
 
-	companions_changed(conv, CHANGE_RENDERED);
+	turn_hooks_changed(conv, CHANGE_RENDERED);
 	render_beginning(conv);
 	if (!conv->n_msg)
 		rc = render_prefix(conv, &conv->rendered, out, e);

@@ -21,7 +21,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	if (!begun)
 		memcpy(turn->random, conv->sampling.rng, sizeof turn->random);
 	conv->by->begin(conv);
-	EACH_COMPANION(conv, k, begin)
+	EACH_TURN_HOOK(conv, k, begin)
 		k->ops->begin(k->self, conv, h);
 	first = conv->by->read(conv, begun, h, turn, e);
 	if (turn->answered) {
@@ -34,7 +34,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 		 * refer to it. */
 		m->stored = 0;
 		m->prompt_at = (struct text_at){ .first = first };
-		EACH_COMPANION(conv, k, began)
+		EACH_TURN_HOOK(conv, k, began)
 			k->ops->began(k->self, conv, m);
 		conversation_emit(conv, EVENT_ANSWER_BEGAN, 0);
 		rc = conv->by->generate(conv, !by_text, start, h, turn, e);
@@ -42,7 +42,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	conv->by->end(conv);
 	if (rc < 0 && e->code == ERR_CANCELLED)
 		turn->stop = STOP_CANCEL;
-	EACH_COMPANION(conv, k, ended)
+	EACH_TURN_HOOK(conv, k, ended)
 		k->ops->ended(k->self, conv, turn->answered ? &conv->msg[conv->n_msg - 1] : NULL);
 	if (!turn->answered)
 		return rc;
@@ -59,10 +59,10 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	return rc;
 }
 
-/* Call before() of all companions. Returns 0; 1 if the documents do not answer the question; -1 on error. */
-static int companions_before(struct conversation *conv, const struct question *q, struct err *e)
+/* Call before() of all turn hooks. Returns 0; 1 if the documents do not answer the question; -1 on error. */
+static int turn_hooks_before(struct conversation *conv, const struct question *q, struct err *e)
 {
-	EACH_COMPANION(conv, k, before) {
+	EACH_TURN_HOOK(conv, k, before) {
 		int rc = k->ops->before(k->self, conv, q, e);
 
 		if (rc)
@@ -87,14 +87,14 @@ static void add_question(struct conversation *conv, const struct question *q, st
 	m->context = context;
 	str_add(&m->text, q->text, q->n);
 	if (joins)
-		companions_changed(conv, CHANGE_CLOSED);
+		turn_hooks_changed(conv, CHANGE_CLOSED);
 }
 
 int conversation_ask(struct conversation *conv, const char *text, size_t n, const struct answer_hooks *h,
                      struct turn *turn, struct err *e)
 {
 	struct question q = { .text = text, .n = n, .hooks = h };
-	int joined = conv->grows, rc = companions_before(conv, &q, e);
+	int joined = conv->grows, rc = turn_hooks_before(conv, &q, e);
 	struct str context = { 0 };
 
 	if (rc) {
@@ -103,11 +103,11 @@ int conversation_ask(struct conversation *conv, const char *text, size_t n, cons
 			                                                  : STOP_LENGTH };
 		return rc < 0 ? -1 : 0;
 	}
-	EACH_COMPANION(conv, k, context)
+	EACH_TURN_HOOK(conv, k, context)
 		k->ops->context(k->self, conv, &context);
 	add_question(conv, &q, context);
 	conversation_emit(conv, EVENT_QUESTION, 0);
-	EACH_COMPANION(conv, k, given)
+	EACH_TURN_HOOK(conv, k, given)
 		k->ops->given(k->self, conv, &q, &conv->given);
 	rc = answer_generate(conv, NULL, h, turn, e);
 	tokens_free(&conv->given);
@@ -116,17 +116,17 @@ int conversation_ask(struct conversation *conv, const char *text, size_t n, cons
 	if (turn->answered)
 		return rc;
 	if (joined)
-		companions_changed(conv, CHANGE_REOPENED);
+		turn_hooks_changed(conv, CHANGE_REOPENED);
 	else
 		message_free(&conv->msg[--conv->n_msg]);
 	conversation_emit(conv, EVENT_QUESTION_WITHDRAWN, 0);
 	return rc;
 }
 
-/* Call again() of all companions. Returns 0 or -1. */
-static int companions_again(struct conversation *conv, const struct message *old, int goes_on, struct err *e)
+/* Call again() of all turn hooks. Returns 0 or -1. */
+static int turn_hooks_again(struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
-	EACH_COMPANION(conv, k, again)
+	EACH_TURN_HOOK(conv, k, again)
 		if (k->ops->again(k->self, conv, old, goes_on, e) < 0)
 			return -1;
 	return 0;
@@ -145,7 +145,7 @@ int conversation_regenerate(struct conversation *conv, const struct answer_hooks
 		conversation_emit(conv, EVENT_ANSWER_WITHDRAWN, 0);
 	}
 	*turn = (struct turn){ .stop = STOP_CANCEL };
-	rc = companions_again(conv, &old, 0, e);
+	rc = turn_hooks_again(conv, &old, 0, e);
 	if (!rc)
 		rc = answer_generate(conv, NULL, h, turn, e);
 	if (had && !turn->answered)
@@ -167,7 +167,7 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 		return answer_generate(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
 	*turn = (struct turn){ .stop = STOP_CANCEL };
-	rc = companions_again(conv, &old, 1, e);
+	rc = turn_hooks_again(conv, &old, 1, e);
 	if (!rc)
 		rc = answer_generate(conv, &old, h, turn, e);
 	if (!turn->answered)
@@ -244,7 +244,7 @@ void conversation_json(const struct conversation *conv, const struct turn *turn,
 	kv_memory_json(conv, out);
 	strides_json(conv, out);
 	json_string(out, "session", *session ? session : NULL);
-	EACH_COMPANION(conv, k, json)
+	EACH_TURN_HOOK(conv, k, json)
 		k->ops->json(k->self, conv, out);
 	json_close(out, '}');
 	str_adds(out, "\n");

@@ -25,9 +25,9 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 			while (conv->n_msg > from + 1)
 				message_free(&conv->msg[--conv->n_msg]);
 			if (m->read < m->text.n) {
-				companions_changed(conv, CHANGE_REOPENED);
+				turn_hooks_changed(conv, CHANGE_REOPENED);
 			} else {
-				companions_changed(conv, CHANGE_CLOSED);
+				turn_hooks_changed(conv, CHANGE_CLOSED);
 				message_free(m);
 				conv->n_msg--;
 			}
@@ -36,7 +36,7 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 		}
 		done++;
 	}
-	companions_changed(conv, CHANGE_MESSAGES);
+	turn_hooks_changed(conv, CHANGE_MESSAGES);
 	if (done)
 		conversation_emit(conv, EVENT_UNDONE, 0);
 	return done;
@@ -46,7 +46,7 @@ void conversation_cut(struct conversation *conv, size_t from)
 {
 	while (conv->n_msg > from)
 		message_free(&conv->msg[--conv->n_msg]);
-	companions_changed(conv, CHANGE_MESSAGES);
+	turn_hooks_changed(conv, CHANGE_MESSAGES);
 }
 
 /* Append *m to the messages; takes ownership of its members. */
@@ -68,7 +68,7 @@ static int redo_stored(struct conversation *conv, struct err *e)
 	if (rc > 0) {
 		put_message(conv, &m[0]);
 		put_message(conv, &m[1]);
-		companions_changed(conv, CHANGE_MESSAGES);
+		turn_hooks_changed(conv, CHANGE_MESSAGES);
 		conversation_emit(conv, EVENT_REDONE, 0);
 	}
 	return rc;
@@ -97,7 +97,7 @@ int conversation_redo(struct conversation *conv, struct str *name, struct err *e
 		for (size_t i = 0; i < k->n_msg; i++)
 			put_message(conv, &k->msg[i]);
 		free(k->msg);
-		companions_changed(conv, CHANGE_MESSAGES);
+		turn_hooks_changed(conv, CHANGE_MESSAGES);
 		conversation_emit(conv, EVENT_REDONE, 0);
 	}
 	conv->n_undone--;

@@ -78,7 +78,7 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 
 struct growth *growth_of(const struct conversation *conv)
 {
-	return companion_find(conv, "growing");
+	return turn_hook_find(conv, "growing");
 }
 
 const struct growing *growing_of(const struct conversation *conv)
@@ -188,7 +188,7 @@ int conversation_grow(struct conversation *conv, const char *piece, size_t n, in
 		if (!n)
 			return 0;
 		aside_forget(&g->aside);
-		surprise_forget(companion_find(conv, "surprise"));
+		surprise_forget(turn_hook_find(conv, "surprise"));
 		conversation_message(conv, ROLE_USER, "", 0, NULL, 0);
 		growing_clear(s);
 		conv->grows = 1;
@@ -308,7 +308,7 @@ int conversation_return(struct conversation *conv)
 	return 1;
 }
 
-/* ---- companion ---- */
+/* ---- turn hook ---- */
 
 /* Take a snapshot if the question will be appended to the growing message (a text read from a stream). */
 static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
@@ -333,7 +333,7 @@ static int32_t growing_prefill(void *self, struct conversation *conv, timeline_p
 	return st.prefill_tokens;
 }
 
-static void growing_changed(void *self, struct conversation *conv, enum companion_change what)
+static void growing_changed(void *self, struct conversation *conv, enum turn_hook_change what)
 {
 	struct growth *g = self;
 
@@ -361,7 +361,7 @@ static void growing_free(void *self)
 	free(g);
 }
 
-const struct companion_ops growing_ops = {
+const struct turn_hook_ops growing_ops = {
 	.name = "growing",
 	.before = growing_before,
 	.prefill = growing_prefill,
@@ -371,6 +371,6 @@ const struct companion_ops growing_ops = {
 
 void reader_join(struct conversation *conv)
 {
-	companion_add(conv, &growing_ops, xcalloc(1, sizeof(struct growth)));
-	companion_add(conv, &surprise_ops, xcalloc(1, sizeof(struct surprise)));
+	turn_hook_add(conv, &growing_ops, xcalloc(1, sizeof(struct growth)));
+	turn_hook_add(conv, &surprise_ops, xcalloc(1, sizeof(struct surprise)));
 }

@@ -5,8 +5,8 @@
 
 #include "app/conversation/conversation.h"
 
-/* Add the companions of this folder to a conversation: one for the growing message, and one that measures how
- * surprising its text is to the model. A companion is a table of callbacks (companion.h). Call this once, after
+/* Add the turn hooks of this folder to a conversation: one for the growing message, and one that measures how
+ * surprising its text is to the model. A turn hook is a table of callbacks (turn_hook.h). Call this once, after
  * conversation_open(). */
 void reader_join(struct conversation *);
 

@@ -2,10 +2,10 @@
 #ifndef WEIR_READER_PRIVATE_H
 #define WEIR_READER_PRIVATE_H
 
-#include "app/conversation/companion.h"
+#include "app/conversation/turn_hook.h"
 #include "app/reader/reader.h"
 
-extern const struct companion_ops growing_ops, surprise_ops;
+extern const struct turn_hook_ops growing_ops, surprise_ops;
 
 /* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream). After the
  * snapshot is loaded, the text continues as if the question had not been asked (aside.c). */
@@ -28,7 +28,7 @@ struct aside {
 	double seconds; /* how long taking the snapshot took, in seconds */
 };
 
-/* State of the companion growing_ops. */
+/* State of the turn hook growing_ops. */
 struct growth {
 	struct growing text;
 	struct aside aside;

@@ -64,7 +64,7 @@ struct take {
 /* Add the surprise of token number i to the current sentence, and end the sentence if it ends with this token. */
 static void take_token(struct take *x, size_t i, double nll)
 {
-	struct surprise *s = companion_find(x->conv, "surprise");
+	struct surprise *s = turn_hook_find(x->conv, "surprise");
 	const struct str *text = &x->conv->msg[x->conv->n_msg - 1].text;
 
 	x->byte += engine_piece(x->conv->engine, x->id[i], 0, NULL, 0);
@@ -100,7 +100,7 @@ int surprise_extend(struct conversation *conv, const int32_t *id, size_t n, size
 
 const struct surprise *surprise_of(const struct conversation *conv)
 {
-	return companion_find(conv, "surprise");
+	return turn_hook_find(conv, "surprise");
 }
 
 void surprise_forget(struct surprise *s)
@@ -109,7 +109,7 @@ void surprise_forget(struct surprise *s)
 	*s = (struct surprise){ .n = 0 };
 }
 
-static void surprise_changed(void *self, struct conversation *conv, enum companion_change what)
+static void surprise_changed(void *self, struct conversation *conv, enum turn_hook_change what)
 {
 	(void)conv;
 	if (what == CHANGE_EMPTIED)
@@ -122,7 +122,7 @@ static void surprise_free(void *self)
 	free(self);
 }
 
-const struct companion_ops surprise_ops = {
+const struct turn_hook_ops surprise_ops = {
 	.name = "surprise",
 	.changed = surprise_changed,
 	.free = surprise_free,

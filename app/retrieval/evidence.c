@@ -262,7 +262,7 @@ static void evidence_json(void *self, const struct conversation *conv, struct st
 	json_close(out, ']');
 }
 
-const struct companion_ops evidence_ops = {
+const struct turn_hook_ops evidence_ops = {
 	.name = "evidence",
 	.begin = evidence_begin,
 	.ended = evidence_ended,

@@ -1,5 +1,5 @@
 /* app/retrieval/found.c - returns the sources, the evidence and the recalled turns of the last question, which are
- * stored in the states of the companions (retrieval.h). */
+ * stored in the states of the turn hooks (retrieval.h). */
 #include <stdlib.h>
 
 #include "app/retrieval/recall.h"
@@ -8,7 +8,7 @@
 
 struct source_search *search_of(const struct conversation *conv)
 {
-	return companion_find(conv, "sources");
+	return turn_hook_find(conv, "sources");
 }
 
 const struct sources *sources_of(const struct conversation *conv)
@@ -41,21 +41,21 @@ void sources_forget(struct conversation *conv)
 
 struct evidence_list *evidence_of(const struct conversation *conv)
 {
-	return companion_find(conv, "evidence");
+	return turn_hook_find(conv, "evidence");
 }
 
 /* ---- recall ---- */
 
 const struct recalls *recalls_of(const struct conversation *conv)
 {
-	const struct recall *r = companion_find(conv, "recall");
+	const struct recall *r = turn_hook_find(conv, "recall");
 
 	return &r->last;
 }
 
 void recall_search_by(struct conversation *conv, add_message_fn *add, find_sentences_fn *find, void *ud)
 {
-	struct recall *r = companion_find(conv, "recall");
+	struct recall *r = turn_hook_find(conv, "recall");
 
 	r->add_message = add;
 	r->find_sentences = find;

@@ -58,7 +58,7 @@ static int facts_compare(struct conversation *conv, struct memory_search *m, con
 static int facts_score(struct conversation *conv, const struct facts *all, const char *question, size_t n,
                        double *score, struct err *e)
 {
-	struct memory_search *m = companion_find(conv, "memory");
+	struct memory_search *m = turn_hook_find(conv, "memory");
 	struct indexed_text *text = xcalloc(all->n + 1, sizeof *text);
 	struct found_passage *found = NULL;
 	size_t n_found = 0;
@@ -77,7 +77,7 @@ static int facts_score(struct conversation *conv, const struct facts *all, const
 	return rc;
 }
 
-/* ---- the companion ---- */
+/* ---- the turn hook ---- */
 
 /* Append a fact as it is sent with a question. */
 static void add_fact(const struct known_fact *f, struct str *out)
@@ -180,7 +180,7 @@ static void memory_close(void *self)
 	free(m);
 }
 
-const struct companion_ops memory_ops = {
+const struct turn_hook_ops memory_ops = {
 	.name = "memory",
 	.before = memory_before,
 	.context = memory_context,
@@ -190,14 +190,14 @@ const struct companion_ops memory_ops = {
 
 const struct facts *facts_of(const struct conversation *conv)
 {
-	const struct memory_search *m = companion_find(conv, "memory");
+	const struct memory_search *m = turn_hook_find(conv, "memory");
 
 	return &m->last;
 }
 
 void memory_list_by(struct conversation *conv, list_facts_fn *list, void *ud)
 {
-	struct memory_search *m = companion_find(conv, "memory");
+	struct memory_search *m = turn_hook_find(conv, "memory");
 
 	m->list = list;
 	m->list_ud = ud;

@@ -313,7 +313,7 @@ static void recall_close(void *self)
 	free(r);
 }
 
-const struct companion_ops recall_ops = {
+const struct turn_hook_ops recall_ops = {
 	.name = "recall",
 	.before = recall_before,
 	.context = recall_context,

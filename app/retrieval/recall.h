@@ -46,7 +46,7 @@ struct memory {
 	double weight[RECALL_WORDS], whole;
 };
 
-/* State of the recall companion. */
+/* State of the recall turn hook. */
 struct recall {
 	struct recalls last; /* turns recalled for the last question */
 	add_message_fn *add_message;

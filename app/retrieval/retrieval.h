@@ -12,8 +12,9 @@ struct indexed_text;
 struct found_passage;
 struct found_sentence;
 
-/* Add the companions of this folder (memory, recall, sources, evidence, unsupported) to a conversation. A companion is a table
- * of callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
+/* Add the turn hooks of this folder (memory, recall, sources, evidence, unsupported) to a conversation. A turn hook is
+ * a table of callbacks that the conversation calls before, during and after an answer. Call once, after
+ * conversation_open(). */
 void retrieval_join(struct conversation *);
 
 /* ---- parts of a text that is still being received (candidates.c) ---- */

@@ -2,19 +2,19 @@
 #ifndef WEIR_RETRIEVAL_PRIVATE_H
 #define WEIR_RETRIEVAL_PRIVATE_H
 
-#include "app/conversation/companion.h"
+#include "app/conversation/turn_hook.h"
 #include "app/retrieval/retrieval.h"
 #include "sessions/store/store.h"
 
-/* ---- companions ---- */
+/* ---- turn hooks ---- */
 
-extern const struct companion_ops memory_ops, recall_ops, sources_ops, evidence_ops, unsupported_ops;
-/* Create the state of the recall companion; recall_ops.free() frees it. */
+extern const struct turn_hook_ops memory_ops, recall_ops, sources_ops, evidence_ops, unsupported_ops;
+/* Create the state of the recall turn hook; recall_ops.free() frees it. */
 struct recall *recall_new(void);
 
 /* ---- sources.c ---- */
 
-/* State of the sources companion. */
+/* State of the sources turn hook. */
 struct source_search {
 	struct sources last; /* sources of the last question */
 	search_fn *search;
@@ -241,7 +241,7 @@ void recalled_json(const struct conversation *, struct str *out);
 
 /* ---- memory.c ---- */
 
-/* State of the memory companion. `index` has the words and vectors of the facts, in memory; it is NULL until the first
+/* State of the memory turn hook. `index` has the words and vectors of the facts, in memory; it is NULL until the first
  * search. */
 struct memory_search {
 	struct facts last; /* facts that were sent with the last question */

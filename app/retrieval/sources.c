@@ -1,4 +1,4 @@
-/* app/retrieval/sources.c - the sources of a question, and the companion that keeps them (retrieval.h).
+/* app/retrieval/sources.c - the sources of a question, and the turn hook that keeps them (retrieval.h).
  *
  * Sources are the best candidates (candidates.c). A page or section that the question names is found without a search
  * (named_place.c). */
@@ -99,7 +99,7 @@ int conversation_index(struct conversation *conv, struct err *e)
 	return rc;
 }
 
-/* ---- companion ---- */
+/* ---- turn hook ---- */
 
 /* Set the sources to the passages that answer the question. `context` is NULL for a new question. If the question is
  * asked again, `context` is the text that was sent with it the first time. Returns 0; 1 if the model should not be
@@ -198,7 +198,7 @@ static void sources_began(void *self, struct conversation *conv, struct message 
 		answer_sources_found(conv, &answer->sources);
 }
 
-static void sources_changed(void *self, struct conversation *conv, enum companion_change what)
+static void sources_changed(void *self, struct conversation *conv, enum turn_hook_change what)
 {
 	struct source_search *s = self;
 
@@ -218,7 +218,7 @@ static void sources_json(void *self, const struct conversation *conv, struct str
 {
 	(void)self;
 	passages_json(conv, out);
-	recalled_json(conv, out); /* this companion also writes the recalled turns, after the passages */
+	recalled_json(conv, out); /* this turn hook also writes the recalled turns, after the passages */
 }
 
 static void sources_close(void *self)
@@ -231,7 +231,7 @@ static void sources_close(void *self)
 	free(s);
 }
 
-const struct companion_ops sources_ops = {
+const struct turn_hook_ops sources_ops = {
 	.name = "sources",
 	.before = sources_before,
 	.context = sources_context,
@@ -246,9 +246,9 @@ const struct companion_ops sources_ops = {
 
 void retrieval_join(struct conversation *conv)
 {
-	companion_add(conv, &memory_ops, xcalloc(1, sizeof(struct memory_search)));
-	companion_add(conv, &recall_ops, recall_new());
-	companion_add(conv, &sources_ops, xcalloc(1, sizeof(struct source_search)));
-	companion_add(conv, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));
-	companion_add(conv, &unsupported_ops, xcalloc(1, sizeof(struct str)));
+	turn_hook_add(conv, &memory_ops, xcalloc(1, sizeof(struct memory_search)));
+	turn_hook_add(conv, &recall_ops, recall_new());
+	turn_hook_add(conv, &sources_ops, xcalloc(1, sizeof(struct source_search)));
+	turn_hook_add(conv, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));
+	turn_hook_add(conv, &unsupported_ops, xcalloc(1, sizeof(struct str)));
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "app/conversation/companion.h"
+#include "app/conversation/turn_hook.h"
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/base.h"
 #include "engine/base/json.h"
@@ -353,7 +353,7 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 	marked_close(&m);
 }
 
-/* ---- the companion, whose state is the list of words, one a line ---- */
+/* ---- the turn hook, whose state is the list of words, one a line ---- */
 
 /* 1 if the answer must be guarded: the model is so small that it makes up numbers and names in free text, and there is
  * a sentence to quote instead. */
@@ -440,7 +440,7 @@ static void unsupported_free(void *self)
 	free(self);
 }
 
-const struct companion_ops unsupported_ops = {
+const struct turn_hook_ops unsupported_ops = {
 	.name = "unsupported",
 	.begin = unsupported_begin,
 	.allows = unsupported_allows,
@@ -451,7 +451,7 @@ const struct companion_ops unsupported_ops = {
 
 static const char *listed(const struct conversation *conv)
 {
-	const struct str *list = companion_find(conv, unsupported_ops.name);
+	const struct str *list = turn_hook_find(conv, unsupported_ops.name);
 
 	return list ? str_text(list) : "";
 }

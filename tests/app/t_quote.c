@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "app/chat/chat_private.h"
-#include "app/conversation/companion.h"
+#include "app/conversation/turn_hook.h"
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 #include "tests/lib/scene.h"
@@ -170,8 +170,8 @@ static int answer_begins(const struct scene *s, const char *text)
 }
 
 /* The answer of a model with few parameters begins with the quoted sentence. /continue, /regen and a request such as
- * "Write ..." let the model go on in its own words; here they are random, with names that the document does not have, so
- * that they are left out and the sentence is quoted instead. */
+ * "Write ..." let the model go on in its own words; here they are random, with names that the document does not have,
+ * so that they are left out and the sentence is quoted instead. */
 TEST(a_small_model_answers_with_the_sentence)
 {
 	static const char sentence[] =
@@ -244,7 +244,7 @@ TEST(an_invented_quotation_is_not_allowed)
 	close_scene(&s);
 }
 
-/* ---- sentences that companions do not allow ---- */
+/* ---- sentences that turn hooks do not allow ---- */
 
 struct gate {
 	int allow;       /* sentences that are allowed */
@@ -271,7 +271,7 @@ static int gate_allows(void *self, struct conversation *conv, const char *text, 
 /* A guarded answer is shown sentence by sentence, and ends before the first one that is not allowed. */
 TEST(an_answer_ends_before_a_sentence_that_is_not_allowed)
 {
-	static const struct companion_ops ops = { .name = "gate", .begin = gate_begin, .allows = gate_allows };
+	static const struct turn_hook_ops ops = { .name = "gate", .begin = gate_begin, .allows = gate_allows };
 	struct str whole = { 0 };
 
 	for (int allow = -1; allow < 4; allow++) { /* -1: the answer is not guarded */
@@ -281,7 +281,7 @@ TEST(an_answer_ends_before_a_sentence_that_is_not_allowed)
 
 		open_scene(&s, "-n 300 --private --kv full -c 1000 --temp 0 --loops go --chat-template chatml");
 		if (allow >= 0)
-			companion_add(&s.c.conv, &ops, &gate);
+			turn_hook_add(&s.c.conv, &ops, &gate);
 		do_line(&s, "Who has the key?");
 		m = conversation_answer(&s.c.conv);
 		CHECK(m != NULL);

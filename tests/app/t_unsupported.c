@@ -111,7 +111,8 @@ TEST(what_the_user_said_and_what_was_sent_is_given)
 	close_scene(&s);
 }
 
-/* Check what marks_find() lists for an answer whose three sources are paragraphs of light.txt. The third was not sent. */
+/* Check what marks_find() lists for an answer whose three sources are paragraphs of light.txt. The third was not
+ * sent. */
 static void check_marks(struct scene *s, const char *answer, const char *want)
 {
 	char the[] = "The", its[] = "Its", name[] = "light.txt";
@@ -172,7 +173,7 @@ TEST(json_and_the_line_below_the_answer_list_them)
 	do_line(&s, "Who built the light?");
 	conversation_json(&s.c.conv, &s.c.conv.last, "", &json);
 	CHECK_MSG(strstr(json.p, "\"unsupported\":["), "%s", json.p);
-	str_adds(companion_find(&s.c.conv, "unsupported"), "1872\nJohn Smith\n[7]\n1871 [2]\n");
+	str_adds(turn_hook_find(&s.c.conv, "unsupported"), "1872\nJohn Smith\n[7]\n1871 [2]\n");
 	unsupported_line(&s.c.conv, &line);
 	CHECK_MSG(strstr(str_text(&line), "not in the sources: ") &&
 	                  strstr(str_text(&line), "1872, John Smith, [7], 1871 [2]"),

@@ -1,12 +1,12 @@
-/* app/conversation/companion.h - interface for companions of a conversation: modules that act before and after each
+/* app/conversation/turn_hook.h - interface for turn hooks of a conversation: modules that act before and after each
  * question, such as document search (app/retrieval) and reading streams (app/reader).
  *
- * A companion consists of a table of functions and its state, `self`. Companions are called in the order in which they
+ * A turn hook consists of a table of functions and its state, `self`. Turn hooks are called in the order in which they
  * were added. A function pointer may be NULL. For a question the functions are called in this order: before(),
  * context(), given(), begin(), began(), allows(), instead(), ended(). To regenerate or continue an answer, again() is
  * called first, then begin() and the functions after it. */
-#ifndef WEIR_COMPANION_H
-#define WEIR_COMPANION_H
+#ifndef WEIR_TURN_HOOK_H
+#define WEIR_TURN_HOOK_H
 
 #include "app/conversation/conversation.h"
 
@@ -16,8 +16,8 @@ struct question {
 	const struct answer_hooks *hooks;
 };
 
-/* Changes of the conversation that changed() reports, because a companion's state may depend on them. */
-enum companion_change {
+/* Changes of the conversation that changed() reports, because a turn hook's state may depend on them. */
+enum turn_hook_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
 	CHANGE_MODEL,     /* the model is about to be closed */
@@ -32,7 +32,7 @@ enum companion_change {
 	CHANGE_REOPENED,
 };
 
-struct companion_ops {
+struct turn_hook_ops {
 	const char *name;
 	/* Prepare for a question. Returns 0 to ask the model; 1 not to ask it, because the documents do not answer the
 	 * question (STOP_NOT_FOUND); -1 on error, or with ERR_CANCELLED. */
@@ -58,18 +58,18 @@ struct companion_ops {
 	/* If the last message is still being read from a stream, prefill the rest of its text. Returns the number of
 	 * tokens prefilled, or -1. */
 	int32_t (*prefill)(void *self, struct conversation *, timeline_progress_fn *, void *ud, struct err *);
-	void (*changed)(void *self, struct conversation *, enum companion_change);
+	void (*changed)(void *self, struct conversation *, enum turn_hook_change);
 	/* Append JSON members to the object that conversation_json() writes. */
 	void (*json)(void *self, const struct conversation *, struct str *out);
 	void (*free)(void *self);
 };
 
-/* Add a companion. conversation_close() calls ops->free(self) before it closes the model. */
-void companion_add(struct conversation *, const struct companion_ops *, void *self);
-/* Return the state (self) of the companion with this name; NULL if none was added. */
-void *companion_find(const struct conversation *, const char *name);
+/* Add a turn hook. conversation_close() calls ops->free(self) before it closes the model. */
+void turn_hook_add(struct conversation *, const struct turn_hook_ops *, void *self);
+/* Return the state (self) of the turn hook with this name; NULL if none was added. */
+void *turn_hook_find(const struct conversation *, const char *name);
 
-/* ---- functions for companions ---- */
+/* ---- functions for turn hooks ---- */
 
 /* Send an event to the observers. What `i` means depends on the event (enum conversation_event_what). */
 void conversation_emit(struct conversation *, enum conversation_event_what, size_t i);
