@@ -83,7 +83,7 @@ int program_run(int argc, char **argv, struct options *o, const struct option_de
 	fill_descriptors();
 	set_locale();
 	signals_init();
-	model_first_reader = read_model_first;
+	model_precheck = read_model_first;
 	rc = options_parse_more(o, more, argc, argv, &e) < 0 ? fail(&e) : program_answer(o, help, run);
 	options_free(o);
 	return rc;

@@ -7,12 +7,12 @@
 #     engine     base <- jinja <- gguf <- token <- template <- model <- cache <- policies <- observe <- forward <- encoder <- timeline <- lab
 #     sessions   fetch <- import <- store <- snap, each by its door
 #     ui         text <- screen <- input <- transcript <- panes
-#     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- reader <- chat <- { line, tui },
-#                reader <- { tools, lab }, each by its door; nobody includes lab, which is a program of its own; sessions/ from summary on, and for what a remote server sends
+#     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- stream <- chat <- { line, tui },
+#                stream <- { tools, lab }, each by its door; nobody includes lab, which is a program of its own; sessions/ from summary on, and for what a remote server sends
 #   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
 #   the engine's doors: engine.h for all; engine_view.h for the engine and app; engine_snapshot.h for sessions/snap and app;
 #   lab/lab.h for app/lab alone
-#   turn hooks of a conversation (retrieval, reader) include app/conversation/turn_hook.h, too
+#   turn hooks of a conversation (retrieval, stream) include app/conversation/turn_hook.h, too
 #   `known` below are includes against this order that are to go
 #   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
 #   no function that cannot be told the size of its buffer, none that hides a parse error
@@ -146,14 +146,14 @@ check_sources() {
       open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
       below = " kernels/os.h engine/encoder.h engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "
-      n_app = split("term options remote models conversation summary retrieval reader chat", app, " ")
+      n_app = split("term options remote models conversation summary retrieval stream chat", app, " ")
       for (i = 1; i <= n_app; i++) {
         open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")
         below = below "app/" app[i] "/" app[i] ".h "
         # A conversation does not know how it is stored.
         if (app[i] == "conversation")
           below = below "sessions/fetch/fetch.h sessions/import/import.h sessions/store/store.h sessions/snap/snap.h sessions/sessions.h "
-        if (app[i] == "reader") {
+        if (app[i] == "stream") {
           open_to["app/tools"] = below
           open_to["app/lab"] = below "app/start.h engine/lab/lab.h "
         }
@@ -161,7 +161,7 @@ check_sources() {
       open_to["app/line"] = open_to["app/tui"] = below
       open_to["app"] = below "app/line/line.h app/tui/tui.h app/tools/tools.h "
       open_to["app/retrieval"] = open_to["app/retrieval"] "app/conversation/turn_hook.h "
-      open_to["app/reader"] = open_to["app/reader"] "app/conversation/turn_hook.h "
+      open_to["app/stream"] = open_to["app/stream"] "app/conversation/turn_hook.h "
       # Known includes against the order.  The database of snapshots is beside that of the store and is opened by the
       # same functions; a document from the web is fetched with settings of its own.
       split("sessions/snap sessions/store/store_private.h|sessions/import sessions/fetch/curl.h", list, "|")

@@ -1,7 +1,7 @@
 /* app/chat/cache_lens.c - finds which words of each document and message are evicted from the KV cache, so that
  * the screen can dim them. The result for one text is called its lens: adjacent byte ranges, each kept or evicted. */
 #include "app/chat/cache_lens.h"
-#include "app/reader/reader.h"
+#include "app/stream/stream.h"
 #include "engine/engine_view.h"
 
 #include <stdlib.h>
@@ -96,9 +96,9 @@ enum { TEXT_MOST = 1 << 20 }; /* only the last TEXT_MOST bytes of a growing text
 
 /* Find the evicted words of a growing file that is still being read. The rendered prompt lacks its newest tokens, so
  * byte positions are counted backwards from the end of the text. */
-static void lens_of_growing(struct cache_report *p, const struct conversation *conv, const struct message *m)
+static void lens_of_streamed(struct cache_report *p, const struct conversation *conv, const struct message *m)
 {
-	const struct growing *g = growing_of(conv);
+	const struct streamed *g = streamed_of(conv);
 	size_t n, i, end = g->at, most;
 	const int32_t *id = timeline_tokens(conv->tl, &n);
 	size_t *ends;
@@ -171,8 +171,8 @@ static void lens_of_text(struct cache_report *p, const struct conversation *conv
 
 	while (i && !conv->msg[i - 1].read)
 		i--;
-	if (i == conv->n_msg && i && conv->grows && growing_of(conv)->known)
-		lens_of_growing(p, conv, &conv->msg[i - 1]);
+	if (i == conv->n_msg && i && conv->grows && streamed_of(conv)->known)
+		lens_of_streamed(p, conv, &conv->msg[i - 1]);
 	else if (i && !conv->grows)
 		lens_of_read(p, conv, same, &conv->msg[i - 1]);
 }

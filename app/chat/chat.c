@@ -175,7 +175,7 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 		return -1;
 	}
 	retrieval_join(&c->conv);
-	reader_join(&c->conv);
+	stream_join(&c->conv);
 	document_search_attach(c);
 	message_search_attach(c);
 	memory_attach(c);

@@ -3,7 +3,7 @@
 #define WEIR_CHAT_PRIVATE_H
 
 #include "app/chat/chat.h"
-#include "app/reader/reader.h"
+#include "app/stream/stream.h"
 #include "app/retrieval/retrieval.h"
 
 /* ---- commands.c ---- */

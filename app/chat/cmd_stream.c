@@ -231,7 +231,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .source = source, .on = 1 };
 	conversation_beside(&c->conv, 1);
-	growing_count_anew(&c->conv);
+	streamed_count_anew(&c->conv);
 	return 0;
 }
 

@@ -242,8 +242,8 @@ static void log_undo(struct session_log *r, const struct conversation *conv)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	/* If growing.known is 1, the timeline still has all tokens of the growing text, so no snapshot is needed. */
-	else if (!conv->grows || !growing_of(conv)->known)
+	/* If streamed.known is 1, the timeline still has all tokens of the growing text, so no snapshot is needed. */
+	else if (!conv->grows || !streamed_of(conv)->known)
 		load_last_answer(r, conv);
 }
 

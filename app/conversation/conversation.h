@@ -5,7 +5,7 @@
  * edit the list of messages. Answers keep their sampled token ids, because tokenizing their text again could give
  * other tokens.
  *
- * The system prompt and the whole documents are called the prefix. A growing message is a text that is prefilled
+ * The system prompt and the whole documents are called the prefix. A streamed message is a text that is prefilled
  * while it is read from a stream (a pipe or file); the next question is appended to it. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
@@ -65,7 +65,7 @@ struct message {
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* 1 = the answer was cut short by a crash or a signal */
-	/* A growing message begins with `read` bytes of text from a stream. After a question was appended to the
+	/* A streamed message begins with `read` bytes of text from a stream. After a question was appended to the
 	 * message, these bytes are followed by a blank line, `quoted` bytes of passages, and the question. In all other
 	 * messages, `read` is 0. */
 	size_t read;
@@ -94,7 +94,7 @@ struct document {
 	struct document *before;
 	size_t replaced; /* number of messages at the time when this version replaced the one in `before` */
 	int told;        /* 1 = the user was told that the file has changed */
-	/* 1 = the document is the text of a growing message, which is still being read from a stream. Questions search
+	/* 1 = the document is the text of a streamed message, which is still being read from a stream. Questions search
 	 * the document. The store keeps its text only as a message */
 	int grows;
 	/* Only for a document with grows = 1: number of bytes, and of lines, of the stream that come before `body`.
@@ -379,15 +379,15 @@ void conversation_drop_document(struct conversation *, size_t i, struct str *nam
 /* Free all documents, without an event. */
 void conversation_drop_documents(struct conversation *);
 
-/* ---- a growing message: a text still being read from a stream (app/reader) ---- */
+/* ---- a streamed message: a text still being read from a stream (app/stream) ---- */
 
-/* Return the offset of the question in the text of a user's message. In a growing message the question follows the
+/* Return the offset of the question in the text of a user's message. In a streamed message the question follows the
  * bytes of the stream, a blank line (2 bytes) and the quoted passages; without a question, return the text's length. */
 static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Make the text of a growing message searchable. The text `doc` becomes a document with `grows` set, which replaces the
+/* Make the text of a streamed message searchable. The text `doc` becomes a document with `grows` set, which replaces the
  * document of the previous call. If `doc` is NULL, that document is removed. `skipped` and `lines` are the numbers of
  * bytes and of lines of the stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
@@ -437,7 +437,7 @@ void conversation_options_changed(struct conversation *, int reseed);
 /* Append a message of an earlier run, with its token ids. No event is sent. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns, and return how many were undone. If the question of a turn was appended to a growing message
+/* Undo the last n turns, and return how many were undone. If the question of a turn was appended to a streamed message
  * (a text read from a stream), only question and answer are removed; the next undo then removes the text. */
 size_t conversation_undo(struct conversation *, size_t n);
 /* Redo the turn or the dropped document that was undone last. If the redo stack is empty, redo a turn that was undone

@@ -1,5 +1,5 @@
 /* app/conversation/turn_hook.h - interface for turn hooks of a conversation: modules that act before and after each
- * question, such as document search (app/retrieval) and reading streams (app/reader).
+ * question, such as document search (app/retrieval) and reading streams (app/stream).
  *
  * A turn hook consists of a table of functions and its state, `self`. Turn hooks are called in the order in which they
  * were added. A function pointer may be NULL. For a question the functions are called in this order: before(),
@@ -21,13 +21,13 @@ enum turn_hook_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
 	CHANGE_MODEL,     /* the model is about to be closed */
-	CHANGE_DOCUMENTS, /* documents were or will be removed, moved or replaced, or a growing message begins */
+	CHANGE_DOCUMENTS, /* documents were or will be removed, moved or replaced, or a streamed message begins */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
-	/* the growing message (a text read from a stream) has ended, because a question was appended to it, or because
+	/* the streamed message (a text read from a stream) has ended, because a question was appended to it, or because
 	 * it will be removed */
 	CHANGE_CLOSED,
-	/* the growing message (a text read from a stream) can grow again, because the question that was appended to it
+	/* the streamed message (a text read from a stream) can grow again, because the question that was appended to it
 	 * will be removed */
 	CHANGE_REOPENED,
 };

@@ -87,7 +87,7 @@ const char *model_server(const struct options *);
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };
 /* Callback that parses a model file in a sandboxed process before model_open() opens it. Returns -1 if the file
  * must not be opened. NULL: no check. */
-extern int (*model_first_reader)(const char *path, const struct options *, struct err *);
+extern int (*model_precheck)(const char *path, const struct options *, struct err *);
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
 

@@ -7,7 +7,7 @@
 #include "app/models/models.h"
 #include "app/remote/remote.h"
 
-int (*model_first_reader)(const char *path, const struct options *, struct err *);
+int (*model_precheck)(const char *path, const struct options *, struct err *);
 
 const char *model_server(const struct options *o)
 {
@@ -50,7 +50,7 @@ int encoder_path(const struct options *o, struct str *out, struct err *e)
 
 static int read_first(const char *path, const struct options *o, struct err *e)
 {
-	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
+	return path && model_precheck ? model_precheck(path, o, e) : 0;
 }
 
 /* Load the reader that belongs to an encoder, if its file exists: it is called FILE-reader.gguf and is beside the

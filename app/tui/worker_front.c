@@ -1,7 +1,7 @@
 /* app/tui/worker_front.c - the chat's front end in the worker thread: each call of one of its callbacks becomes an
  * event for the main thread. */
 #include "app/tui/worker_private.h"
-#include "app/reader/reader.h"
+#include "app/stream/stream.h"
 #include "app/retrieval/retrieval.h"
 
 #include <stdio.h>

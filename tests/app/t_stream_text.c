@@ -1,4 +1,4 @@
-/* tests/app/t_stream_text.c - texts without an end: the growing message (app/reader/growing_message.c), questions about
+/* tests/app/t_stream_text.c - texts without an end: the streamed message (app/stream/streamed_message.c), questions about
  * it (aside.c), and the source of its text (app/chat/text_source.c). */
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "app/chat/text_source.h"
 #include "app/conversation/conversation.h"
 #include "app/retrieval/retrieval.h"
-#include "app/reader/reader.h"
+#include "app/stream/stream.h"
 #include "app/term/term.h"
 #include "sessions/import/import.h"
 #include "tests/lib/test.h"
@@ -133,7 +133,7 @@ TEST(a_text_without_blanks_is_cut)
 	str_free(&s);
 }
 
-/* ---- the growing message ---- */
+/* ---- the streamed message ---- */
 
 struct reader {
 	struct options o;
@@ -161,7 +161,7 @@ static int reader_open(struct reader *r, const char *model, const char *kv, cons
 		options_free(&r->o);
 		return -1;
 	}
-	reader_join(&r->t);
+	stream_join(&r->t);
 	timeline_stats(r->t.tl, &st);
 	CHECK_INT(st.kv_disk_bytes > 0, reader_memory > 0);
 	return 0;
@@ -489,7 +489,7 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 	case 2: /* the question is undone, and another one asked */
 		ask(a, "What?", &turn);
 		CHECK_INT(conversation_undo(&a->t, 1), 1);
-		CHECK(a->t.grows && growing_of(&a->t)->known);
+		CHECK(a->t.grows && streamed_of(&a->t)->known);
 		ask(a, "Where was it?", &turn);
 		break;
 	case 3: /* the answer is generated again */
@@ -501,7 +501,7 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 		                       &(struct answer_hooks){ .progress = stop_it, .progress_ud = a->t.tl }, &turn,
 		                       &e) < 0);
 		CHECK_INT(e.code, ERR_CANCELLED);
-		CHECK(!turn.answered && growing_of(&a->t)->known);
+		CHECK(!turn.answered && streamed_of(&a->t)->known);
 		break;
 	}
 	conversation_return(&a->t);
@@ -510,8 +510,8 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 	conversation_grow(&a->t, piece, n, 0, NULL, NULL, &a->e);
 }
 
-/* The growing message itself is undone while the rendering lacks its newest tokens. The next text is a new message. */
-TEST(a_growing_message_is_undone)
+/* The streamed message itself is undone while the rendering lacks its newest tokens. The next text is a new message. */
+TEST(a_streamed_message_is_undone)
 {
 	struct reader a;
 	struct turn turn;
@@ -521,7 +521,7 @@ TEST(a_growing_message_is_undone)
 	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
 		return;
 	feed(&a, text.p, 2000, 300);
-	CHECK(growing_of(&a.t)->known && growing_of(&a.t)->rendered < growing_of(&a.t)->at);
+	CHECK(streamed_of(&a.t)->known && streamed_of(&a.t)->rendered < streamed_of(&a.t)->at);
 	CHECK_INT(conversation_undo(&a.t, 1), 1);
 	CHECK(!a.t.grows && !a.t.n_msg);
 	feed(&a, text.p + 2000, 2000, 300);
@@ -629,7 +629,7 @@ TEST(a_document_that_is_added_beside_the_text)
 	ask(&a, "Who?", &turn);
 	add_document(&a, "The mill burned.");
 	CHECK(conversation_return(&a.t));
-	CHECK(!growing_of(&a.t)->known); /* all tokens after the document are recomputed */
+	CHECK(!streamed_of(&a.t)->known); /* all tokens after the document are recomputed */
 	feed(&a, text.p + 2000, 2000, 300);
 	CHECK_INT(a.t.n_msg, 1);
 	timeline_tokens(a.t.tl, &had);

@@ -1,4 +1,4 @@
-/* app/reader/surprise.c - measures how much the sentences of a growing message surprise the model (reader.h).
+/* app/stream/surprise.c - measures how much the sentences of a streamed message surprise the model (stream.h).
  *
  * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token, while a plain prefill
  * computes only the logits after the last token. This makes reading take at least 1.5 times as long, so surprise is
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/reader/reader_private.h"
+#include "app/stream/stream_private.h"
 #include "engine/base/sentences.h"
 
 enum {

@@ -1,5 +1,5 @@
-/* app/reader/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
- * (reader.h).
+/* app/stream/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
+ * (stream.h).
  *
  * In a bounded cache, a question and its answer evict entries of the text for good. So a snapshot of the timeline (KV
  * entries, policy state, tokens) is taken before the question. The snapshot is in memory; if --kv-memory puts the cache
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/reader/reader_private.h"
+#include "app/stream/stream_private.h"
 #include "engine/engine_snapshot.h"
 
 void aside_forget(struct aside *a)
@@ -19,7 +19,7 @@ void aside_forget(struct aside *a)
 		close(a->file);
 	str_free(&a->head);
 	str_free(&a->identity);
-	tokens_free(&a->growing.pending);
+	tokens_free(&a->streamed.pending);
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
@@ -112,7 +112,7 @@ int aside_save(struct growth *g, const struct conversation *conv, struct err *e)
 	a->there = 1;
 	a->msg = conv->n_msg - 1;
 	a->pinned = conv->pinned;
-	growing_copy(&a->growing, &g->text);
+	streamed_copy(&a->streamed, &g->text);
 	a->seconds = now_seconds() - start;
 	return 0;
 }
@@ -144,7 +144,7 @@ int aside_restore(struct growth *g, struct conversation *conv)
 	if (same && load_snapshot(a, conv->tl, &e) < 0) {
 		conversation_notice(conv, "the text that is being read has to be recomputed: %s", e.msg);
 	} else if (same) {
-		growing_copy(&g->text, &a->growing);
+		streamed_copy(&g->text, &a->streamed);
 		timeline_tokens(conv->tl, &g->text.had);
 		conv->pinned = a->pinned;
 		rc = 1;

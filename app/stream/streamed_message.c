@@ -1,4 +1,4 @@
-/* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
+/* app/stream/streamed_message.c - a streamed message: one user message whose text arrives from a stream (stream.h).
  *
  * A later question tokenizes the whole text again, and all tokens after the first difference must be prefilled again.
  * To avoid differences, arriving text is tokenized only up to the last place where every tokenizer ends a word: between
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/reader/reader_private.h"
+#include "app/stream/stream_private.h"
 #include "engine/base/utf8.h"
 
 /* Where to cut a text that has no blank between two letters. After CARRY_MARKS bytes it may be cut before a full-width
@@ -78,15 +78,15 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 
 struct growth *growth_of(const struct conversation *conv)
 {
-	return turn_hook_find(conv, "growing");
+	return turn_hook_find(conv, "streamed");
 }
 
-const struct growing *growing_of(const struct conversation *conv)
+const struct streamed *streamed_of(const struct conversation *conv)
 {
 	return &growth_of(conv)->text;
 }
 
-void growing_copy(struct growing *to, const struct growing *from)
+void streamed_copy(struct streamed *to, const struct streamed *from)
 {
 	struct tokens pending = to->pending;
 	uint64_t total = to->total;
@@ -99,15 +99,15 @@ void growing_copy(struct growing *to, const struct growing *from)
 }
 
 /* Reset the state: no byte of the message is tokenized. */
-static void growing_clear(struct growing *s)
+static void streamed_clear(struct streamed *s)
 {
-	*s = (struct growing){ .pending = s->pending, .total = s->total };
+	*s = (struct streamed){ .pending = s->pending, .total = s->total };
 	s->pending.n = 0;
 }
 
-/* Render the conversation up to byte s->at of the growing message, and prefill from the first token that differs from
+/* Render the conversation up to byte s->at of the streamed message, and prefill from the first token that differs from
  * the timeline. Needed for the first piece of text, and after other code has changed the timeline. Returns 0 or -1. */
-static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
+static int sync_open(struct streamed *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
 	struct tokens want = { 0 };
@@ -126,7 +126,7 @@ static int sync_open(struct growing *s, struct conversation *conv, timeline_prog
 }
 
 /* Return the byte of the message at which the pending tokens (not prefilled yet) begin. */
-static size_t pending_byte(const struct growing *s, const struct engine *engine)
+static size_t pending_byte(const struct streamed *s, const struct engine *engine)
 {
 	size_t n = 0;
 
@@ -136,7 +136,7 @@ static size_t pending_byte(const struct growing *s, const struct engine *engine)
 }
 
 /* Prefill pending tokens in chunks. all: 1 = also prefill the last, incomplete chunk. Returns 0 or -1. */
-static int extend_open(struct growing *s, struct conversation *conv, int all, struct err *e)
+static int extend_open(struct streamed *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
 	struct timeline_stats st;
@@ -178,7 +178,7 @@ int conversation_grow(struct conversation *conv, const char *piece, size_t n, in
                       void *ud, struct err *e)
 {
 	struct growth *g = growth_of(conv);
-	struct growing *s = &g->text;
+	struct streamed *s = &g->text;
 	struct str *text;
 	size_t had, cut, before = s->pending.n;
 
@@ -190,7 +190,7 @@ int conversation_grow(struct conversation *conv, const char *piece, size_t n, in
 		aside_forget(&g->aside);
 		surprise_forget(turn_hook_find(conv, "surprise"));
 		conversation_message(conv, ROLE_USER, "", 0, NULL, 0);
-		growing_clear(s);
+		streamed_clear(s);
 		conv->grows = 1;
 		before = 0;
 	}
@@ -216,19 +216,19 @@ int conversation_grow(struct conversation *conv, const char *piece, size_t n, in
 
 uint64_t conversation_grown(const struct conversation *conv)
 {
-	const struct growing *s = growing_of(conv);
+	const struct streamed *s = streamed_of(conv);
 
 	return s->total - (conv->grows ? s->pending.n : 0);
 }
 
-void growing_count_anew(struct conversation *conv)
+void streamed_count_anew(struct conversation *conv)
 {
 	growth_of(conv)->text.total = 0;
 }
 
 /* Append to conv->rendered the tokens that were read since the last rendering, so that the question can be rendered
  * without tokenizing the text again. */
-static void keep_tokens(const struct growing *s, struct conversation *conv)
+static void keep_tokens(const struct streamed *s, struct conversation *conv)
 {
 	const struct str *text = &conv->msg[conv->n_msg - 1].text;
 	struct tokens all = { 0 };
@@ -243,18 +243,18 @@ static void keep_tokens(const struct growing *s, struct conversation *conv)
 	tokens_free(&all);
 }
 
-/* End the growing message. */
-static void growing_close(struct growing *s, struct conversation *conv)
+/* End the streamed message. */
+static void streamed_close(struct streamed *s, struct conversation *conv)
 {
 	if (conv->grows && s->known && conv->tl)
 		keep_tokens(s, conv);
 	conv->grows = s->known = 0;
 }
 
-/* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has all
+/* Render the conversation up to the last tokenized byte of the streamed message. Returns 1 if the timeline still has all
  * tokens before the message. Returns 0 if not (for example after a change of the system prompt), or if rendering
  * fails. */
-static int render_back(const struct growing *s, struct conversation *conv)
+static int render_back(const struct streamed *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };
 	struct err e = { 0 };
@@ -271,12 +271,12 @@ static int render_back(const struct growing *s, struct conversation *conv)
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
-/* Remove the question that was appended to the growing message (a text read from a stream), so that the message can
+/* Remove the question that was appended to the streamed message (a text read from a stream), so that the message can
  * grow again. */
-static void growing_reopen(struct growth *g, struct conversation *conv)
+static void streamed_reopen(struct growth *g, struct conversation *conv)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
-	struct growing *s = &g->text;
+	struct streamed *s = &g->text;
 
 	m->text.n = m->read;
 	m->quoted = 0;
@@ -289,7 +289,7 @@ static void growing_reopen(struct growth *g, struct conversation *conv)
 		s->rendered = s->at;
 		return;
 	}
-	growing_clear(s);
+	streamed_clear(s);
 	s->at = text_cut(m->text.p, 0, m->text.n);
 }
 
@@ -303,15 +303,15 @@ int conversation_return(struct conversation *conv)
 	while (conv->n_msg > at + 1)
 		message_free(&conv->msg[--conv->n_msg]);
 	undo_forget(conv);
-	growing_reopen(g, conv);
+	streamed_reopen(g, conv);
 	conversation_emit(conv, EVENT_RETURNED, at);
 	return 1;
 }
 
 /* ---- turn hook ---- */
 
-/* Take a snapshot if the question will be appended to the growing message (a text read from a stream). */
-static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
+/* Take a snapshot if the question will be appended to the streamed message (a text read from a stream). */
+static int streamed_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };
 
@@ -321,7 +321,7 @@ static int growing_before(void *self, struct conversation *conv, const struct qu
 	return 0;
 }
 
-static int32_t growing_prefill(void *self, struct conversation *conv, timeline_progress_fn *progress, void *ud,
+static int32_t streamed_prefill(void *self, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                                struct err *e)
 {
 	struct timeline_stats st;
@@ -333,18 +333,18 @@ static int32_t growing_prefill(void *self, struct conversation *conv, timeline_p
 	return st.prefill_tokens;
 }
 
-static void growing_changed(void *self, struct conversation *conv, enum turn_hook_change what)
+static void streamed_changed(void *self, struct conversation *conv, enum turn_hook_change what)
 {
 	struct growth *g = self;
 
 	switch (what) {
 	case CHANGE_RENDERED: g->text.known = 0; break; /* a new rendering replaces the tokens of the message */
 	case CHANGE_CACHE: aside_forget(&g->aside); break;
-	case CHANGE_CLOSED: growing_close(&g->text, conv); break;
-	case CHANGE_REOPENED: growing_reopen(g, conv); break;
+	case CHANGE_CLOSED: streamed_close(&g->text, conv); break;
+	case CHANGE_REOPENED: streamed_reopen(g, conv); break;
 	case CHANGE_MODEL:
 	case CHANGE_EMPTIED:
-		growing_close(&g->text, conv);
+		streamed_close(&g->text, conv);
 		aside_forget(&g->aside);
 		break;
 	case CHANGE_DOCUMENTS:
@@ -352,7 +352,7 @@ static void growing_changed(void *self, struct conversation *conv, enum turn_hoo
 	}
 }
 
-static void growing_free(void *self)
+static void streamed_free(void *self)
 {
 	struct growth *g = self;
 
@@ -361,16 +361,16 @@ static void growing_free(void *self)
 	free(g);
 }
 
-const struct turn_hook_ops growing_ops = {
-	.name = "growing",
-	.before = growing_before,
-	.prefill = growing_prefill,
-	.changed = growing_changed,
-	.free = growing_free,
+const struct turn_hook_ops streamed_ops = {
+	.name = "streamed",
+	.before = streamed_before,
+	.prefill = streamed_prefill,
+	.changed = streamed_changed,
+	.free = streamed_free,
 };
 
-void reader_join(struct conversation *conv)
+void stream_join(struct conversation *conv)
 {
-	turn_hook_add(conv, &growing_ops, xcalloc(1, sizeof(struct growth)));
+	turn_hook_add(conv, &streamed_ops, xcalloc(1, sizeof(struct growth)));
 	turn_hook_add(conv, &surprise_ops, xcalloc(1, sizeof(struct surprise)));
 }

@@ -1,19 +1,19 @@
-/* app/reader/reader_private.h - declarations shared by the files of app/reader/. */
-#ifndef WEIR_READER_PRIVATE_H
-#define WEIR_READER_PRIVATE_H
+/* app/stream/stream_private.h - declarations shared by the files of app/stream/. */
+#ifndef WEIR_STREAM_PRIVATE_H
+#define WEIR_STREAM_PRIVATE_H
 
 #include "app/conversation/turn_hook.h"
-#include "app/reader/reader.h"
+#include "app/stream/stream.h"
 
-extern const struct turn_hook_ops growing_ops, surprise_ops;
+extern const struct turn_hook_ops streamed_ops, surprise_ops;
 
-/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream). After the
+/* A snapshot of the timeline, taken before a question about a streamed message (a text read from a stream). After the
  * snapshot is loaded, the text continues as if the question had not been asked (aside.c). */
 struct aside {
 	int wanted;             /* 1 = take snapshots, so that conversation_return() can remove questions */
 	int there;              /* 1 = there is a snapshot */
-	size_t msg;             /* index of the growing message */
-	struct growing growing; /* copy of the growing message's state */
+	size_t msg;             /* index of the streamed message */
+	struct streamed streamed; /* copy of the streamed message's state */
 	int32_t pinned;         /* copy of conversation.pinned */
 	/* entries: KV entries of the first n_entries tokens. For the first n_full tokens, entries of sliding-window
 	 * layers are missing, because the windows have moved past these tokens. */
@@ -28,21 +28,21 @@ struct aside {
 	double seconds; /* how long taking the snapshot took, in seconds */
 };
 
-/* State of the turn hook growing_ops. */
+/* State of the turn hook streamed_ops. */
 struct growth {
-	struct growing text;
+	struct streamed text;
 	struct aside aside;
 };
 struct growth *growth_of(const struct conversation *);
 
-/* ---- growing_message.c ---- */
+/* ---- streamed_message.c ---- */
 
 /* Copy *from to *to, except the member `total`. *to gets its own copy of the pending tokens. */
-void growing_copy(struct growing *to, const struct growing *from);
+void streamed_copy(struct streamed *to, const struct streamed *from);
 
-/* ---- aside.c: questions beside a growing message ---- */
+/* ---- aside.c: questions beside a streamed message ---- */
 
-/* If aside.wanted is set, take a snapshot. Call this before a question is appended to the growing message (a text read
+/* If aside.wanted is set, take a snapshot. Call this before a question is appended to the streamed message (a text read
  * from a stream). Returns 0 or -1. */
 int aside_save(struct growth *, const struct conversation *, struct err *);
 /* Load the snapshot, after the question was removed. Returns 1 if timeline and message are as before the question; 0 if
