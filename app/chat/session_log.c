@@ -399,9 +399,9 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		/* got->why tells why nothing was restored, and how many tokens will be prefilled */
 		str_adds(note, got->why);
 	}
-	if (got->near) {
+	if (got->packed) {
 		str_adds(note, "; ");
-		human_count(note, (uint64_t)got->near);
+		human_count(note, (uint64_t)got->packed);
 		str_adds(
 			note,
 			" of them near-exactly, because their snapshot was packed to save room: '/kv drop', and opening "
@@ -427,7 +427,7 @@ int session_log_saved(const struct session_log *r, struct str *out, struct err *
 		return 0;
 	if (snap_states(r->snaps, &state, 1, e) < 0)
 		return -1;
-	human_saved(out, state.bytes, state.near);
+	human_saved(out, state.bytes, state.packed);
 	return 0;
 }
 

@@ -23,14 +23,14 @@ void human_bytes(struct str *out, uint64_t n)
 	str_addf(out, u && v < 100 ? "%.1f %s" : "%.0f %s", v, unit[u]);
 }
 
-void human_saved(struct str *out, uint64_t bytes, uint64_t near)
+void human_saved(struct str *out, uint64_t bytes, uint64_t packed)
 {
 	human_bytes(out, bytes);
-	if (near) {
+	if (packed) {
 		str_adds(out, ", ");
-		human_bytes(out, near);
+		human_bytes(out, packed);
 	}
-	str_adds(out, near ? " of it near-exact" : bytes ? ", exact" : "");
+	str_adds(out, packed ? " of it near-exact" : bytes ? ", exact" : "");
 }
 
 /* Return the length of the UTF-8 character at p, which must be valid. */

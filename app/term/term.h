@@ -60,7 +60,7 @@ void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
 /* Append the size of saved snapshots, and how much of it is near-exact (packed to save room). Example: "6.5 MiB, 6.0
  * MiB of it near-exact". */
-void human_saved(struct str *out, uint64_t bytes, uint64_t near);
+void human_saved(struct str *out, uint64_t bytes, uint64_t packed);
 /* Append text in exactly `width` columns: shorter text is padded with blanks, longer text is cut and ends with three
  * dots. Control characters are filtered. */
 void table_cell(struct str *out, const char *text, size_t width);

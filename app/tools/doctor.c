@@ -330,15 +330,15 @@ static void doctor_snapshots(struct str *s)
 	struct store *store = NULL;
 	struct snaps *snaps = NULL;
 	struct err e = { 0 };
-	uint64_t bytes, near;
+	uint64_t bytes, packed;
 
 	line_head(s, "snapshots");
 	if (store_open(&store, &(struct store_options){ .read_only = 1 }, &e) < 0 ||
 	    snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, NULL, &e) < 0 ||
-	    snaps_bytes(snaps, &bytes, &near, &e) < 0)
+	    snaps_bytes(snaps, &bytes, &packed, &e) < 0)
 		clean_line(e.msg, strlen(e.msg), s);
 	else
-		human_saved(s, bytes, near);
+		human_saved(s, bytes, packed);
 	str_adds(s, "\n");
 	if (snaps)
 		snaps_close(snaps);

@@ -144,7 +144,7 @@ static int show_snapshot(const struct snap_info *s, void *ud)
 		json_bool(v->out, "head", s->head);
 		json_int(v->out, "chunks", s->chunks);
 		json_int(v->out, "chunks_bad", s->bad);
-		json_int(v->out, "chunks_near", s->near);
+		json_int(v->out, "chunks_near", s->packed);
 		json_bool(v->out, "verified", right);
 		json_close(v->out, '}');
 		return 0;
@@ -158,8 +158,8 @@ static int show_snapshot(const struct snap_info *s, void *ud)
 		human_bytes(v->out, s->shared);
 		str_adds(v->out, " of it shared with other sessions");
 	}
-	if (s->near)
-		str_addf(v->out, ", %d of %d chunks near-exact", s->near, s->chunks);
+	if (s->packed)
+		str_addf(v->out, ", %d of %d chunks near-exact", s->packed, s->chunks);
 	if (right)
 		str_adds(v->out, ": verified\n");
 	else

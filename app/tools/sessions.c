@@ -64,9 +64,9 @@ static int list_one(const struct session *s, void *ud)
 		{ "messages", "said", 5, CELL_NUMBER, .number = s->messages },
 		{ "tokens", "tokens", 7, CELL_NUMBER, .number = s->tokens },
 		{ "kv_bytes", "saved KV", 9, CELL_BYTES, .number = (int64_t)kept->bytes },
-		{ "kv_near_bytes", .kind = CELL_NUMBER, .number = (int64_t)kept->near },
+		{ "kv_near_bytes", .kind = CELL_NUMBER, .number = (int64_t)kept->packed },
 		{ NULL, "", -5,
-		  .text = kept->near    ? "near"
+		  .text = kept->packed    ? "near"
 		          : kept->bytes ? "exact"
 		                        : "" },
 		{ "created", .kind = CELL_AGE, .number = s->created },

@@ -102,7 +102,7 @@ static void rows_states(struct rows *r)
 		struct ui_session *u = &r->row[i];
 
 		u->kv_bytes = known ? state[i].bytes : 0;
-		u->near = known && state[i].near;
+		u->near = known && state[i].packed;
 		if (u->tokens == 0 || (known && state[i].ready))
 			u->seconds = 0;
 		else if (r->t->prefill_tps > 0)

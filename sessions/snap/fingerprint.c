@@ -280,12 +280,12 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	return 1;
 }
 
-/* Find out if a timeline begins with KV entries that were restored from near copies (4 bits a value, not exact). `name`
+/* Find out if a timeline begins with KV entries that were restored from packed copies (4 bits a value, not exact). `name`
  * and `begun` are the values of the lines "kernels" and "begun by" in its fingerprint text. If `begun` is "near copies
  * until N", without names of kernels, set out->tokens to N, and out->exact to the fingerprint without this line.
  * Otherwise set out->tokens to 0. */
-static void near_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
-                     struct near_begun *out)
+static void packed_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
+                     struct packed_begun *out)
 {
 	size_t n = sizeof NEAR_NAME - 1;
 
@@ -306,7 +306,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 	int rc = 0;
 
 	out->fp = *mine;
-	out->near.tokens = 0;
+	out->packed.tokens = 0;
 	/* If the text of the fingerprint `mine` is not known, the names of other kernels cannot be put into it. Then
 	 * the snapshot is usable only if its fingerprint is equal to `mine`. */
 	if (!known || n_saved != HASH_BYTES)
@@ -325,12 +325,12 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 		     !memcmp(out->fp.all, saved, HASH_BYTES) &&
 		     !hash_with(&s->entries_identity, name, n_name, begun, n_begun, out->fp.entries);
 	if (rc && n_begun)
-		near_set(s, name, n_name, begun, n_begun, &out->near);
+		packed_set(s, name, n_name, begun, n_begun, &out->packed);
 	str_free(&was);
 	return rc || own;
 }
 
-void fingerprint_near(struct snaps *s, const struct fingerprint *mine, struct near_begun *out)
+void fingerprint_packed(struct snaps *s, const struct fingerprint *mine, struct packed_begun *out)
 {
 	size_t n_name, n_begun;
 	const char *name, *begun;
@@ -341,7 +341,7 @@ void fingerprint_near(struct snaps *s, const struct fingerprint *mine, struct ne
 	name = value_of(&s->identity, kernels, sizeof kernels - 1, &n_name);
 	begun = value_of(&s->identity, begun_by, sizeof begun_by - 1, &n_begun);
 	if (name && begun)
-		near_set(s, name, n_name, begun, n_begun, out);
+		packed_set(s, name, n_name, begun, n_begun, out);
 }
 
 int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fingerprint *out)

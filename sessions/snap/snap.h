@@ -59,7 +59,7 @@ struct snap_loaded {
 	char why[200];
 	/* names of other kernels (CPU or GPU code) that computed the KV entries; "" = this program's kernels */
 	char by[64];
-	int32_t near; /* number of tokens that were restored from near copies, or that depend on such tokens */
+	int32_t packed; /* number of tokens that were restored from packed copies, or that depend on such tokens */
 };
 /* Restore the timeline as it was at `message`. Only bytes with right checksums are used. Snapshots of this program's
  * kernels (CPU or GPU code) are preferred. Returns 1 and appends the caller's bytes to *extra. Returns 0 if no snapshot
@@ -76,15 +76,15 @@ int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerp
 struct snap_state {
 	int64_t session, message;
 	/* results. bytes: size of all snapshots of the session, including KV entries that it shares with other
-	 * sessions. near: how many of these bytes are near copies, which take 4 bits a value and are not bit-equal to
+	 * sessions. packed: how many of these bytes are packed copies, which take 4 bits a value and are not bit-equal to
 	 * the exact entries */
-	uint64_t bytes, near;
+	uint64_t bytes, packed;
 	/* 1: the message has a snapshot; it can be loaded unless model or cache settings have changed */
 	int ready;
 };
 int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
-/* Set *bytes to the size of everything that is stored in kv.db, and *near to the size of the near copies in it. */
-int snaps_bytes(struct snaps *, uint64_t *bytes, uint64_t *near, struct err *);
+/* Set *bytes to the size of everything that is stored in kv.db, and *packed to the size of the packed copies in it. */
+int snaps_bytes(struct snaps *, uint64_t *bytes, uint64_t *packed, struct err *);
 struct snap_info {
 	int64_t message;
 	int32_t tokens;
@@ -97,8 +97,8 @@ struct snap_info {
 	/* chunks: number of chunks of KV entries that the snapshot needs. bad: number of these chunks that are missing
 	 * or damaged */
 	int32_t chunks, bad;
-	/* number of the snapshot's chunks that are stored as near copies: packed to 4 bits a value, so not exact */
-	int32_t near;
+	/* number of the snapshot's chunks that are stored as packed copies: 4 bits a value, so not exact */
+	int32_t packed;
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
 /* List the snapshots of a session, newest first. Every byte of a snapshot is verified before its callback. The list

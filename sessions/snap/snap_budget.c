@@ -3,7 +3,7 @@
  * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room is
  * short, three steps follow until there is enough:
  *     1. Delete chunks that no head needs, the oldest first.
- *     2. Pack chunks into near copies (4 bits a value, snap_chunks.c), the least recently used first. The newest
+ *     2. Replace chunks by packed copies (4 bits a value, snap_chunks.c), the least recently used first. The newest
  *        snapshot stays exact, and so does the session that is being saved.
  *     3. Delete heads, those of the lowest value first. The value is the number of tokens that would need a prefill
  *        without the head, divided by the time since its last use.
@@ -100,7 +100,7 @@ static int unneeded_chunks_delete(struct snaps *s, uint64_t more, int *dropped, 
 	}
 }
 
-/* ---- near copies ----
+/* ---- packed copies ----
  *
  * Packing needs the head dimension of the KV entries, which is not stored in a chunk. So a save stores it in table
  * `about` under the name "shape FINGERPRINT". The bits above the dimension hold a checksum. */
@@ -114,7 +114,7 @@ static int64_t dim_sealed(const uint8_t fingerprint[KEY_BYTES], int32_t dim)
 	return (int64_t)((sum >> (DIM_BITS + 1)) << DIM_BITS) | dim;
 }
 
-int near_dim_save(struct snaps *s, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *e)
+int packed_dim_save(struct snaps *s, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *e)
 {
 	if (!dim)
 		return 0;
@@ -122,7 +122,7 @@ int near_dim_save(struct snaps *s, const uint8_t fingerprint[KEY_BYTES], int32_t
 	              (size_t)KEY_BYTES, dim_sealed(fingerprint, dim));
 }
 
-/* An exact chunk that may become a near copy. */
+/* An exact chunk that may become a packed copy. */
 struct candidate {
 	int64_t number, depth;
 	uint64_t bytes;
@@ -152,7 +152,7 @@ static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, 
 		int32_t dim = (int32_t)(value & ((1 << DIM_BITS) - 1));
 
 		if (bytes <= 0 || value != dim_sealed(sqlite3_column_blob(st, 5), dim) ||
-		    !entries_packed_bytes(near_packing(dim, sqlite3_column_int64(st, 1)), (uint64_t)bytes))
+		    !entries_packed_bytes(chunk_packing(dim, sqlite3_column_int64(st, 1)), (uint64_t)bytes))
 			continue;
 		out[n] = (struct candidate){ .number = sqlite3_column_int64(st, 0),
 			                     .depth = sqlite3_column_int64(st, 1),
@@ -164,20 +164,20 @@ static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, 
 	return rc < 0 ? -1 : n;
 }
 
-/* Replace an exact chunk by its near copy, or delete a damaged one. Returns 1; 0 if it cannot be packed; -1 on
+/* Replace an exact chunk by its packed copy, or delete a damaged one. Returns 1; 0 if it cannot be packed; -1 on
  * error. */
-static int chunk_pack_near(struct snaps *s, const struct candidate *c, struct err *e)
+static int chunk_pack(struct snaps *s, const struct candidate *c, struct err *e)
 {
-	struct entries_packing how = near_packing(c->dim, c->depth);
+	struct entries_packing how = chunk_packing(c->dim, c->depth);
 	uint64_t packed = entries_packed_bytes(how, c->bytes);
-	uint8_t key[NEAR_KEY_BYTES];
+	uint8_t key[PACKED_KEY_BYTES];
 	int64_t number = 0, there = 0;
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(c->number, 0), part_id(c->number, PART_TAIL - 1));
 
 	/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may be huge. */
 	if (rc > 0 && (uint64_t)there == c->bytes) {
-		if (snaps_stage(s, c->bytes, NULL) || near_stage(s, packed, NULL))
+		if (snaps_stage(s, c->bytes, NULL) || packed_stage(s, packed, NULL))
 			return 0;
 		rc = parts_read(s, c->number, 0, c->key, s->staging, c->bytes, e);
 	} else {
@@ -187,8 +187,8 @@ static int chunk_pack_near(struct snaps *s, const struct candidate *c, struct er
 		return rc < 0 || chunk_delete(s, c->number, e) ? -1 : 1;
 	if (entries_pack(how, s->staging, c->bytes, s->packed))
 		return 0;
-	near_key(key, c->key);
-	/* Delete the bytes of the exact chunk first, so that SQLite writes the near copy to the pages that become
+	packed_key(key, c->key);
+	/* Delete the bytes of the exact chunk first, so that SQLite writes the packed copy to the pages that become
 	 * free. */
 	if (parts_delete(s, c->number, e) ||
 	    db_find(&s->db, e, &number, "SELECT id FROM chunk WHERE key = ? AND bytes = ?", "bi", key, sizeof key,
@@ -212,7 +212,7 @@ int snaps_pack_old(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_se
 		packed = 0;
 		for (int i = 0; i < n && !rc && c[i].bytes <= work; i++) {
 			work -= c[i].bytes;
-			rc = chunk_pack_near(s, &c[i], e);
+			rc = chunk_pack(s, &c[i], e);
 			packed += rc > 0;
 			if (rc > 0)
 				rc = fits_budget(s, more, e);

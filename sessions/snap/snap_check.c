@@ -13,7 +13,7 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
 		int64_t id = sqlite3_column_int64(st, 1), bytes = sqlite3_column_int64(st, 2);
 		int n_key = sqlite3_column_bytes(st, 0);
-		int good = (n_key == KEY_BYTES || n_key == NEAR_KEY_BYTES) && bytes > 0 && (uint64_t)bytes <= biggest;
+		int good = (n_key == KEY_BYTES || n_key == PACKED_KEY_BYTES) && bytes > 0 && (uint64_t)bytes <= biggest;
 
 		if (good) {
 			int64_t there = 0;

@@ -145,28 +145,28 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
 	              part_id(owner, (1 << PART_BITS) - 1));
 }
 
-/* ---- near copies ----
+/* ---- packed copies ----
  *
- * A near copy of a chunk takes 4 bits a value and is not bit-equal to it (engine/timeline/packed.c). Its key is the
- * chunk's key and one more byte. So a near copy and the exact chunk never replace each other. */
+ * A packed copy of a chunk takes 4 bits a value and is not bit-equal to it (engine/timeline/packed.c). Its key is the
+ * chunk's key and one more byte. So a packed copy and the exact chunk never replace each other. */
 
-/* NEAR is the last byte of a near copy's key. Change NEAR when the byte layout of packed KV entries changes.
+/* PACKED is the last byte of a packed copy's key. Change PACKED when the byte layout of packed KV entries changes.
  * EXACT_FIRST is the number of tokens at the beginning of a sequence whose KV entries are not packed, because they
  * receive much attention. */
-enum { NEAR = 3, EXACT_FIRST = 16 };
+enum { PACKED = 3, EXACT_FIRST = 16 };
 
-struct entries_packing near_packing(int32_t dim, int64_t depth)
+struct entries_packing chunk_packing(int32_t dim, int64_t depth)
 {
 	return (struct entries_packing){ dim, CHUNK_TOKENS, depth ? 0 : EXACT_FIRST };
 }
 
-void near_key(uint8_t out[NEAR_KEY_BYTES], const uint8_t key[KEY_BYTES])
+void packed_key(uint8_t out[PACKED_KEY_BYTES], const uint8_t key[KEY_BYTES])
 {
 	memcpy(out, key, KEY_BYTES);
-	out[KEY_BYTES] = NEAR;
+	out[KEY_BYTES] = PACKED;
 }
 
-int near_stage(struct snaps *s, uint64_t n, struct err *e)
+int packed_stage(struct snaps *s, uint64_t n, struct err *e)
 {
 	if (n <= s->packed_cap)
 		return 0;
@@ -201,15 +201,15 @@ static int find_row(struct snaps *s, const void *key, size_t n_key, uint64_t all
 int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out,
                struct err *e)
 {
-	struct entries_packing how = near_packing(bytes.near_dim, bytes.depth);
+	struct entries_packing how = chunk_packing(bytes.packed_dim, bytes.depth);
 	uint64_t all = entries_packed_bytes(how, bytes.all), full = entries_packed_bytes(how, bytes.full);
-	uint8_t near[NEAR_KEY_BYTES];
+	uint8_t packed[PACKED_KEY_BYTES];
 	int rc = find_row(s, key, KEY_BYTES, bytes.all, bytes.full, out, e);
 
-	near_key(near, key);
+	packed_key(packed, key);
 	if (!rc && all) {
-		rc = find_row(s, near, sizeof near, all, full, out, e);
-		out->near = rc > 0;
+		rc = find_row(s, packed, sizeof packed, all, full, out, e);
+		out->packed = rc > 0;
 	}
 	if (rc > 0)
 		out->entries = out->windows ? bytes.all : bytes.full;
@@ -232,16 +232,16 @@ int chunk_delete(struct snaps *s, int64_t number, struct err *e)
 	               : 0;
 }
 
-int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int near, int32_t depth, const void *bytes, uint64_t n,
+int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int packed, int32_t depth, const void *bytes, uint64_t n,
                 int64_t *number, struct err *e)
 {
-	uint8_t row[NEAR_KEY_BYTES];
+	uint8_t row[PACKED_KEY_BYTES];
 
-	near_key(row, key);
+	packed_key(row, key);
 	*number = s->serial++;
 	/* OR REPLACE: the key may exist with a damaged size. */
 	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", row,
-	           (size_t)(near ? NEAR_KEY_BYTES : KEY_BYTES), *number, (int64_t)depth, (int64_t)n, snaps_now()))
+	           (size_t)(packed ? PACKED_KEY_BYTES : KEY_BYTES), *number, (int64_t)depth, (int64_t)n, snaps_now()))
 		return -1;
 	return parts_write(s, *number, 0, key, bytes, n, e);
 }
@@ -260,13 +260,13 @@ static int find_and_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct c
 {
 	int rc = chunk_find(s, key, bytes, found, e);
 
-	if (rc <= 0 || !found->near)
+	if (rc <= 0 || !found->packed)
 		return rc <= 0 ? rc : parts_read(s, found->number, 0, key, out, found->bytes, e);
-	if (near_stage(s, found->bytes, e))
+	if (packed_stage(s, found->bytes, e))
 		return -1;
 	rc = parts_read(s, found->number, 0, key, s->packed, found->bytes, e);
 	if (rc > 0)
-		entries_unpack(near_packing(bytes.near_dim, bytes.depth), s->packed, out, found->entries);
+		entries_unpack(chunk_packing(bytes.packed_dim, bytes.depth), s->packed, out, found->entries);
 	return rc;
 }
 

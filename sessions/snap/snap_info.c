@@ -18,11 +18,11 @@ static uint64_t size_of(sqlite3_stmt *st, int column)
 
 /* ---- all sessions ---- */
 
-int snaps_bytes(struct snaps *s, uint64_t *bytes, uint64_t *near, struct err *e)
+int snaps_bytes(struct snaps *s, uint64_t *bytes, uint64_t *packed, struct err *e)
 {
 	int64_t all = 0, some = 0;
 
-	*bytes = *near = 0;
+	*bytes = *packed = 0;
 	if (s->db.h &&
 	    (db_find(&s->db, e, &all,
 	             "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk) FROM head WHERE done = 1",
@@ -30,7 +30,7 @@ int snaps_bytes(struct snaps *s, uint64_t *bytes, uint64_t *near, struct err *e)
 	     db_find(&s->db, e, &some, "SELECT total(bytes) FROM chunk WHERE length(key) = 33", "") < 0))
 		return snaps_failed(s, e);
 	*bytes = all > 0 ? (uint64_t)all : 0;
-	*near = some > 0 ? (uint64_t)some : 0;
+	*packed = some > 0 ? (uint64_t)some : 0;
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static size_t first_of(struct snap_state **list, size_t n, const struct snap_sta
 	return from;
 }
 
-/* Run a query whose rows are (session, bytes, bytes of near copies). Add the bytes to the session's entry in the
+/* Run a query whose rows are (session, bytes, bytes of packed copies). Add the bytes to the session's entry in the
  * list. */
 static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list, size_t n, struct err *e)
 {
@@ -80,7 +80,7 @@ static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list,
 		for (size_t i = first_of(list, n, &key, by_session); i < n && list[i]->session == key.session; i++)
 			if (size_of(st, 1) <= UINT64_MAX - list[i]->bytes) {
 				list[i]->bytes += size_of(st, 1);
-				list[i]->near += MIN(size_of(st, 2), size_of(st, 1));
+				list[i]->packed += MIN(size_of(st, 2), size_of(st, 1));
 			}
 	}
 	db_put(&s->db, st);
@@ -108,7 +108,7 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 	int rc;
 
 	for (size_t i = 0; i < n; i++) {
-		state[i].bytes = state[i].near = 0;
+		state[i].bytes = state[i].packed = 0;
 		state[i].ready = 0;
 	}
 	if (!s->db.h || !n)
@@ -140,7 +140,7 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 struct seen_chunk {
 	int64_t id;
 	uint64_t bytes;
-	int good, shared, near;
+	int good, shared, packed;
 };
 struct looking {
 	struct snaps *s;
@@ -219,8 +219,8 @@ static int verify_chunks(struct looking *l, struct err *e)
 
 		st = db_query(&s->db, e, "SELECT key FROM chunk WHERE id = ?", "i", c->id);
 		rc = st ? db_step(&s->db, st, e) : -1;
-		c->near = rc > 0 && sqlite3_column_bytes(st, 0) == NEAR_KEY_BYTES;
-		whole = c->near || (rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES);
+		c->packed = rc > 0 && sqlite3_column_bytes(st, 0) == PACKED_KEY_BYTES;
+		whole = c->packed || (rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES);
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
 		/* Reading the KV entries is slow: first release the statement, which holds SQLite's read lock. */
@@ -288,7 +288,7 @@ static int describe_head(struct looking *l, int64_t head, struct snap_info *out,
 			continue;
 		out->bytes += c->bytes;
 		out->shared += c->shared ? c->bytes : 0;
-		out->near += c->near;
+		out->packed += c->packed;
 		out->bad -= c->good && out->bad > 0;
 	}
 	db_put(&s->db, st);

@@ -1,7 +1,7 @@
 /* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache).
  *
  * snap_load() restores the state that a head (record of a timeline at one message) describes. The state is restored bit
- * for bit, except for KV entries of which kv.db has only near copies. snap_load_prefix() loads stored chunks (KV
+ * for bit, except for KV entries of which kv.db has only packed copies. snap_load_prefix() loads stored chunks (KV
  * entries of 256 tokens each), beginning with the first token, until it meets a chunk that is not stored.
  *
  * Every byte is verified before it enters the timeline. If the timeline already has tokens, all chunks are first read
@@ -32,7 +32,7 @@ struct loading {
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
-	int32_t near; /* end of the last chunk that was loaded from a near copy, in tokens */
+	int32_t packed; /* end of the last chunk that was loaded from a packed copy, in tokens */
 	int64_t head; /* row number, in table `head`, of the snapshot to load */
 	int32_t done; /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
@@ -64,7 +64,7 @@ static void loading_key(struct loading *l, int32_t i)
 {
 	static const uint8_t none[KEY_BYTES];
 
-	chunk_key(l->key[i], i ? l->key[i - 1] : none, chunk_fingerprint(&l->origin.fp, &l->origin.near, i),
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, chunk_fingerprint(&l->origin.fp, &l->origin.packed, i),
 	          l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
@@ -99,7 +99,7 @@ static int load_chunks(struct loading *l, int load, struct err *e)
 			return -1;
 		}
 		l->done += n;
-		l->near = found.near ? l->done : l->near;
+		l->packed = found.packed ? l->done : l->packed;
 		l->out->bytes += found.bytes;
 	}
 	return 1;
@@ -122,21 +122,21 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* If the first KV entries come from other kernels (CPU or GPU code) or from near copies, record this in the timeline.
+/* If the first KV entries come from other kernels (CPU or GPU code) or from packed copies, record this in the timeline.
  * The fingerprint of later saves then contains the names of these kernels, or NEAR_NAME. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
 
-	if (l->near) {
-		o->begun_n = o->begun.n ? MAX(o->begun_n, l->near) : l->near;
+	if (l->packed) {
+		o->begun_n = o->begun.n ? MAX(o->begun_n, l->packed) : l->packed;
 		if (!strstr(str_text(&o->begun), NEAR_NAME))
 			str_addf(&o->begun, "%s" NEAR_NAME, o->begun.n ? ", " : "");
 	}
 	if (!o->begun.n)
 		return;
 	if (strstr(o->begun.p, NEAR_NAME))
-		l->out->near = MIN(o->begun_n, l->out->tokens);
+		l->out->packed = MIN(o->begun_n, l->out->tokens);
 	timeline_begun(l->tl, o->begun.p, o->begun.n, o->begun_n);
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
@@ -257,7 +257,7 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	l->chunks = l->row_bytes ? lay.ready / CHUNK_TOKENS : 0;
 	l->tail = l->row_bytes ? lay.ready % CHUNK_TOKENS : 0;
 	l->head = h->id;
-	l->chunk_bytes.near_dim = timeline_entries_dim(l->tl);
+	l->chunk_bytes.packed_dim = timeline_entries_dim(l->tl);
 	if (h->tail != (int64_t)((uint64_t)l->tail * l->row_bytes))
 		return 0;
 	if (lay.tokens > tokens_most(l->tl)) {

@@ -45,7 +45,7 @@ enum {
 	PREFIX_LEAST = 512, /* snap_load_prefix() loads only prefixes of at least this many tokens */
 	PAGE_BYTES = 8192,
 	KEY_BYTES = 32,
-	NEAR_KEY_BYTES = 33, /* bytes of the key of a near copy (snap_chunks.c) */
+	PACKED_KEY_BYTES = 33, /* bytes of the key of a packed copy (snap_chunks.c) */
 };
 
 struct snaps {
@@ -58,7 +58,7 @@ struct snaps {
 	int64_t serial;   /* number of the next row of table chunk or head; valid only inside a transaction */
 	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */
 	uint64_t staging_cap;
-	uint8_t *packed; /* buffer for a near copy, the packed form of a chunk */
+	uint8_t *packed; /* buffer for a packed copy of a chunk */
 	uint64_t packed_cap;
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
@@ -103,30 +103,30 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
                const uint8_t *marks, int32_t n);
 /* Sizes by which a chunk (the KV entries of 256 tokens) is found in kv.db. `all` is its size in bytes with the entries
  * of all layers. `full` is its size without sliding-window layers, whose entries may have been overwritten before the
- * save. If the model has no sliding windows, the two sizes are equal. If near_dim is 0, only the exact chunk is found.
- * Otherwise a near copy (4 bits a value) may replace a missing exact chunk, and near_dim is the head dimension. `depth`
+ * save. If the model has no sliding windows, the two sizes are equal. If packed_dim is 0, only the exact chunk is found.
+ * Otherwise a packed copy (4 bits a value) may replace a missing exact chunk, and packed_dim is the head dimension. `depth`
  * is the number of the chunk in its sequence, from 0. */
 struct chunk_bytes {
 	uint64_t all, full;
-	int32_t near_dim, depth;
+	int32_t packed_dim, depth;
 };
 struct found_chunk {
 	int64_t number;
 	uint64_t bytes;   /* size of the chunk in kv.db, in bytes */
 	uint64_t entries; /* size of the KV entries in bytes: one of the two sizes in struct chunk_bytes */
 	int windows;      /* 1: the chunk contains the entries of sliding-window layers, too */
-	int near;         /* 1: the chunk is a near copy */
+	int packed;         /* 1: the chunk is a packed copy */
 };
-/* Find stored KV entries (a chunk) by their key: the exact ones, else a near copy. A row with a wrong size counts as
+/* Find stored KV entries (a chunk) by their key: the exact ones, else a packed copy. A row with a wrong size counts as
  * missing. Returns 1; 0 if missing; -1 on error. */
 int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
-/* Find stored KV entries (a chunk) by their key, read and verify them; unpack a near copy. Returns 1; 0 if they are
+/* Find stored KV entries (a chunk) by their key, read and verify them; unpack a packed copy. Returns 1; 0 if they are
  * missing or damaged; -1 on error. Damaged entries are deleted, so that the next save writes them again. */
 int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out,
                struct err *);
-/* Write a chunk (KV entries of 256 tokens) of n bytes. near: 1 = the bytes are a near copy. *number: number of the new
+/* Write a chunk (KV entries of 256 tokens) of n bytes. packed: 1 = the bytes are a packed copy. *number: number of the new
  * row. */
-int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int near, int32_t depth, const void *, uint64_t n,
+int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int packed, int32_t depth, const void *, uint64_t n,
                 int64_t *number, struct err *);
 /* Replace chunk number `old` (KV entries of 256 tokens) by chunk number `number` in all snapshots that need it. Both
  * chunks have the same key. Deletes the stored bytes of the replaced chunk. */
@@ -148,13 +148,13 @@ int parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_B
                struct err *);
 int parts_delete(struct snaps *, int64_t owner, struct err *);
 
-/* ---- near copies (snap_chunks.c) ---- */
+/* ---- packed copies (snap_chunks.c) ---- */
 
 /* Return how chunk number `depth` (from 0) of a sequence is packed. dim: head dimension of its KV entries. */
-struct entries_packing near_packing(int32_t dim, int64_t depth);
-void near_key(uint8_t out[NEAR_KEY_BYTES], const uint8_t key[KEY_BYTES]);
+struct entries_packing chunk_packing(int32_t dim, int64_t depth);
+void packed_key(uint8_t out[PACKED_KEY_BYTES], const uint8_t key[KEY_BYTES]);
 /* Make s->packed at least n bytes large. */
-int near_stage(struct snaps *, uint64_t n, struct err *);
+int packed_stage(struct snaps *, uint64_t n, struct err *);
 
 /* ---- snap_head.c ---- */
 
@@ -178,13 +178,13 @@ int head_delete(struct snaps *, int64_t number, struct err *); /* delete a head,
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
 /* Store the head dimension of KV entries, which packing needs, for snapshots with this fingerprint. dim = 0: the
  * entries cannot be packed, and nothing is stored. */
-int near_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
+int packed_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
 /* Make room until kv.db can grow by `more` bytes within its budget: delete saved KV entries that no snapshot needs,
- * then replace chunks by near copies, then delete snapshots, the least valuable first. Never deletes the snapshot with
+ * then replace chunks by packed copies, then delete snapshots, the least valuable first. Never deletes the snapshot with
  * number `keep`, nor the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
  * something was deleted or packed. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Replace exact chunks by near copies, the least recently used first, until kv.db can grow by `more` bytes within its
+/* Replace exact chunks by packed copies, the least recently used first, until kv.db can grow by `more` bytes within its
  * budget. These chunks stay exact: the chunks of snapshot number `keep`, of session keep_session, of the newest
  * snapshot, and of running saves. Returns 1 if kv.db can grow; 0 if no other chunk can be packed, or if this call has
  * packed as many bytes as it may; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
@@ -204,30 +204,30 @@ int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, i
 
 /* ---- fingerprint.c ---- */
 
-/* The beginning of a timeline, whose KV entries may come from near copies (packed chunks, not exact). `tokens` is the
- * number of tokens up to the end of the last near copy; 0 = there is none. After near copies, a timeline's fingerprint
+/* The beginning of a timeline, whose KV entries may come from packed copies of chunks, which are not exact. `tokens` is the
+ * number of tokens up to the end of the last packed copy; 0 = there is none. After packed copies, a timeline's fingerprint
  * contains NEAR_NAME, because later entries depend on the first ones and must never be mistaken for exact entries.
  * `exact` is the fingerprint without NEAR_NAME. The keys of the first chunks are computed from `exact`, because a near
  * copy has the key of the exact chunk and one more byte. */
 #define NEAR_NAME "near copies"
-struct near_begun {
+struct packed_begun {
 	int32_t tokens;
 	struct fingerprint exact;
 };
-/* Find out if the timeline with the fingerprint `mine` begins with near copies, and set *out. */
-void fingerprint_near(struct snaps *, const struct fingerprint *mine, struct near_begun *out);
+/* Find out if the timeline with the fingerprint `mine` begins with packed copies, and set *out. */
+void fingerprint_packed(struct snaps *, const struct fingerprint *mine, struct packed_begun *out);
 /* Return the fingerprint that is part of chunk i's key. */
-static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp, const struct near_begun *near,
+static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp, const struct packed_begun *packed,
                                                           int32_t i)
 {
-	return i < near->tokens / CHUNK_TOKENS ? &near->exact : fp;
+	return i < packed->tokens / CHUNK_TOKENS ? &packed->exact : fp;
 }
 /* Which kernels (CPU or GPU code) computed saved KV entries. If other kernels than this program's computed the first
  * entries of a timeline, the timeline's fingerprint names these kernels. So its entries have other keys than entries of
  * a timeline that only this program's kernels have computed. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
-	struct near_begun near;
+	struct packed_begun packed;
 	/* name of the kernels (CPU or GPU code) that computed the newest KV entries, for messages to the user; "" =
 	 * this program's kernels */
 	char by[64];

@@ -25,15 +25,15 @@ struct saving {
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	int32_t dim; /* head dimension; 0: the entries cannot be packed */
-	struct near_begun near;
+	struct packed_begun packed;
 	uint8_t (*key)[KEY_BYTES];
 	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing. windows: 1 =
 	 * the timeline still has the entries of sliding-window layers. write: 1 = write the chunk, because it is
-	 * missing or was stored without these entries. near: 1 = the entries were restored from a near copy, and are
-	 * stored as a near copy again. */
+	 * missing or was stored without these entries. packed: 1 = the entries were restored from a packed copy, and are
+	 * stored as a packed copy again. */
 	struct chunk_plan {
 		int64_t number;
-		uint8_t write, windows, near;
+		uint8_t write, windows, packed;
 	} * chunk;
 	struct str head;
 	uint64_t need, total; /* need: bytes to write. total: bytes of the whole snapshot */
@@ -56,7 +56,7 @@ static int gather_tokens(struct saving *w, struct err *e)
 	w->ready = w->ready < 0 ? 0 : MIN(w->ready, w->n);
 	w->row_bytes = timeline_token_bytes(w->tl, 1);
 	w->dim = timeline_entries_dim(w->tl);
-	fingerprint_near(w->s, w->fp, &w->near);
+	fingerprint_packed(w->s, w->fp, &w->packed);
 	w->chunk_bytes.full = timeline_token_bytes(w->tl, 0) * CHUNK_TOKENS;
 	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) ||
 	    w->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
@@ -82,7 +82,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 {
 	uint64_t n = c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
 
-	return c->near ? entries_packed_bytes(near_packing(w->dim, c - w->chunk), n) : n;
+	return c->packed ? entries_packed_bytes(chunk_packing(w->dim, c - w->chunk), n) : n;
 }
 
 /* Return the sizes that chunk i may have in kv.db, as chunk_find() needs them. */
@@ -90,7 +90,7 @@ static struct chunk_bytes stored_as(const struct saving *w, int32_t i)
 {
 	struct chunk_bytes bytes = w->chunk_bytes;
 
-	bytes.near_dim = w->chunk[i].near ? w->dim : 0;
+	bytes.packed_dim = w->chunk[i].packed ? w->dim : 0;
 	bytes.depth = i;
 	return bytes;
 }
@@ -105,9 +105,9 @@ static int gather_chunks(struct saving *w, struct err *e)
 		struct chunk_plan *c = &w->chunk[i];
 		struct found_chunk found = { .number = 0 };
 
-		chunk_key(w->key[i], i ? w->key[i - 1] : none, chunk_fingerprint(w->fp, &w->near, i), w->id + at,
+		chunk_key(w->key[i], i ? w->key[i - 1] : none, chunk_fingerprint(w->fp, &w->packed, i), w->id + at,
 		          w->marks + at, CHUNK_TOKENS);
-		*c = (struct chunk_plan){ .near = w->dim && i < w->near.tokens / CHUNK_TOKENS };
+		*c = (struct chunk_plan){ .packed = w->dim && i < w->packed.tokens / CHUNK_TOKENS };
 		if (chunk_find(w->s, w->key[i], stored_as(w, i), &found, e) < 0)
 			return -1;
 		c->number = found.number;
@@ -235,14 +235,14 @@ static int write_chunk(struct saving *w, int32_t i, struct err *e)
 	uint64_t n = c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
 	const uint8_t *bytes = w->s->staging;
 
-	if (c->near) {
-		if (near_stage(w->s, plan_bytes(w, c), e))
+	if (c->packed) {
+		if (packed_stage(w->s, plan_bytes(w, c), e))
 			return -1;
-		if (entries_pack(near_packing(w->dim, i), bytes, n, w->s->packed))
+		if (entries_pack(chunk_packing(w->dim, i), bytes, n, w->s->packed))
 			return err_set(e, ERR_FAIL, "KV entries that are not finite cannot be saved as near copies");
 		bytes = w->s->packed;
 	}
-	return chunk_write(w->s, w->key[i], c->near, i, bytes, plan_bytes(w, c), &c->number, e);
+	return chunk_write(w->s, w->key[i], c->packed, i, bytes, plan_bytes(w, c), &c->number, e);
 }
 
 static int write_chunks(struct saving *w, struct err *e)
@@ -287,7 +287,7 @@ static int write_head(struct saving *w, struct err *e)
 	                parts_write(w->s, w->head_number, PART_TAIL, w->fp->all, w->s->staging, tail, e)))
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number) ||
-	    near_dim_save(w->s, w->fp->all, w->dim, e))
+	    packed_dim_save(w->s, w->fp->all, w->dim, e))
 		return -1;
 	/* Delete the older snapshot of the same message and fingerprint, and all but the newest HEADS_KEPT snapshots
 	 * of the session. */

@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 			stop(err.msg);
 		printf("%s: exact %.0f bytes a token, saved in %.3f s, restored in %.3f; near %.0f bytes a token (%d of %d tokens), "
 		       "packed in %.3f s, restored in %.3f; perplexity %+.3f %%, divergence %.5f, another likeliest token %.2f %%\n",
-		       argv[i], (double)exact.bytes / n, saved, exact.seconds, (double)near.bytes / n, near.near, n,
+		       argv[i], (double)exact.bytes / n, saved, exact.seconds, (double)near.bytes / n, near.packed, n,
 		       packed, near.seconds, 100 * (exp((x.nll[1] - x.nll[0]) / x.count) - 1), x.kl / x.count,
 		       100 * x.other_first / x.count);
 		fflush(stdout);

@@ -172,7 +172,7 @@ static void resume_near(struct place *p, struct engine *e, const char *kv)
 	CHECK(timeline_sync(back, NULL, 0, NULL, NULL, &err) >= 0);
 	CHECK(!snaps_fingerprint(snaps, e, back, &g, &err));
 	CHECK_MSG(snap_load(snaps, back, &g, 1, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
-	CHECK_INT(got.near, 512);
+	CHECK_INT(got.packed, 512);
 	CHECK_INT(got.tokens, 700);
 	keep_logits_of(tl, 9, one);
 	keep_logits_of(back, 9, other);
@@ -188,7 +188,7 @@ static void resume_near(struct place *p, struct engine *e, const char *kv)
 	CHECK(!snaps_fingerprint(snaps, e, back, &g, &err) && !memcmp(f.all, g.all, 32));
 	CHECK_INT(snap_load_prefix(snaps, back, &g, id, 700, &got, &err), 0);
 	CHECK_INT(snap_load(snaps, back, &g, 3, NULL, &got, &err), 1);
-	CHECK_INT(got.near, 512);
+	CHECK_INT(got.packed, 512);
 	CHECK_INT(got.tokens, 701);
 	CHECK_INT(snap_drop(snaps, 1, NULL), 0);
 	CHECK_INT(snap_drop(snaps, 2, NULL), 0);

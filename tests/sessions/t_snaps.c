@@ -711,7 +711,7 @@ TEST(an_older_head_goes_before_a_session)
 	box_close(&b);
 }
 
-/* ---- near copies ---- */
+/* ---- packed copies ---- */
 
 struct infos {
 	struct snap_info at[8];
@@ -744,7 +744,7 @@ static int32_t comes_back(struct snaps_box *b, int64_t message, int32_t n)
 
 	CHECK_INT(snaps_fingerprint(b->s, &b->engine, back, &b->fp, NULL), 0);
 	if (snap_load(b->s, back, &b->fp, message, NULL, &loaded, NULL) == 1 && back->tokens.n == (size_t)n) {
-		near = loaded.near;
+		near = loaded.packed;
 		for (int32_t i = 0; i < n; i++)
 			CHECK_MSG(fake_error(back, i) < (i < near ? 0.3 : 1e-9), "token %d: %.3f", i,
 			          fake_error(back, i));
@@ -779,15 +779,15 @@ TEST(old_sessions_step_down)
 	CHECK(!box_check(&b));
 	CHECK_INT(snap_list(b.s, 1, take_info, &x, &e), 0);
 	CHECK_INT(x.n, 1);
-	CHECK_INT(x.at[0].near, 7);
+	CHECK_INT(x.at[0].packed, 7);
 	CHECK_INT(x.at[0].bad, 0);
 	CHECK_INT(bytes_of(&b, 1).bytes, x.at[0].bytes);
-	CHECK_INT(bytes_of(&b, 1).near, x.at[0].bytes - x.at[0].own);
-	CHECK_INT(bytes_of(&b, 5).near, 0);
+	CHECK_INT(bytes_of(&b, 1).packed, x.at[0].bytes - x.at[0].own);
+	CHECK_INT(bytes_of(&b, 5).packed, 0);
 	CHECK_INT(snaps_bytes(b.s, &bytes, &near, &e), 0);
 	for (int i = 1; i <= 5; i++) {
 		bytes -= bytes_of(&b, i).bytes;
-		near -= bytes_of(&b, i).near;
+		near -= bytes_of(&b, i).packed;
 	}
 	CHECK(!bytes && !near);
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
@@ -815,7 +815,7 @@ static void step_all_down(struct snaps_box *b)
 	b->s->budget = budget;
 }
 
-/* What was computed behind near copies is kept apart from exact entries, and its beginning is not written again. */
+/* What was computed behind packed copies is kept apart from exact entries, and its beginning is not written again. */
 TEST(behind_near_copies)
 {
 	struct snaps_box b;
@@ -835,10 +835,10 @@ TEST(behind_near_copies)
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk WHERE length(key) = 32"), 2);
 	fake_cut(tl, 0);
 	CHECK_INT(snap_load(b.s, tl, &pure, 10, NULL, &loaded, NULL), 1);
-	CHECK_INT(loaded.near, 1024);
+	CHECK_INT(loaded.packed, 1024);
 	CHECK_STR(tl->begun.p, NEAR_NAME);
 	CHECK_INT(tl->begun_n, 1024);
-	/* Saved again: only the chunk behind the near copies is new. */
+	/* Saved again: only the chunk behind the packed copies is new. */
 	fake_grow(tl, 8, 200);
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
 	CHECK(memcmp(b.fp.all, pure.all, 32) && memcmp(b.fp.entries, pure.entries, 32));
@@ -848,11 +848,11 @@ TEST(behind_near_copies)
 	/* Nothing of it is found by its tokens alone. */
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, exact, &pure, NULL), 0);
 	CHECK_INT(snap_load_prefix(b.s, exact, &pure, tl->tokens.id, 1300, &loaded, NULL), 0);
-	/* Loaded again, it is near, and saved again, it writes no chunk; even if the near copies were lost. */
+	/* Loaded again, it is near, and saved again, it writes no chunk; even if the packed copies were lost. */
 	fake_cut(tl, 0);
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &pure, NULL), 0);
 	CHECK_INT(snap_load(b.s, tl, &pure, 11, NULL, &loaded, NULL), 1);
-	CHECK_INT(loaded.near, 1024);
+	CHECK_INT(loaded.packed, 1024);
 	CHECK_INT(loaded.tokens, 1300);
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
 	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 12, NULL, 0, &saved, NULL), 0);
@@ -1077,7 +1077,7 @@ TEST(snapshots_are_listed_and_verified)
 	CHECK_INT(snap_states(b.s, state, 4, &e), 0);
 	for (int i = 0; i < 4; i++) {
 		CHECK_INT(state[i].bytes, bytes_of(&b, state[i].session).bytes);
-		CHECK_INT(state[i].near, 0);
+		CHECK_INT(state[i].packed, 0);
 		CHECK_INT(state[i].ready, i < 2);
 	}
 	CHECK_INT(state[3].bytes, 0);

@@ -567,7 +567,7 @@ TEST(flipped_bits)
 	box_close(&b);
 }
 
-/* Load the snapshot of message 10, packed as near copies. 1 = its text came back nearly; 0 = nothing, or the beginning
+/* Load the snapshot of message 10, of packed copies. 1 = its text came back nearly; 0 = nothing, or the beginning
  * of it, came back nearly; -1 = anything else. */
 static int recall_near(struct snaps_box *b, const struct timeline *want)
 {
