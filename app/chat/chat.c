@@ -35,8 +35,8 @@ int chat_is_path(const char *text)
 	return is;
 }
 
-/* If the line was meant as a command, make the command the draft, so that Enter runs it, and return 1. Such lines are the
- * path of a file, which a terminal writes when the file is dragged into it, and words that end or explain other
+/* If the line was meant as a command, make the command the draft, so that Enter runs it, and return 1. Such lines are
+ * the path of a file, which a terminal writes when the file is dragged into it, and words that end or explain other
  * programs. */
 static int draft_meant(struct chat *c, const char *text)
 {

@@ -387,9 +387,9 @@ static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Make the text of a streamed message searchable. The text `doc` becomes a document with `grows` set, which replaces the
- * document of the previous call. If `doc` is NULL, that document is removed. `skipped` and `lines` are the numbers of
- * bytes and of lines of the stream before the document's body. */
+/* Make the text of a streamed message searchable. The text `doc` becomes a document with `grows` set, which replaces
+ * the document of the previous call. If `doc` is NULL, that document is removed. `skipped` and `lines` are the numbers
+ * of bytes and of lines of the stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */

@@ -1,8 +1,8 @@
 /* app/retrieval/candidates.c - scores the passages of the documents for a question and sorts them, the best first
  * (retrieval_private.h).
  *
- * The score is a sum in units of bm25: bm25 of the question's words, from the index; points for similarity of meaning,
- * if there is a text encoder (meaning.c); points for words of the last turn. The best passages get further points: from
+ * The score is a sum in units of bm25: bm25 of the question's words, from the index; a score for similarity of meaning,
+ * if there is a text encoder (meaning.c); a score for words of the last turn. To the best passages more is added: from
  * the encoder's reader (reading.c), or, without a reader, for the query likelihood computed by the chat model
  * (rerank.c). */
 #include <ctype.h>
@@ -16,23 +16,22 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-/* The weight of query likelihood. Without an encoder, each nat gives a passage NAT points. With an encoder, each nat
- * gives NAT_SIMILAR * worth points. Here `worth` is the number of points for a similarity of one standard deviation
- * above the mean. */
+/* The weight of query likelihood. Without an encoder, each nat adds NAT to a passage's score. With an encoder, each nat
+ * adds NAT_SIMILAR * worth. Here `worth` is the score for a similarity of one standard deviation above the mean. */
 static const double NAT = 1.8, NAT_SIMILAR = 0.2;
 /* MEANING sets the weight of the similarity against bm25. If the similarity of a passage is one standard deviation
- * above the mean, the passage gets MEANING * d / covered^2 points. Here d is the standard deviation of bm25 over the
+ * above the mean, MEANING * d / covered^2 is added to its score. Here d is the standard deviation of bm25 over the
  * passages, but at least SPREAD_LEAST. `covered` is the share of the question's words, weighted by idf, that the best
  * passage has, but at least COVERED_FLOOR. So the similarity counts more if the passages have few of the question's
  * words, because bm25 then says little.
  *
  * Measured on 140 questions of tests/measure/questions: the right passage is among the first ten for 98 questions. With
- * a fixed number of points instead, it is among them for at most 91 questions. */
+ * a fixed score instead, it is among them for at most 91 questions. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
-/* For questions like "who is X": points for passages that have all words of X. The unit is one standard deviation of
- * the similarity. The first such passage of the text gets INTRODUCED units; each later one gets INTRODUCED_LATER times
- * the points of the one before it. Measured on 20 such questions: the right passage comes first for 16 of them; without
- * these points, for 12. */
+/* For questions like "who is X": score of passages that have all words of X. The unit is one standard deviation of the
+ * similarity. The first such passage of the text gets INTRODUCED units; each later one gets INTRODUCED_LATER times the
+ * score of the one before it. Measured on 20 such questions: the right passage comes first for 16 of them; without
+ * this score, for 12. */
 static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
 /* Lower limit of the standard deviation of bm25, which is 0 if no passage has a word of the question. */
 static const double SPREAD_LEAST = 0.1;
@@ -51,15 +50,15 @@ enum { SIMILAR_FEW = 10 };
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.18;
 
 /* READ sets the weight of the log odds that come from the encoder's reader, the network that reads question and
- * passage. A passage gets READ * d points for each unit of its log odds. Here d is the standard deviation of the
- * passages' scores without these points. */
+ * passage. READ * d is added to a passage's score for each unit of its log odds. Here d is the standard deviation of
+ * the passages' scores without this addition. */
 static const double READ = 0.5;
 /* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and third
  * passages of SQuAD and HotpotQA: 0 to 3 % of the right passages are weak, and up to 70 % of the wrong passages
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* The maximum number of points that a passage gets for words of the last turn (passage_candidate.lean). It is a
+/* The highest score of a passage for words of the last turn (passage_candidate.lean). It is a
  * multiple of rarest_word(). LEAN_REFERS applies to a question that refers to earlier messages ("he", "that"). LEAN
  * applies to other questions; it is small, so that it only decides between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
@@ -72,7 +71,7 @@ static const double LEAN_MOST = 0.75;
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
-	INTRODUCTIONS = 6,     /* maximum number of passages that get points for introducing X ("who is X") */
+	INTRODUCTIONS = 6,     /* maximum number of passages with a score for introducing X ("who is X") */
 	QUOTED_BY_MEANING = 4, /* number of best passages in which the quoted sentence is chosen by meaning */
 	/* maximum number of bytes that are used from the beginning of each message of the last turn */
 	BEFORE_MOST = 400,
@@ -222,7 +221,7 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* If there is an encoder, set the similarity of all passages and their points for it. Always set c->nat. Returns 0 or
+/* If there is an encoder, set the similarity of all passages and their scores for it. Always set c->nat. Returns 0 or
  * -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct asked *asked, const struct found_passage *all, struct candidates *c,
@@ -262,11 +261,11 @@ static int text_has(const char *p, size_t n, const char *word)
 	return 0;
 }
 
-/* For a question like "who is X", add points to the first passages that have all words of X, because a text introduces
+/* For a question like "who is X", raise the scores of the first passages that have all words of X, because a text introduces
  * X early. */
 static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
 {
-	double points = c->introduced;
+	double bonus = c->introduced;
 
 	for (size_t i = 0, left = INTRODUCTIONS; i < c->n && left && x->n; i++) {
 		const struct found_passage *f = &c->at[i].found;
@@ -276,14 +275,14 @@ static void candidates_introduce(const struct parts *p, const struct subject *x,
 			has = text_has(p->text[f->text].p + f->from, f->to - f->from, x->word[k]);
 		if (!has)
 			continue;
-		c->at[i].meaning += points;
-		points *= INTRODUCED_LATER;
+		c->at[i].meaning += bonus;
+		bonus *= INTRODUCED_LATER;
 		left--;
 	}
 }
 
-/* Set *c to all passages of the texts. Set their members `words` (bm25 of the question's words) and `meaning` (points
- * for similarity). `asked` has the texts that asked_set() sets. Returns 0 or -1. */
+/* Set *c to all passages of the texts. Set their members `words` (bm25 of the question's words) and `meaning` (the
+ * score for similarity). `asked` has the texts that asked_set() sets. Returns 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                              const struct asked *asked, struct candidates *c, struct err *e)
 {
@@ -306,7 +305,7 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	return rc;
 }
 
-/* Set passage_candidate.lean of all candidates: their points for words of the last turn. The text `words` is made by
+/* Set passage_candidate.lean of all candidates: their scores for words of the last turn. The text `words` is made by
  * with_last_turn(). The candidates must still be in the order of the documents. Returns 0 or -1. */
 static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                            const struct str *words, struct candidates *c, struct err *e)
@@ -434,7 +433,7 @@ static int is_found(const struct conversation *conv, const struct candidates *c,
 	return 0;
 }
 
-/* Remove the passages without points. */
+/* Remove the passages without a score. */
 static void candidates_drop(struct candidates *c)
 {
 	size_t n = 0;
@@ -510,8 +509,8 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
-		/* A passage that was not judged has no points in `gain`. So compare it with the best passage without
-		 * these points. */
+		/* The `gain` of a passage that was not judged is 0. So compare it with the best passage without these
+		 * scores. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
 		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
 	};

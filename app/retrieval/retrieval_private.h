@@ -59,9 +59,9 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
 
 /* A passage and its scores, all in units of bm25:
  * - `words` is the bm25 of the question's words;
- * - `meaning` has the points for the similarity of the passage's vector to the question's vector;
- * - `lean` has the points for words of the last turn;
- * - `gain` has the points for the log odds that the encoder's reader gives. If there is no reader, it has the points
+ * - `meaning` is the score for the similarity of the passage's vector to the question's vector;
+ * - `lean` is the score for words of the last turn;
+ * - `gain` is the score for the log odds that the encoder's reader gives. If there is no reader, it is the score
  *   for the query likelihood that the chat model gives. */
 struct passage_candidate {
 	struct found_passage found; /* found by the search; found.text: index of the document */
@@ -75,7 +75,7 @@ struct passage_candidate {
 	int judged;
 };
 struct candidates {
-	struct passage_candidate *at; /* passages that have points, the best first */
+	struct passage_candidate *at; /* passages with a score, the best first */
 	size_t n;
 	/* number of judged passages (scored by the reader or the chat model), which come first */
 	int n_judged;
@@ -85,9 +85,9 @@ struct candidates {
 	int by_ranking;    /* 1 = a reranker has scored the judged passages */
 	int found;         /* 1 = a passage is good enough to answer the question */
 	int asks_what;     /* 1 = the question asks who or what something is (question_subject) */
-	double introduced; /* for a question like "who is X": points for the first passage that has all words of X */
-	double nat;        /* points that a passage gets for one nat of query likelihood */
-	double read;       /* points that a passage gets for each unit of the log odds from the encoder's reader */
+	double introduced; /* for a question like "who is X": score of the first passage that has all words of X */
+	double nat;        /* score that a passage gets for one nat of query likelihood */
+	double read;       /* score that a passage gets for each unit of the log odds from the encoder's reader */
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);

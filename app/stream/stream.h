@@ -26,8 +26,8 @@ struct streamed {
 };
 const struct streamed *streamed_of(const struct conversation *);
 
-/* Append a piece of text (whole characters) to the streamed message, and prefill its tokens in whole chunks. If there is
- * no streamed message, begin one. If `all` is 1, prefill an incomplete chunk, too, because no more text is available
+/* Append a piece of text (whole characters) to the streamed message, and prefill its tokens in whole chunks. If there
+ * is no streamed message, begin one. If `all` is 1, prefill an incomplete chunk, too, because no more text is available
  * now. A word at the end of the piece is tokenized with the next piece, because more letters may follow.
  *
  * Returns 0 or -1. After ERR_CANCELLED (stopped by the user) no text is lost, and the next call continues.

@@ -10,11 +10,11 @@ extern const struct turn_hook_ops streamed_ops, surprise_ops;
 /* A snapshot of the timeline, taken before a question about a streamed message (a text read from a stream). After the
  * snapshot is loaded, the text continues as if the question had not been asked (aside.c). */
 struct aside {
-	int wanted;             /* 1 = take snapshots, so that conversation_return() can remove questions */
-	int there;              /* 1 = there is a snapshot */
-	size_t msg;             /* index of the streamed message */
+	int wanted;               /* 1 = take snapshots, so that conversation_return() can remove questions */
+	int there;                /* 1 = there is a snapshot */
+	size_t msg;               /* index of the streamed message */
 	struct streamed streamed; /* copy of the streamed message's state */
-	int32_t pinned;         /* copy of conversation.pinned */
+	int32_t pinned;           /* copy of conversation.pinned */
 	/* entries: KV entries of the first n_entries tokens. For the first n_full tokens, entries of sliding-window
 	 * layers are missing, because the windows have moved past these tokens. */
 	char *entries;

@@ -251,8 +251,8 @@ static void streamed_close(struct streamed *s, struct conversation *conv)
 	conv->grows = s->known = 0;
 }
 
-/* Render the conversation up to the last tokenized byte of the streamed message. Returns 1 if the timeline still has all
- * tokens before the message. Returns 0 if not (for example after a change of the system prompt), or if rendering
+/* Render the conversation up to the last tokenized byte of the streamed message. Returns 1 if the timeline still has
+ * all tokens before the message. Returns 0 if not (for example after a change of the system prompt), or if rendering
  * fails. */
 static int render_back(const struct streamed *s, struct conversation *conv)
 {
@@ -322,7 +322,7 @@ static int streamed_before(void *self, struct conversation *conv, const struct q
 }
 
 static int32_t streamed_prefill(void *self, struct conversation *conv, timeline_progress_fn *progress, void *ud,
-                               struct err *e)
+                                struct err *e)
 {
 	struct timeline_stats st;
 

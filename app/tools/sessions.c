@@ -66,7 +66,7 @@ static int list_one(const struct session *s, void *ud)
 		{ "kv_bytes", "saved KV", 9, CELL_BYTES, .number = (int64_t)kept->bytes },
 		{ "kv_near_bytes", .kind = CELL_NUMBER, .number = (int64_t)kept->packed },
 		{ NULL, "", -5,
-		  .text = kept->packed    ? "near"
+		  .text = kept->packed  ? "near"
 		          : kept->bytes ? "exact"
 		                        : "" },
 		{ "created", .kind = CELL_AGE, .number = s->created },

@@ -280,12 +280,12 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	return 1;
 }
 
-/* Find out if a timeline begins with KV entries that were restored from packed copies (4 bits a value, not exact). `name`
- * and `begun` are the values of the lines "kernels" and "begun by" in its fingerprint text. If `begun` is "near copies
- * until N", without names of kernels, set out->tokens to N, and out->exact to the fingerprint without this line.
+/* Find out if a timeline begins with KV entries that were restored from packed copies (4 bits a value, not exact).
+ * `name` and `begun` are the values of the lines "kernels" and "begun by" in its fingerprint text. If `begun` is "near
+ * copies until N", without names of kernels, set out->tokens to N, and out->exact to the fingerprint without this line.
  * Otherwise set out->tokens to 0. */
 static void packed_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
-                     struct packed_begun *out)
+                       struct packed_begun *out)
 {
 	size_t n = sizeof NEAR_NAME - 1;
 

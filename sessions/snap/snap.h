@@ -76,8 +76,8 @@ int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerp
 struct snap_state {
 	int64_t session, message;
 	/* results. bytes: size of all snapshots of the session, including KV entries that it shares with other
-	 * sessions. packed: how many of these bytes are packed copies, which take 4 bits a value and are not bit-equal to
-	 * the exact entries */
+	 * sessions. packed: how many of these bytes are packed copies, which take 4 bits a value and are not bit-equal
+	 * to the exact entries */
 	uint64_t bytes, packed;
 	/* 1: the message has a snapshot; it can be loaded unless model or cache settings have changed */
 	int ready;

@@ -33,8 +33,8 @@ struct loading {
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
 	int32_t packed; /* end of the last chunk that was loaded from a packed copy, in tokens */
-	int64_t head; /* row number, in table `head`, of the snapshot to load */
-	int32_t done; /* tokens loaded into the timeline so far */
+	int64_t head;   /* row number, in table `head`, of the snapshot to load */
+	int32_t done;   /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
 };
 

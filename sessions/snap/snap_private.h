@@ -103,9 +103,9 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
                const uint8_t *marks, int32_t n);
 /* Sizes by which a chunk (the KV entries of 256 tokens) is found in kv.db. `all` is its size in bytes with the entries
  * of all layers. `full` is its size without sliding-window layers, whose entries may have been overwritten before the
- * save. If the model has no sliding windows, the two sizes are equal. If packed_dim is 0, only the exact chunk is found.
- * Otherwise a packed copy (4 bits a value) may replace a missing exact chunk, and packed_dim is the head dimension. `depth`
- * is the number of the chunk in its sequence, from 0. */
+ * save. If the model has no sliding windows, the two sizes are equal. If packed_dim is 0, only the exact chunk is
+ * found. Otherwise a packed copy (4 bits a value) may replace a missing exact chunk, and packed_dim is the head
+ * dimension. `depth` is the number of the chunk in its sequence, from 0. */
 struct chunk_bytes {
 	uint64_t all, full;
 	int32_t packed_dim, depth;
@@ -115,7 +115,7 @@ struct found_chunk {
 	uint64_t bytes;   /* size of the chunk in kv.db, in bytes */
 	uint64_t entries; /* size of the KV entries in bytes: one of the two sizes in struct chunk_bytes */
 	int windows;      /* 1: the chunk contains the entries of sliding-window layers, too */
-	int packed;         /* 1: the chunk is a packed copy */
+	int packed;       /* 1: the chunk is a packed copy */
 };
 /* Find stored KV entries (a chunk) by their key: the exact ones, else a packed copy. A row with a wrong size counts as
  * missing. Returns 1; 0 if missing; -1 on error. */
@@ -124,8 +124,8 @@ int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes,
  * missing or damaged; -1 on error. Damaged entries are deleted, so that the next save writes them again. */
 int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out,
                struct err *);
-/* Write a chunk (KV entries of 256 tokens) of n bytes. packed: 1 = the bytes are a packed copy. *number: number of the new
- * row. */
+/* Write a chunk (KV entries of 256 tokens) of n bytes. packed: 1 = the bytes are a packed copy. *number: number of the
+ * new row. */
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int packed, int32_t depth, const void *, uint64_t n,
                 int64_t *number, struct err *);
 /* Replace chunk number `old` (KV entries of 256 tokens) by chunk number `number` in all snapshots that need it. Both
@@ -180,8 +180,8 @@ int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
  * entries cannot be packed, and nothing is stored. */
 int packed_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
 /* Make room until kv.db can grow by `more` bytes within its budget: delete saved KV entries that no snapshot needs,
- * then replace chunks by packed copies, then delete snapshots, the least valuable first. Never deletes the snapshot with
- * number `keep`, nor the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
+ * then replace chunks by packed copies, then delete snapshots, the least valuable first. Never deletes the snapshot
+ * with number `keep`, nor the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
  * something was deleted or packed. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Replace exact chunks by packed copies, the least recently used first, until kv.db can grow by `more` bytes within its
@@ -204,11 +204,11 @@ int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, i
 
 /* ---- fingerprint.c ---- */
 
-/* The beginning of a timeline, whose KV entries may come from packed copies of chunks, which are not exact. `tokens` is the
- * number of tokens up to the end of the last packed copy; 0 = there is none. After packed copies, a timeline's fingerprint
- * contains NEAR_NAME, because later entries depend on the first ones and must never be mistaken for exact entries.
- * `exact` is the fingerprint without NEAR_NAME. The keys of the first chunks are computed from `exact`, because a near
- * copy has the key of the exact chunk and one more byte. */
+/* The beginning of a timeline, whose KV entries may come from packed copies of chunks, which are not exact. `tokens` is
+ * the number of tokens up to the end of the last packed copy; 0 = there is none. After packed copies, a timeline's
+ * fingerprint contains NEAR_NAME, because later entries depend on the first ones and must never be mistaken for exact
+ * entries. `exact` is the fingerprint without NEAR_NAME. The keys of the first chunks are computed from `exact`,
+ * because a near copy has the key of the exact chunk and one more byte. */
 #define NEAR_NAME "near copies"
 struct packed_begun {
 	int32_t tokens;
@@ -217,8 +217,8 @@ struct packed_begun {
 /* Find out if the timeline with the fingerprint `mine` begins with packed copies, and set *out. */
 void fingerprint_packed(struct snaps *, const struct fingerprint *mine, struct packed_begun *out);
 /* Return the fingerprint that is part of chunk i's key. */
-static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp, const struct packed_begun *packed,
-                                                          int32_t i)
+static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp,
+                                                          const struct packed_begun *packed, int32_t i)
 {
 	return i < packed->tokens / CHUNK_TOKENS ? &packed->exact : fp;
 }

@@ -29,8 +29,8 @@ struct saving {
 	uint8_t (*key)[KEY_BYTES];
 	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing. windows: 1 =
 	 * the timeline still has the entries of sliding-window layers. write: 1 = write the chunk, because it is
-	 * missing or was stored without these entries. packed: 1 = the entries were restored from a packed copy, and are
-	 * stored as a packed copy again. */
+	 * missing or was stored without these entries. packed: 1 = the entries were restored from a packed copy, and
+	 * are stored as a packed copy again. */
 	struct chunk_plan {
 		int64_t number;
 		uint8_t write, windows, packed;

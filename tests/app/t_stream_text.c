@@ -1,5 +1,5 @@
-/* tests/app/t_stream_text.c - texts without an end: the streamed message (app/stream/streamed_message.c), questions about
- * it (aside.c), and the source of its text (app/chat/text_source.c). */
+/* tests/app/t_stream_text.c - texts without an end: the streamed message (app/stream/streamed_message.c), questions
+ * about it (aside.c), and the source of its text (app/chat/text_source.c). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
