@@ -141,6 +141,27 @@ int question_wants_text(const char *question, size_t n)
 	return *word && in_list(writing, word);
 }
 
+/* Words of greetings, thanks and assent, in the same languages. */
+static const char small_talk[] =
+	" hi hello hey thanks thank thx you very much so ok okay cool great nice good perfect awesome wow lol yes no yep nope sure please bye "
+	"goodbye morning afternoon evening night day fine well alright hallo danke vielen dank dir gut super toll ja nein bitte guten morgen "
+	"tag abend tsch\xc3\xbcss bonjour bonsoir salut merci beaucoup oui non bien d accord hola gracias muchas vale s\xc3\xad bueno buenos "
+	"buenas d\xc3\xad"
+	"as tardes noches adi\xc3\xb3s ciao grazie mille s\xc3\xac va bene buongiorno buonasera ol\xc3\xa1 oi obrigado "
+	"obrigada sim n\xc3\xa3o tudo bem bom dia tchau hoi dag dank je bedankt nee goed goedemorgen doei ";
+
+int question_is_small_talk(const char *question, size_t n)
+{
+	char word[SUBJECT_BYTES];
+	size_t at = 0;
+	int words = 0;
+
+	for (; at = next_word(question, n, at, word), *word; words++)
+		if (!in_list(small_talk, word))
+			return 0;
+	return words > 0;
+}
+
 /* Function words of English questions that are not in `filler` or `pronouns`. */
 static const char helping[] =
 	" which whose whom many much long far often old big be been am can could will would shall should may "

@@ -203,6 +203,8 @@ int question_own_words(const char *question, size_t n);
 int question_is_english(const char *question, size_t n);
 /* 1 if the request is for a new text, which no sentence of a document can be: "Please write a poem about plum cake." */
 int question_wants_text(const char *question, size_t n);
+/* 1 if the text only greets, thanks or agrees ("ok, thanks!"), so that no document is searched for it. */
+int question_is_small_talk(const char *question, size_t n);
 
 enum { SUBJECT_WORDS = 3, SUBJECT_BYTES = 40 };
 /* What a question like "who is X" asks about: the words of X in lower case, without function words. n = 0: the question

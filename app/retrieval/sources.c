@@ -136,7 +136,7 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 static int sources_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	(void)self;
-	if (!q->hooks->without_documents)
+	if (!q->hooks->without_documents && !question_is_small_talk(q->text, q->n))
 		return find_sources(conv, q->text, q->n, NULL, e);
 	sources_forget(conv);
 	return 0;

@@ -221,6 +221,19 @@ TEST(requests_for_a_new_text_are_known_by_their_verb)
 		CHECK_MSG(!question_wants_text(asks[i], strlen(asks[i])), "%s", asks[i]);
 }
 
+TEST(small_talk_is_no_question)
+{
+	static const char *const talk[] = { "hi", "ok, thanks!", "Thank you very much.", "vielen Dank",
+		                            "D'accord, merci" },
+				 *const asks[] = { "who is hi", "ok and the ferry", "night watch", "",
+		                                   "?",         "thanks to whom" };
+
+	for (size_t i = 0; i < LEN(talk); i++)
+		CHECK_MSG(question_is_small_talk(talk[i], strlen(talk[i])), "%s", talk[i]);
+	for (size_t i = 0; i < LEN(asks); i++)
+		CHECK_MSG(!question_is_small_talk(asks[i], strlen(asks[i])), "%s", asks[i]);
+}
+
 /* A small model that has quoted before invents quotations for other requests. */
 TEST(an_invented_quotation_is_not_allowed)
 {
