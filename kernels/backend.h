@@ -185,6 +185,10 @@ struct attn_segment {
 	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head. NULL = slots slot0 .. slot0 +
 	 * n_slots - 1. */
 	const struct tensor *slots;
+	/* i32 [1][cols >= n_kv_head]: the number of slots in the list of each KV head, 0 .. n_slots, if the lists have
+	 * different lengths (CPU only). The rest of a list is not read. A probe sees probability 0 there. NULL = all
+	 * lists have n_slots slots. The last segment of a call must not have lengths, and `selection` must be NULL. */
+	const struct tensor *lengths;
 	/* NULL = the caller filled in `slots`; else attn() computes `slots` by this selection. */
 	const struct attn_selection *selection;
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
@@ -259,6 +263,9 @@ struct attn_probe {
 	 * `mass` itself. The sums of the call's own n tokens begin at 0. The new sums are written to `mass`, so the
 	 * tensor `from` still has the old sums if the call fails. */
 	const struct tensor *from;
+	/* 1: a slot's column is not increased by weight[token] * r, but raised to it if it is smaller (CPU only). `from`
+	 * must be NULL. */
+	int largest;
 	int32_t mass_row;    /* first row of the tensors `mass` and `from` that this call uses */
 	const float *weight; /* [n], in host memory: the weight of each token; a token with weight 0 is not measured */
 	enum reduce reduce;  /* how the probabilities for several heads are reduced to one; at most 256 heads */
@@ -669,7 +676,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 23 };
+enum { BACKEND_ABI = 24 };
 
 /* ---- computations in host memory, for every backend ---- */
 

@@ -56,6 +56,10 @@ static int segment_ok(const struct attn_segment *p, const struct attn_args *a)
 	    (!t || p->selection || !kv_plane_ok(p->k, a->n_kv_head, p->cap, a->head_dim) || p->k->type != a->k->type ||
 	     !kv_plane_ok(p->v, a->n_kv_head, p->cap, a->head_dim) || p->v->type != a->v->type))
 		return 0;
+	if (p->lengths &&
+	    (!t || p->selection || p == a->seg + a->n_seg - 1 || !p->lengths->data || p->lengths->type != DT_I32 ||
+	     p->lengths->layout != PLAIN || p->lengths->cols < a->n_kv_head))
+		return 0;
 	if (!t)
 		return p->slot0 >= 0 && p->n_slots <= a->cap - p->slot0;
 	if (p->selection &&
@@ -155,7 +159,7 @@ int attn_probe_check(struct backend *be, const struct attn_args *a, int32_t slot
 		return backend_fail(be, "internal: a probe of %d slots got a sum of the wrong shape",
 		                    (int)(slots - p->skip));
 	if (m && from &&
-	    (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != PLAIN ||
+	    (p->largest || !from->data || from->data == m->data || from->type != DT_F32 || from->layout != PLAIN ||
 	     from->rows != m->rows || from->cols != m->cols))
 		return backend_fail(be, "internal: a probe got sums of two shapes");
 	if (spread && (!spread->data || spread->type != DT_F32 || spread->layout != PLAIN || spread->rows < 1 ||

@@ -73,6 +73,12 @@ int32_t segment_spans(const struct attn_segment *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
+/* Return the number of slots of a segment in one KV head. */
+static int32_t segment_slots(const struct attn_segment *p, int32_t head)
+{
+	return p->lengths ? ((const int32_t *)p->lengths->data)[head] : p->n_slots;
+}
+
 /* Write the Hadamard transform of a query to `to`, and return it. */
 static const float *transformed_row(float *to, const float *from, size_t dim)
 {
@@ -99,7 +105,7 @@ static int32_t attn_queries(const struct attn_job *j, int32_t seg, int32_t tile,
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
 			if (m->transformed)
 				m->q[n_q] = transformed_row(m->transformed + (size_t)n_q * dim, m->q[n_q], dim);
-			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
+			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : segment_slots(p, head);
 			m->from[n_q] = 0;
 			/* The window ends with the slot of the query's own token. The segments after this segment have
 			 * `behind` slots. The window first covers those of these slots that the query sees. What then
@@ -320,7 +326,8 @@ void attn_span_task(void *arg, int task, int worker)
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
 	n_q = attn_queries(j, seg, tile, head, &m);
 	st = attn_states(j, unit, task % j->spans, n_q);
-	if (m.from[0] >= (in + 1) * span_slots(j->a->seg + seg))
+	if (m.from[0] >= (in + 1) * span_slots(j->a->seg + seg) ||
+	    (j->a->seg[seg].lengths && m.limit[n_q - 1] <= in * span_slots(j->a->seg + seg)))
 		attn_empty(st, n_q, dim);
 	else if (m.limit[n_q - 1] > in * span_slots(j->a->seg + seg))
 		attn_span(j, seg, in, tile, head, &m, n_q, st);
@@ -448,6 +455,16 @@ static int32_t count_spans(const struct attn_args *a)
 	return spans;
 }
 
+/* 1 if the lists of a segment, if it has any, are within their limits. */
+static int lengths_ok(const struct attn_segment *p, int32_t n_kv_head)
+{
+	int ok = 1;
+
+	for (int32_t h = 0; p->lengths && h < n_kv_head; h++)
+		ok &= segment_slots(p, h) >= 0 && segment_slots(p, h) <= p->n_slots;
+	return ok;
+}
+
 /* 1 if every slot in the lists exists. Lists come from other operations; a wrong slot must not make attention read
  * other memory. */
 static int lists_ok(const struct attn_args *a)
@@ -456,10 +473,12 @@ static int lists_ok(const struct attn_args *a)
 		const struct tensor *t = a->seg[i].slots;
 		uint32_t most = 0, cap = (uint32_t)(a->seg[i].k ? a->seg[i].cap : a->cap);
 
+		if (!lengths_ok(a->seg + i, a->n_kv_head))
+			return 0;
 		for (int32_t h = 0; t && !a->seg[i].selection && h < a->n_kv_head; h++) {
 			const uint32_t *slot = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
 
-			for (int32_t k = 0; k < a->seg[i].n_slots; k++)
+			for (int32_t k = 0; k < segment_slots(a->seg + i, h); k++)
 				most = MAX(slot[k], most);
 		}
 		if (most >= cap)
@@ -504,8 +523,7 @@ static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_ar
 	if (attn_check(be, a, n, &j->slots) < 0)
 		return -1;
 	if (!lists_ok(a))
-		return backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d",
-		                    (int)a->cap);
+		return backend_fail(be, "internal: attention got a list that is not within a cache of %d", (int)a->cap);
 	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32 && a->v->type != DT_F32) {
 		j->attn = c->fns->attn_prompt;
 		j->scratch = c->fns->attn_prompt_scratch;

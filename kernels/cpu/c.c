@@ -396,7 +396,8 @@ static void c_probe_mass(const struct probe_tile *t)
 				most = p[h];
 		}
 		x = t->reduce == REDUCE_MAX ? most : t->reduce == REDUCE_MEAN ? sum / t->heads : median(p, t->heads);
-		t->out[c] = (float)(t->out[c] + t->weight * x);
+		x *= t->weight;
+		t->out[c] = (float)(!t->largest ? t->out[c] + x : MAX(t->out[c], x));
 	}
 }
 

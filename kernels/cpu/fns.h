@@ -102,6 +102,7 @@ struct probe_tile {
 	size_t stride;
 	int32_t n, heads;
 	enum reduce reduce;
+	int largest; /* 1: keep the largest instead of the sum */
 	float weight;
 };
 

@@ -64,6 +64,7 @@ static void mass_task(void *arg, int task, int worker)
 		.stride = j->stride,
 		.heads = pj->heads,
 		.reduce = pj->p->reduce,
+		.largest = pj->p->largest,
 	};
 
 	(void)worker;
@@ -172,7 +173,7 @@ void probe_run(struct attn_job *j)
 	const float *weight = j->a->probe->weight;
 	size_t heads = (size_t)j->a->n_head, row, small, scores;
 	int32_t most;
-	int first = 1;
+	int first = 1, gaps = j->a->window > 0;
 	float *spread;
 
 	/* Attention mass is not measured for the first `skip` slots. If a call begins with segments (struct
@@ -184,6 +185,8 @@ void probe_run(struct attn_job *j)
 			break;
 		j->first += j->a->seg[i].n_slots;
 	}
+	for (int32_t i = 0; i < j->a->n_seg; i++)
+		gaps |= j->a->seg[i].lengths != NULL;
 	j->stride = ((size_t)(j->slots - j->first) + 16) & ~(size_t)15;
 	row = heads * j->stride * sizeof(float);
 	most = j->group < TILE_QUERIES ? TILE_QUERIES / j->group : 1;
@@ -203,8 +206,9 @@ void probe_run(struct attn_job *j)
 		j->score = look ? c->probe.p : NULL;
 		j->m = (float *)((char *)c->probe.p + scores);
 		j->l = (float *)((char *)c->probe.p + scores + small);
-		/* Attention does not write the scores of keys before a window: set all scores to -infinity first. */
-		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && j->a->window && k < all; k++)
+		/* Attention does not write the scores of keys before a window, or behind the end of a list: set all
+		 * scores to -infinity first. */
+		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && gaps && k < all; k++)
 			j->score[k] = -INFINITY;
 		if (attn_run(j, i, to) < 0)
 			return;

@@ -6,10 +6,12 @@
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* Add weight * x to t->out[c ..], for at most n keys. */
+/* Add weight * x to t->out[c ..], or keep the largest of both, for at most n keys. */
 INLINE void mass_add(const struct probe_tile *t, int32_t c, int32_t n, vec weight, vec x)
 {
-	vec_store_part(t->out + c, n, vec_fma(weight, x, vec_load_part(t->out + c, n)));
+	vec old = vec_load_part(t->out + c, n);
+
+	vec_store_part(t->out + c, n, t->largest ? vec_max(old, weight * x) : vec_fma(weight, x, old));
 }
 
 INLINE vec head_scores(const struct probe_tile *t, int32_t h, int32_t c, int32_t n)

@@ -341,6 +341,10 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	}
 	for (int32_t i = 0; i < a->n_seg; i++) {
+		if (a->seg[i].lengths || (a->probe && a->probe->largest)) {
+			backend_fail(be, "a GPU does not read lists of different lengths; use --device cpu");
+			return;
+		}
 		j.maybe |= a->seg[i].when.flag != NULL;
 		if (!predicate_ok(&a->seg[i].when) || (j.maybe && (n > 1 || a->n_seg > ATTN_SEGMENTS || a->window))) {
 			backend_fail(be,

@@ -42,6 +42,19 @@ TEST(prompts_match_double)
 	attn_matches_double(of_prompt, NULL, test_rounds(128), "attention of a prompt");
 }
 
+static struct shape of_ragged(int round)
+{
+	struct shape s = shape_ragged(round);
+
+	s.prompt = round % 2;
+	return s;
+}
+
+TEST(lists_of_different_lengths_match_double)
+{
+	attn_matches_double(of_ragged, NULL, test_rounds(128), "attention over lists of different lengths");
+}
+
 static void same_bits(int prompt)
 {
 	static const int32_t cuts[][6] = { { 19 }, { 1, 18 }, { 7, 1, 11 }, { 2, 3, 4, 5, 5 }, { 16, 3 } };
@@ -58,6 +71,8 @@ static void same_bits(int prompt)
 		{ 9, 3, 64, 700, 19, DT_Q4_0, 2, { 512, 30 }, { 1, 0 }, 2, .window = 0 },
 		{ 8, 2, 96, 700, 19, DT_Q8_0, 1, { 600 }, { 0 }, 2, .window = 200, .apart = 1, .v_type = DT_Q4_0 },
 		{ 8, 1, 160, 400, 19, DT_Q4_0, 1, { 300 }, { 0 }, 2, .softcap = 3, .apart = 1, .v_type = DT_F16 },
+		{ 9, 3, 64, 700, 19, DT_F16, 2, { 600, 30 }, { 1, 0 }, 2, .ragged = 1 },
+		{ 6, 2, 32, 1600, 19, DT_Q8_0, 3, { 700, 900, 64 }, { 1, 1, 0 }, 2, .ragged = 1 },
 	};
 
 	for (size_t i = 0; i < LEN(list); i++) {
@@ -326,7 +341,7 @@ TEST(probe_matches_double)
 	};
 
 	for (int round = 0; round < test_rounds(48); round++) {
-		struct shape s = shape_of_few(round * 5 + 1);
+		struct shape s = (round % 6 == 4 ? shape_ragged : shape_of_few)(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;
 		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p),
@@ -336,7 +351,8 @@ TEST(probe_matches_double)
 		               : s.n_seg > 1 && round % 4 == 3 ? s.n_rows[0]
 		                                               : 0;
 		int32_t cols = w.cols - skip;
-		int elsewhere = 0; /* 1 = the sums of earlier calls are in a separate tensor */
+		int largest = round % 5 == 2; /* 1 = the probe keeps the largest mass instead of the sum */
+		int elsewhere = 0;            /* 1 = the sums of earlier calls are in a separate tensor */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
 		      share = round % 3 ? 0.9f : 0.5f;
 		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
@@ -345,7 +361,7 @@ TEST(probe_matches_double)
 		m = must_alloc(cells * 4);
 		for (int32_t i = 0; i < s.n; i++) {
 			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
-			elsewhere |= weight[i] != 0 && round % 3 == 1;
+			elsewhere |= weight[i] != 0 && round % 3 == 1 && !largest;
 			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
 				holding += columns_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
 				                           w.cols - (s.n - 1 - i), share);
@@ -374,6 +390,7 @@ TEST(probe_matches_double)
 				.mass_row = 2,
 				.weight = weight,
 				.reduce = kinds[round % 6].reduce,
+				.largest = largest,
 				.whole_layer = whole,
 				.spread = round % 4 == 2 ? NULL : &need,
 				.spread_col = 1,
@@ -393,11 +410,15 @@ TEST(probe_matches_double)
 				       x = before;
 
 				if (written)
-					for (int32_t t = 0; t < s.n; t++)
-						x += weight[t] * reduced(p + (size_t)t * per +
-						                                 (size_t)(r * heads) * (size_t)w.cols +
-						                                 (size_t)(skip + c),
-						                         (size_t)w.cols, heads, probe.reduce);
+					for (int32_t t = 0; t < s.n; t++) {
+						double y = weight[t] *
+						           reduced(p + (size_t)t * per +
+						                           (size_t)(r * heads) * (size_t)w.cols +
+						                           (size_t)(skip + c),
+						                   (size_t)w.cols, heads, probe.reduce);
+
+						x = !largest ? x + y : fmax(x, y);
+					}
 				worst = fmax(worst, fabs(m[i] - x));
 				if (x == before)
 					CHECK_MSG(m[i] == (float)before, "%s wrote row %d column %d", levels[l], (int)r,
@@ -620,6 +641,19 @@ TEST(refuses_what_does_not_fit)
 			be->ops->write(be, &g.rows[0], (size_t)at * 4, &w.rows[0][at], 4);
 			CHECK(be->ops->sync(be) == 0);
 		}
+	w.s.ragged = 1;
+	for (int i = 0; i < 2; i++) {
+		be->ops->write(be, &g.lengths[0], 4, (int32_t[]){ i ? 21 : -1 }, 4);
+		stage_run(&g, 0, 2, NULL, got);
+		refused(be, "is not within a cache of 100");
+	}
+	w.s.ragged = 0;
+	p.largest = 1;
+	p.from = &other;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "sums of two shapes");
+	p.largest = 0;
+	p.from = NULL;
 	p.mass_row = 1;
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "sum of the wrong shape");

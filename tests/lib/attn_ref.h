@@ -35,6 +35,7 @@ struct shape {
 	float softcap;
 	int sinks;  /* 1 = each head has an attention sink, sink_of() */
 	int biased; /* 1 = the first list adds bias_of() to the scores of its slots */
+	int ragged; /* 1 = lists of different lengths, list_length(); the rest of a list has invalid slots */
 	int prompt; /* 1 = compute the tokens as part of a prompt */
 	int apart;  /* 1 = keys have the type `type`, values `v_type`; 0 = both have `type` */
 	enum dtype v_type;
@@ -84,6 +85,16 @@ static inline int biased_list(const struct shape *s, int seg)
 	return s->biased && s->list[seg];
 }
 
+/* Return the number of slots that a KV head has in a segment; the last segment has all. */
+static inline int32_t list_length(const struct shape *s, int seg, int32_t head)
+{
+	int32_t n = s->n_rows[seg];
+
+	return !s->ragged || !s->list[seg] || seg == s->n_seg - 1 ? n
+	       : (head + seg) % 3                                 ? (37 * head + 11) % (n + 1)
+	                                                          : n;
+}
+
 static inline enum dtype value_type(const struct shape *s)
 {
 	return s->apart ? s->v_type : s->type;
@@ -120,7 +131,8 @@ static inline struct world world_new(const struct shape *s)
 		w.row0[p] = below(s->cap - rows + 1);
 		w.rows[p] = must_alloc((size_t)(s->n_kv * (rows + 3)) * 4);
 		for (int32_t i = 0; i < s->n_kv * (rows + 3); i++)
-			w.rows[p][i] = below(s->cap);
+			w.rows[p][i] = i % (rows + 3) < list_length(s, p, i / (rows + 3)) || !s->ragged ? below(s->cap)
+			                                                                                : s->cap + i;
 	}
 	return w;
 }
@@ -162,9 +174,12 @@ static inline void world_double(const struct world *w, double *out, double *p)
 
 			for (int seg = 0; seg < s->n_seg; seg++)
 				for (int32_t k = 0; k < s->n_rows[seg] && c < seen; k++, c++) {
-					const float *key = w->k + world_row(w, h / group, seg, k),
-						    *q = w->q[seg] + at * (size_t)dim;
+					const float *key, *q = w->q[seg] + at * (size_t)dim;
 
+					pr[c] = -INFINITY;
+					if (k >= list_length(s, seg, h / group))
+						continue;
+					key = w->k + world_row(w, h / group, seg, k);
 					pr[c] = 0;
 					for (int32_t j = 0; j < dim; j++)
 						pr[c] += (double)q[j] * key[j];
@@ -186,8 +201,11 @@ static inline void world_double(const struct world *w, double *out, double *p)
 			c = 0;
 			for (int seg = 0; seg < s->n_seg; seg++)
 				for (int32_t k = 0; k < s->n_rows[seg] && c < seen; k++, c++) {
-					const float *v = w->v + world_row(w, h / group, seg, k);
+					const float *v = w->v;
 
+					if (k >= list_length(s, seg, h / group))
+						continue;
+					v += world_row(w, h / group, seg, k);
 					for (int32_t j = 0; j < dim; j++)
 						o[j] += pr[c] * v[j];
 				}
@@ -198,7 +216,7 @@ static inline void world_double(const struct world *w, double *out, double *p)
 struct stage {
 	struct backend *be;
 	const struct world *w;
-	struct tensor k, v, rows[MOST_SEGMENTS], bias[MOST_SEGMENTS], sinks;
+	struct tensor k, v, rows[MOST_SEGMENTS], bias[MOST_SEGMENTS], lengths[MOST_SEGMENTS], sinks;
 	struct attn_args args;
 };
 
@@ -213,7 +231,12 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 		if (s->list[p]) {
 			int32_t cols = s->n_rows[p] + 3;
 			float *bias = must_alloc((size_t)(s->n_kv * cols) * sizeof *bias);
+			int32_t *length = must_alloc((size_t)s->n_kv * sizeof *length);
 
+			for (int32_t h = 0; h < s->n_kv; h++)
+				length[h] = list_length(s, p, h);
+			g.lengths[p] = tensor_new(be, DT_I32, 1, s->n_kv, length);
+			free(length);
 			for (int32_t i = 0; i < s->n_kv * cols; i++)
 				bias[i] = bias_of(i / cols, p, i % cols);
 			g.rows[p] = tensor_new(be, DT_I32, s->n_kv, cols, w->rows[p]);
@@ -250,6 +273,7 @@ static inline void stage_free(struct stage *g)
 		if (g->w->s.list[p]) {
 			g->be->ops->drop(g->be, &g->rows[p]);
 			g->be->ops->drop(g->be, &g->bias[p]);
+			g->be->ops->drop(g->be, &g->lengths[p]);
 		}
 }
 
@@ -270,6 +294,8 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 		q[p] = tensor_new(be, DT_F32, n, width, g->w->q[p] + (size_t)t0 * (size_t)width);
 		seg[p] = (struct attn_segment){ .q = &q[p],
 			                        .slots = s->list[p] ? &g->rows[p] : NULL,
+			                        .lengths = s->ragged && s->list[p] && p < s->n_seg - 1 ? &g->lengths[p]
+			                                                                               : NULL,
 			                        .slot0 = s->list[p] ? 0 : g->w->row0[p],
 			                        .n_slots = s->n_rows[p],
 			                        .bias = biased_list(s, p) ? &g->bias[p] : NULL };
@@ -375,6 +401,22 @@ static inline struct shape shape_of_few(int round)
 		s.softcap = test_randf(0.5f, 50);
 	s.sinks = round % 5 == 3;
 	s.biased = round % 4 == 2;
+	return s;
+}
+
+/* Return a random shape with lists of different lengths before its last segment. */
+static inline struct shape shape_ragged(int round)
+{
+	struct shape s = shape_of_few(round);
+
+	s.window = 0;
+	s.ragged = 1;
+	if (s.n_seg == 1) {
+		s.n_seg = 2;
+		s.n_rows[1] = s.n + below(30);
+		s.list[1] = 0;
+	}
+	s.list[0] = 1;
 	return s;
 }
 
