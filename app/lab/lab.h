@@ -43,6 +43,7 @@ struct lab_options {
 	/* Number of samples of a task, of windows of a text, or of questions. The task `needle` has this number of
 	 * samples for each length and depth. */
 	int32_t samples;
+	int late;                           /* ruler, needle: 1 = policies select before the question is read */
 	int32_t depths;                     /* needle: number of depths */
 	int32_t block, rows, crops, epochs; /* settings of `eval predictor train`, see predictor_settings */
 	const char *questions;              /* ask: the file of questions */

@@ -50,6 +50,8 @@ const struct option_def lab_option_defs[] = {
 		CMD_EVAL_ASK, 0, AT(seeds), 1, 1000},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
 		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
+	{"late-question", 0, OPT_FLAG, NULL, NULL, "end the reading of a prompt before its question; the question follows token by token, like the answer",
+		CMD_EVAL_RULER | CMD_EVAL_NEEDLE, 0, AT(late), 0, 0},
 	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and do not compute those that FILE has",
 		EVAL_TEXTS | EVAL_TASKS, 0, AT(resume), 0, 0},
 

@@ -178,6 +178,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	         "question about it.\n",
 	         s->ref.n > 1 ? "some" : "a", kind, s->ref.n > 1 ? "s are" : " is");
 	add_haystack(t, m, &r, units, needle, position, n, &s->prompt);
+	s->question = s->prompt.n;
 	if (t->listed) {
 		str_addf(&s->prompt,
 		         "\nList all %zu special magic %ss for %s in the text above, each on a line of its own.",
@@ -273,6 +274,7 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 				str_addf(&s->prompt, "%s%s", noise[k], k + 1 < NOISE ? " " : "\n");
 		}
 	}
+	s->question = s->prompt.n;
 	str_addf(&s->prompt, "Question: which variables have the value %u in the text above?", value);
 	str_clear(&s->head);
 	str_addf(&s->head,
@@ -329,6 +331,7 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 	         "those.\n");
 	for (int64_t i = 0; i < total; i++)
 		str_addf(&s->prompt, "%lld. %s ", (long long)i + 1, m->all.w[list[i]]);
+	s->question = s->prompt.n;
 	str_addf(&s->prompt, "\nQuestion: which are the %d most common words of this list?", COMMON);
 	str_clear(&s->head);
 	str_addf(&s->head, "Answer: the %d most common words of the list are:", COMMON);
@@ -384,6 +387,7 @@ static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_
 		"often.\n");
 	for (int32_t k = 0; k < total; k++)
 		str_addf(&s->prompt, "%s ", word[list[k]]);
+	s->question = s->prompt.n;
 	str_adds(
 		&s->prompt,
 		"\nQuestion: which three coded words occur most often in the text above? The dots do not count. Do not "
@@ -427,6 +431,7 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 		"Answer a question by the documents below. Give the answer alone, no other words.\n\nThe documents:\n\n");
 	for (int32_t k = 0; k < n; k++)
 		str_addf(&s->prompt, "Document %d:\n%s\n\n", k + 1, set->doc.w[doc[k]]);
+	s->question = s->prompt.n;
 	str_addf(&s->prompt,
 	         "Answer the question by the documents above. Give the answer alone, no other words.\n\nQuestion: %s",
 	         q->text);

@@ -128,6 +128,37 @@ struct answer_cost {
 	int32_t tokens;
 };
 
+/* Return the number of tokens of a prompt before its question: those that it has in common with a prompt that ends
+ * there. Returns -1 on error. */
+static int32_t tokens_before_question(const struct run *run, const struct sample *s, const struct tokens *prompt,
+                                      struct err *e)
+{
+	struct sample text = *s;
+	struct tokens id = { 0 };
+	size_t n = 0;
+	int rc;
+
+	text.prompt.n = s->question;
+	rc = sample_render(run->engine, &text, &id, e);
+	while (n < id.n && n < prompt->n && id.id[n] == prompt->id[n])
+		n++;
+	tokens_free(&id);
+	return rc < 0 ? -1 : (int32_t)n;
+}
+
+/* Let the model read a prompt. With --late-question, only the text before the question is prefilled. */
+static int sample_read(struct run *run, const struct sample *s, const struct tokens *prompt, struct err *e)
+{
+	struct timeline *tl = run->line.tl;
+	int32_t n = (int32_t)prompt->n;
+
+	if (lab_of(run->o)->late)
+		n = tokens_before_question(run, s, prompt, e);
+	if (n < 0 || timeline_sync(tl, prompt->id, (size_t)n, NULL, NULL, e) < 0)
+		return -1;
+	return timeline_extend(tl, prompt->id + n, prompt->n - (size_t)n, 1, NULL, NULL, e);
+}
+
 /* Generate the answer to a prompt. Control characters become blanks; line feeds stay if the metric needs them. *cost:
  * receives the time and tokens of generating, without the prefill. */
 static int sample_answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
@@ -140,7 +171,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 	greedy.temperature = 0;
 	str_clear(out);
 	str_add(out, "", 0);
-	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
+	if (sample_read(run, s, prompt, e))
 		return -1;
 	if (t->metric == METRIC_ROWS && s->head.n) /* the first row begins in the last line of s->head */
 		str_adds(out, strrchr(s->head.p, '\n') + 1);
@@ -297,6 +328,8 @@ static void name_result(const struct run *run, const struct task_def *t, int32_t
 	json_uint(out, "seed", run->seed);
 	json_int(out, "len", len);
 	json_int(out, "sample", i);
+	if (lab_of(run->o)->late)
+		json_int(out, "late", 1);
 	if (run->depths)
 		json_real(out, "depth", depth, "%.17g");
 	json_close(out, '}');

@@ -10,6 +10,7 @@
 /* One prompt: the user's message, the given beginning of the answer, and the right answers. */
 struct sample {
 	struct str prompt, head;
+	size_t question;  /* offset in `prompt` at which the question begins; 0 = there is no text before it */
 	struct words ref; /* the right answers, freed by sample_free() */
 	/* 1 = the prompt has no chat template: the answer continues the prompt's text */
 	int plain;
