@@ -309,6 +309,16 @@ void cache_rollback(struct cache *c)
 	kv_host_invalidate(&c->kv);
 }
 
+int32_t cache_repeat(struct cache *c)
+{
+	return c->selecting && c->sel.ops->repeat ? c->sel.ops->repeat(&c->sel, c->total) : 0;
+}
+
+void cache_repeated(struct cache *c)
+{
+	c->sel.ops->repeated(&c->sel);
+}
+
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;

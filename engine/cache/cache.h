@@ -31,6 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* pos: number of tokens before the step; n: number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
+	/* number of tokens at the end of the step that repeat earlier tokens, in a prefill step that only serves the
+	 * selector and is rolled back (selector_ops.repeat); else 0 */
+	int32_t repeated;
 	/* For a whole step, tried = n and index = 0. In a VERIFY step each drafted token selects its own KV entries, so
 	 * some functions get a struct step for a single one of these tokens. Then n = 1, tried is the number of tokens
 	 * of the whole step, and index is the token's index in it, counted from 0. */
@@ -271,6 +274,10 @@ void cache_attend(struct cache *, int32_t layer, const struct qkv *);
  * drafted tokens. nll: [n] the model's surprise at each token, NaN if unknown; NULL unless c->wants_nll. */
 void cache_commit(struct cache *, int32_t n, const float *nll);
 void cache_rollback(struct cache *);
+/* Called after a prefill: return how many of the newest tokens are to be repeated for the selector; 0 = none. See
+ * selector_ops.repeat. */
+int32_t cache_repeat(struct cache *);
+void cache_repeated(struct cache *);
 /* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 

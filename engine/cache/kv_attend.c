@@ -51,6 +51,15 @@ void kv_select(struct kv_store *kv, struct attn_segment *seg, int32_t n_seg)
 	}
 }
 
+int32_t kv_list_length(const struct kv_store *kv, const struct attn_segment *seg, int32_t head)
+{
+	int32_t n = seg->n_slots;
+
+	if (seg->lengths)
+		kv->be->ops->read(kv->be, seg->lengths, 4 * (size_t)head, &n, sizeof n);
+	return n;
+}
+
 int kv_segments_met(const struct kv_store *kv, struct attn_segment *seg, int32_t n_seg)
 {
 	int n = 0;

@@ -162,6 +162,8 @@ void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* For each segment that has a selection (attn_segment.selection), select the slots now, and set this member to NULL. */
 void kv_select(struct kv_store *, struct attn_segment *, int32_t n_seg);
+/* Return the number of slots that a segment lists for a KV head (attn_segment.lengths). */
+int32_t kv_list_length(const struct kv_store *, const struct attn_segment *, int32_t head);
 /* Read the predicates of the segments (attn_segment.when) from the backend, and remove the segments (ranges or lists of
  * slots) whose predicate is false. Returns how many segments remain. */
 int kv_segments_met(const struct kv_store *, struct attn_segment *, int32_t n_seg);

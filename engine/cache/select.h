@@ -74,6 +74,12 @@ struct selector_ops {
 	/* Commit the first st->n of the step's st->tried tokens. n_slots: number of slots of the region, from which
 	 * the selector selects. The pointer to this function may be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
+	/* Called after a prefill; n: number of tokens of the sequence. Return how many of the newest tokens the model is
+	 * to repeat, so that the selector observes the repetition; 0 = none. If the result is not 0, the caller runs
+	 * steps with step.repeated > 0, which together repeat these tokens, and rolls each step back. probe() is called
+	 * for them. At the end the caller calls repeated(), unless a step fails. The pointers may be NULL. */
+	int32_t (*repeat)(struct selector *, int32_t n);
+	void (*repeated)(struct selector *);
 	/* Roll back to the first n tokens. Return n if the next token may be decoded. Otherwise return a smaller number
 	 * m: the caller must prefill the tokens from index m on again, because the selector has to observe the end of a
 	 * prefill. */

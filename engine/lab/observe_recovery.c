@@ -436,9 +436,9 @@ static int selector_watch(struct observe_recovery *w, const struct policy *p, st
 {
 	struct watched *one = &w->one[w->n];
 
-	if (!p->def->selector)
+	if (!p->def->selector || p->def->selector->repeat)
 		return err_set(err, ERR_USAGE,
-		               "cache policy '%s' does not select among kept entries: it cannot be watched",
+		               "cache policy '%s' does not select entries token by token: it cannot be watched",
 		               p->def->name);
 	one->policy = *p;
 	one->layer = xcalloc((size_t)w->c->hp->n_layer, sizeof *one->layer);

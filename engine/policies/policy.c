@@ -12,7 +12,8 @@
 	X(full)                                                                                                        \
 	X(sift)                                                                                                        \
 	X(refresh)                                                                                                     \
-	X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(predict) X(sink) X(cascade) X(reattention)
+	X(recycled)                                                                                                    \
+	X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(kvzip) X(predict) X(sink) X(cascade) X(reattention)
 
 #define DECLARE(name) extern const struct policy_def policy_##name;
 #define LIST(name)    &policy_##name,

@@ -307,7 +307,7 @@ static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_
 	}
 	if (n > from && progress)
 		progress(n - from, n - from, ud);
-	return 0;
+	return n > from && replay < 0 ? timeline_repeat(tl, err) : 0;
 }
 
 int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
@@ -388,6 +388,8 @@ int timeline_extend(struct timeline *tl, const int32_t *id, size_t n, int stepwi
 				fn(at + row + i, rows + (size_t)i * (size_t)hp->n_vocab, ud);
 		}
 	}
+	if (n && !stepwise && timeline_repeat(tl, err))
+		goto failed;
 	free(rows);
 	return 0;
 failed:

@@ -89,6 +89,12 @@ int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const f
  * called instead. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
+/* ---- timeline_repeat.c ---- */
+
+/* Called after a prefill. If the cache policy wants to observe how the model repeats the newest tokens, let the model
+ * repeat them. Tokens, entries and logits stay as they are. */
+int timeline_repeat(struct timeline *, struct err *err);
+
 /* ---- timeline.c ---- */
 
 /* Says which logits a step computes: none, the logits after its last token, or the logits after every token. */

@@ -9,7 +9,7 @@
 int32_t view_list_read(struct view_work *w, const struct attn_segment *seg, int32_t head)
 {
 	struct backend *be = w->p->be;
-	int32_t n = seg->n_slots;
+	int32_t n = kv_list_length(&w->p->kv, seg, head);
 
 	if (n < 1 || n > seg->slots->cols || head >= seg->slots->rows)
 		return 0;

@@ -397,7 +397,7 @@ static void c_probe_mass(const struct probe_tile *t)
 		}
 		x = t->reduce == REDUCE_MAX ? most : t->reduce == REDUCE_MEAN ? sum / t->heads : median(p, t->heads);
 		x *= t->weight;
-		t->out[c] = (float)(!t->largest ? t->out[c] + x : MAX(t->out[c], x));
+		t->out[c] = (float)(t->largest ? MAX(t->out[c], x) : t->out[c] + x);
 	}
 }
 

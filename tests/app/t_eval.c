@@ -881,7 +881,9 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 		                          "h2o+:k=80",
 		                          "recycled:k=48,stride=3",
 		                          "sift:k=40,bits=4",
-		                          "snapkv:k=48,window=1" };
+		                          "snapkv:k=48,window=1",
+		                          "kvzip:k=48",
+		                          "kvzip:k=1/4" };
 	enum { N = LEN(kv), READ = 400, STEPS = 24 };
 	struct engine *engine;
 	struct timeline *shared = NULL;
@@ -936,6 +938,7 @@ TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 		                          "cascade:size=128,stride=32",
 		                          "h2o:k=48",
 		                          "snapkv:k=48",
+		                          "kvzip",
 		                          "quest:k=64",
 		                          "refresh:k=48",
 		                          "sift:k=48",

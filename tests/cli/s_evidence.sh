@@ -79,7 +79,7 @@ story=tests/vectors/stories260K/stories260K-q8_0.gguf
 sed -n '/^## The mill/,/^$/p; /^The mill/,/^$/p' "$dir/parish.md" >"$dir/mill.md"
 tell() { "$weir" -m $story --chat-template chatml -p 'What did the mill cost?' "$dir/mill.md" --temp 0 -n 24 -q --private --kv "$@" </dev/null; }
 different=
-for kv in auto auto:k=32,sample=16 full sift:k=64 refresh:k=64 recycled:k=64 streaming++:size=64 quest:k=64 h2o:k=64 h2o+:k=64 snapkv:k=64 \
+for kv in auto auto:k=32,sample=16 full sift:k=64 refresh:k=64 recycled:k=64 streaming++:size=64 quest:k=64 h2o:k=64 h2o+:k=64 snapkv:k=64 kvzip \
           sink:size=96,stride=16 cascade:size=96,stride=16; do
 	tell $kv --json >"$dir/out" 2>"$dir/err"
 	tell $kv >"$dir/plain" 2>>"$dir/err"

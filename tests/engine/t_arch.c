@@ -898,11 +898,11 @@ TEST(layers_compute_what_their_specs_say)
 
 /* clang-format off */
 static const char *const policies_here[] = {
-	"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "sink:size=16", "cascade:size=64",
+	"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "kvzip", "sink:size=16", "cascade:size=64",
 	"predict:k=8,block=1,first=1,last=2,dense=0,by=mixed",
 };
 /* clang-format on */
-enum { POLICIES = 10 };
+enum { POLICIES = 11 };
 
 /* Doubling the attention scale or the query weights must give the same bits. */
 TEST(every_policy_takes_the_scale_of_the_spec)

@@ -59,6 +59,7 @@ static const struct {
 	{ "h2o:k=12", 0 },
 	{ "h2o+:k=12,dense=1", 0 },
 	{ "snapkv:k=40,window=32", 0 },
+	{ "kvzip:k=1/8", 0 },
 	{ "predict:k=24,block=4,first=4,last=8,dense=0,by=mixed", 0 },
 	{ "predict:k=12,block=1,first=2,last=4,dense=1,by=net,rows=16", 0 },
 };

@@ -189,6 +189,7 @@ static const char *const all_keep[] = {
 	"refresh:k=64",
 	"h2o:k=64",
 	"snapkv:k=64",
+	"kvzip:k=1/8",
 	"streaming++:size=256",
 	"reattention:local=272,k=40,pool=3",
 };

@@ -158,7 +158,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 	static const char *const as[] = {
 		"sift:k=240", "sift:k=240,bits=8", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
-		"snapkv:k=240", "snapkv:k=240,window=1", "predict:k=240", "predict:k=240,block=1,by=mixed",
+		"snapkv:k=240", "snapkv:k=240,window=1", "kvzip:k=240", "predict:k=240", "predict:k=240,block=1,by=mixed",
 		/* every step selects a new set, and so reads all entries */
 		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
 		/* no layer selects */

@@ -274,6 +274,8 @@ static const struct {
 	{ "predict:k=64,first=16,last=16,calibrate=3", 900, 200, 0, 150 },
 	{ "predict:k=48,block=1,first=4,last=16,by=mixed,rows=40", 1024, 20, 0, 150 },
 	{ "snapkv:k=40,window=1", 1024, 64, 0, 150 },
+	{ "kvzip", 1024, 64, 0, 150 },
+	{ "kvzip:k=30", 1024, 200, 0, 150 },
 	{ "sink:size=100,stride=32", 1024, 64, 0, 200 },
 	{ "sink:size=700,stride=32", 1024, 64, 0, 100 },
 	{ "cascade:size=96,stride=32", 1024, 64, 0, 200 },
@@ -655,6 +657,8 @@ TEST(adopted_rows_are_as_good_as_read)
 		struct err err = { 0 };
 		struct saved s = { .ready = 0 };
 		int32_t kept, read = l.pin ? l.pin + 20 : 90;
+		/* 1: what is selected depends on where prefills ended, and loaded entries are no such end */
+		int ends = !strncmp(l.kv, "kvzip", 5);
 
 		snprintf(l.at, sizeof l.at, "adopting, %s", l.kv);
 		for (int32_t k = 0; k < read + 50; k++)
@@ -674,13 +678,13 @@ TEST(adopted_rows_are_as_good_as_read)
 		                                                  64,
 		          "%s: only %d of %d adopted", l.at, kept, s.ready);
 		CHECK(!timeline_logits(l.tl[1]));
-		/* Compare with a timeline that prefills all tokens in the same pieces. */
+		/* Compare with a timeline that prefills all tokens in the same pieces, or at once. */
 		timeline_close(l.tl[0]);
 		begin(&l, (uint64_t)i);
-		CHECK(timeline_sync(l.tl[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
+		CHECK(ends || timeline_sync(l.tl[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
 		for (int k = 0; k < 2; k++)
-			CHECK_MSG(timeline_sync(l.tl[k], id.id, id.n, NULL, NULL, &err) == kept, "%s: %s", l.at,
-			          err.msg);
+			CHECK_MSG(timeline_sync(l.tl[k], id.id, id.n, NULL, NULL, &err) == (k || !ends ? kept : 0),
+			          "%s: %s", l.at, err.msg);
 		CHECK_MSG(!memcmp(timeline_logits(l.tl[0]), timeline_logits(l.tl[1]), N_VOCAB * sizeof(float)),
 		          "%s: other logits", l.at);
 		l.twins = 1;

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 /* clang-format off */
 static const struct { const char *kv; int32_t pin; } policy[] = {
 	{ "full", 0 }, { "sift:k=24", 0 }, { "refresh:k=24", 0 }, { "streaming++:size=30", 0 }, { "quest:k=64", 0 },
-	{ "h2o:k=24", 0 }, { "snapkv:k=30", 0 }, { "sink:size=40,stride=16", 0 }, { "cascade:size=48,stride=16", 0 },
+	{ "h2o:k=24", 0 }, { "snapkv:k=30", 0 }, { "kvzip", 0 }, { "sink:size=40,stride=16", 0 }, { "cascade:size=48,stride=16", 0 },
 	{ "cascade:size=48,n=3,heads=layer,score=surprise,stride=16", 0 }, { "cascade:size=300,stride=16", 0 },
 	{ "auto:k=20,size=48", 60 }, { "auto:prefix=refresh,k=20,size=48", 60 },
 	{ "predict:k=24,block=4,first=4,last=8,by=mixed,dense=1", 0 },

@@ -267,8 +267,17 @@ static int64_t live(const struct talk *k, int first)
 TEST(nothing_is_lost)
 {
 	static const char *const kv[] = {
-		"full",       "sift:k=40",   "sift:k=24,sample=16",     "sift:k=1/8,bits=4",         "refresh:k=40",
-		"quest:k=64", "snapkv:k=50", "sink:size=100,stride=32", "cascade:size=96,stride=32", "auto",
+		"full",
+		"sift:k=40",
+		"sift:k=24,sample=16",
+		"sift:k=1/8,bits=4",
+		"refresh:k=40",
+		"quest:k=64",
+		"snapkv:k=50",
+		"kvzip",
+		"sink:size=100,stride=32",
+		"cascade:size=96,stride=32",
+		"auto",
 	};
 	enum { N = LEN(kv) };
 	int64_t saved = 0;
