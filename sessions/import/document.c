@@ -102,10 +102,13 @@ static int import_text(enum doc_type type, const char *name, const char *p, size
 	if (doc_may_be_printed(name, type))
 		doc_clean_printed(out);
 	doc_shorten_data(out);
-	if (type == DOC_TEXT && man_is_source(out->text.p, out->text.n))
+	if (type == DOC_TEXT && man_is_source(out->text.p, out->text.n)) {
 		man_read(out);
-	else
+	} else {
+		if (type == DOC_TEXT && doc_may_be_printed(name, type))
+			doc_join_divided(out);
 		doc_mark_text(out);
+	}
 	if (out->text.n > strspn(str_text(&out->text), "\n "))
 		return 0;
 	doc_free(out);

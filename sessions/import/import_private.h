@@ -36,6 +36,7 @@
  *     foreign.c             recognises formats that are not read, and names a converter
  *     text.c                plain text of any encoding; refuses binary files
  *     clean.c               removes from a text what only a terminal or printer understands
+ *     divided.c             joins words that hyphens divide at the ends of lines
  *     man.c, man_escapes.c, man_mdoc.c    source of manual pages
  *     marks.c               marks: offsets of pages, headings and paragraphs
  *     marks_text.c          finds the marks of a text
@@ -131,6 +132,12 @@ const struct charset *charset_guess(const char *p, size_t n);
 void doc_clean_printed(struct doc *);
 /* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), and add a notice of this. */
 void doc_shorten_data(struct doc *);
+
+/* ---- divided.c ---- */
+
+/* Join the words of a plain text that hyphens divide at the ends of lines, if the text has them elsewhere in one piece.
+ * Lines keep their numbers. */
+void doc_join_divided(struct doc *);
 
 /* ---- man.c ---- */
 

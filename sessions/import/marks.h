@@ -23,11 +23,14 @@ void marks_sort(struct doc *d);
 
 /* Find the headings of d->text, and store them by doc_mark(). Each mark_...() function is for one text format. */
 void mark_plain(struct doc *d);
+void mark_vim_help(struct doc *d);
 void mark_markdown(struct doc *d);
 void mark_rst(struct doc *d);
 void mark_org(struct doc *d);
 void mark_adoc(struct doc *d);
 void mark_tex(struct doc *d);
+/* 1 if the first line and the last one say that the text is help of Vim. */
+int text_is_vim_help(const char *text, size_t n);
 /* 1 if the first command of the text says that it is LaTeX. */
 int text_is_tex(const char *text, size_t n);
 

@@ -1,10 +1,14 @@
-/* sessions/import/marks_plain.c - finds the headings of plain text by their words, numbers, capitals and underlines. */
+/* sessions/import/marks_plain.c - finds the headings of plain text by their words, numbers, capitals and underlines;
+ * those of Vim's help by its tags and rules. */
 #include "sessions/import/marks.h"
 #include "engine/base/utf8.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define HEADING_LINE_MAX 80 /* longest line that can be a heading of plain text */
+#define NUMBERED_LEAST   3  /* sentences in capitals are no headings if there are so many times more numbered ones */
+#define VIM_RULE         60 /* shortest line of "=" or "-" before a section of Vim's help */
 
 /* 1 if s begins with a capital letter (Latin, Greek, Cyrillic), or with a letter of a script without capitals. */
 static int begins_title(const char *s, size_t n)
@@ -96,26 +100,29 @@ static int division_level(const char *s, size_t n)
 	return level ? level : east_asian_division(s, n);
 }
 
-/* Return the level of a heading that begins with its number ("3 Methods", "3.1. Results"); 0 for other lines. */
+/* Return the level of a heading that begins with its number ("3 Methods", "3.1. Results"); 0 for other lines. Between
+ * full stops a number may have three digits, and a word without a capital may be the title: "3.169. color". */
 static int numbered_level(const char *s, size_t n)
 {
-	size_t i = 0, digits = 0;
-	int level = 1;
+	size_t i = 0, digits = 0, most = 0, first = 0;
+	int level = 1, stopped;
 
 	for (; i < n && (byte_is_digit(s[i]) || (s[i] == '.' && i && byte_is_digit(s[i - 1]))); i++) {
 		digits = byte_is_digit(s[i]) ? digits + 1 : 0;
-		if (digits > 2)
-			return 0;
+		most = MAX(most, digits);
+		first = level == 1 ? MAX(first, digits) : first;
 		if (s[i] == '.' && i + 1 < n && byte_is_digit(s[i + 1]))
 			level++;
 	}
-	if (!i || i + 3 > n || s[i] != ' ' || s[0] == '0')
+	stopped = level > 1 && s[i - 1] == '.';
+	if (!i || i + 3 > n || s[i] != ' ' || s[0] == '0' || first > 2 || most > (stopped ? 3 : 2))
 		return 0;
 	while (i < n && s[i] == ' ')
 		i++;
 	/* Exclude "2 July 2011" and "3.94 MB[1]". */
-	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) ||
-	    strchr(".,;:!?]0123456789", s[n - 1]))
+	if (i + 2 > n || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]) ||
+	    !(begins_title(s + i, n - i) ||
+	      (stopped && byte_is_lower(s[i]) && i + 3 <= n && !memchr(s + i, ' ', n - i))))
 		return 0;
 	return MIN(level, 6);
 }
@@ -181,13 +188,28 @@ int heading_title(const char *s, size_t n)
 	       !strchr(".,;:", s[n - 1]);
 }
 
-int heading_level(const char *s, size_t n)
+/* Copy a line of at most HEADING_LINE_MAX bytes with blanks in the place of no-break spaces. Returns its length. */
+static size_t copy_blanks(const char *s, size_t n, char *out)
 {
-	size_t letters = 0, small = 0;
+	size_t to = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 < n && !memcmp(s + i, "\xc2\xa0", 2))
+			out[to++] = ' ', i++;
+		else
+			out[to++] = s[i];
+	return to;
+}
+
+int heading_level(const char *line, size_t n_line)
+{
+	char s[HEADING_LINE_MAX];
+	size_t letters = 0, small = 0, n;
 	int level;
 
-	if (n < 3 || n > HEADING_LINE_MAX || has_leaders(s, n))
+	if (n_line < 3 || n_line > HEADING_LINE_MAX || has_leaders(line, n_line))
 		return 0;
+	n = copy_blanks(line, n_line, s);
 	if ((level = division_level(s, n)) || (level = numbered_level(s, n)))
 		return level;
 	if (known_heading(s, n))
@@ -197,7 +219,10 @@ int heading_level(const char *s, size_t n)
 		letters += byte_is_upper(s[i]) || byte_is_lower(s[i]);
 		small += byte_is_lower(s[i]);
 	}
-	return !small && letters >= 5 && letters * 4 >= n * 3 && !memchr(s, '|', n) && !strchr(",;", s[n - 1]) ? 2 : 0;
+	return !small && letters >= 5 && letters * 4 >= n * 3 && !memchr(s, '|', n) && !strchr(",;", s[n - 1]) &&
+	                       !strchr("-+", *s)
+	               ? 2
+	               : 0;
 }
 
 /* Return the level of a title that is underlined with one repeated character, as in reStructuredText and AsciiDoc; 0
@@ -238,6 +263,34 @@ static int equals_level(struct line *l)
 	return (int)level;
 }
 
+/* 1 if the heading is a sentence in capitals: it has no number, and ends with a full stop or exclamation mark. */
+static int is_shouted(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n && strchr(".!", s[n - 1]) && !division_level(s, n) && memchr(s, ' ', n);
+}
+
+/* In a text whose headings are numbered, sentences in capitals are none. */
+static void drop_shouted(struct doc *d)
+{
+	size_t numbered = 0, shouted = 0, n = 0;
+
+	for (size_t i = 0; i < d->n_mark; i++)
+		if (d->mark[i].kind == MARK_HEADING) {
+			numbered += byte_is_digit(*d->mark[i].text) != 0;
+			shouted += (size_t)is_shouted(d->mark[i].text);
+		}
+	if (numbered < NUMBERED_LEAST * shouted)
+		return;
+	for (size_t i = 0; i < d->n_mark; i++)
+		if (d->mark[i].kind == MARK_HEADING && is_shouted(d->mark[i].text))
+			free(d->mark[i].text);
+		else
+			d->mark[n++] = d->mark[i];
+	d->n_mark = n;
+}
+
 void mark_plain(struct doc *d)
 {
 	char seen[6] = { 0 };
@@ -258,5 +311,64 @@ void mark_plain(struct doc *d)
 		/* A title may also come directly after a line of one repeated character, or after AsciiDoc's
 		 * "[[anchor]]" or "[preface]". */
 		blank_before = !l.n || (blank_before && (line_is_all(l, *l.s) || (*l.s == '[' && l.s[l.n - 1] == ']')));
+	}
+	drop_shouted(d);
+}
+
+/* ---- Vim's help ---- */
+
+int text_is_vim_help(const char *p, size_t n)
+{
+	const char *end = memchr(p, '\n', MIN(n, HEADING_LINE_MAX));
+	size_t first = end ? (size_t)(end - p) : 0, last = MIN(n, HEADING_LINE_MAX * 2);
+
+	return first > 2 && *p == '*' && memchr(p + 1, '*', first - 1) &&
+	       memmem(p + n - last, last, "ft=help", 7) != NULL;
+}
+
+/* Take the tags "*tag*" away that a line begins or ends with. The stars of a number before the title go, the number
+ * stays: "*12.1* Sorting" becomes "12.1* Sorting". */
+static struct line without_tags(struct line l)
+{
+	while (l.n > 2 && l.s[l.n - 1] == '*') {
+		const char *star = memrchr(l.s, '*', l.n - 1);
+		if (!star || memchr(star, ' ', l.n - (size_t)(star - l.s)))
+			break;
+		for (l.n = (size_t)(star - l.s); l.n && byte_is_blank(l.s[l.n - 1]); l.n--)
+			;
+	}
+	return l;
+}
+
+/* Mark a title of Vim's help. Its number, a tag, is written without stars. */
+static void mark_vim_title(struct doc *d, struct line l, int level)
+{
+	struct str title = { 0 };
+
+	for (size_t i = 0; i < l.n; i++)
+		if (l.s[i] != '*' || !byte_is_digit(l.s[*l.s == '*']))
+			str_add(&title, l.s + i, 1);
+	if (title.n)
+		doc_mark(d, MARK_HEADING, level, (size_t)(l.s - d->text.p), title.p, title.n);
+	str_free(&title);
+}
+
+void mark_vim_help(struct doc *d)
+{
+	char rule = 0;
+	int blank_before = 1;
+	size_t asked = 0;
+
+	for (size_t at = 0, next; at < d->text.n && !marks_stopped(at, &asked); at = next) {
+		struct line l = line_at(&d->text, at, &next), title = without_tags(l);
+		int flush = l.s == d->text.p + at, section = flush && l.n > 2 && !memcmp(l.s + l.n - 2, " ~", 2);
+
+		title.n -= section ? 2 : 0;
+		if (rule && title.n)
+			mark_vim_title(d, title, rule == '=' ? 2 : 3);
+		else if (flush && blank_before && title.n && (section || heading_level(title.s, title.n) == 2))
+			mark_vim_title(d, title, 4);
+		rule = flush && l.n >= VIM_RULE && strchr("=-", *l.s) && line_is_all(l, *l.s) ? *l.s : 0;
+		blank_before = !l.n;
 	}
 }

@@ -44,6 +44,8 @@ static void (*marker_of(const struct doc *d))(struct doc *)
 	for (size_t i = 0; dot && i < LEN(kinds); i++)
 		if (!strcasecmp(dot + 1, kinds[i].ending))
 			return kinds[i].mark;
+	if (text_is_vim_help(d->text.p, d->text.n))
+		return mark_vim_help;
 	return text_is_tex(d->text.p, d->text.n) ? mark_tex : mark_plain;
 }
 

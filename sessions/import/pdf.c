@@ -1,5 +1,6 @@
 /* sessions/import/pdf.c - writes the text of a PDF, line by line, and joins words that were divided at line ends. The
  * text is as untrusted as the PDF, so all of this happens in the jail. */
+#include "sessions/import/divided.h"
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -36,65 +37,9 @@ static int begins_with_letter(const char *p, size_t n)
 	       (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Hashes of the words of the text, sorted for binary search. A hash table would be slow for a hostile text that puts
- * all its words into one bucket. */
-struct words {
-	uint64_t *hash;
-	size_t n, cap;
-};
-
-static uint64_t word_hash(uint64_t h, const char *a, size_t n)
-{
-	if (!h)
-		h = 1469598103934665603u;
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)(byte_is_upper(a[i]) ? a[i] + 32 : a[i])) * 1099511628211u;
-	return h;
-}
-
-static size_t word_before(const char *p, size_t at)
-{
-	size_t n = 0;
-
-	while (n < at && n < 64 && byte_is_letter(p[at - n - 1]))
-		n++;
-	return n;
-}
-
-static size_t word_after(const char *p, size_t n)
-{
-	size_t k = 0;
-
-	while (k < n && k < 64 && byte_is_letter(p[k]))
-		k++;
-	return k;
-}
-
-static int by_hash(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* 1 if the word with hash h occurs in the text at least `times` times. */
-static int words_have(const struct words *w, uint64_t h, size_t times)
-{
-	size_t from = 0, to = w->n;
-
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (w->hash[middle] < h)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from + times <= w->n && w->hash[from + times - 1] == h;
-}
-
 /* Collect the words of all lines. "well-known" gives "well" and "well-known". A word at a line end is left out if it
  * may be divided there. */
-static void words_collect(struct words *w, const struct pdf *f)
+static void words_collect(struct words_known *w, const struct pdf *f)
 {
 	int divided = 0;
 
@@ -106,14 +51,12 @@ static void words_collect(struct words *w, const struct pdf *f)
 			k = word_after(p + at, n - at);
 			if (!k || (!at && divided) || (at + k + 1 == n && p[n - 1] == '-'))
 				continue;
-			GROW(w->hash, w->n, w->cap);
-			w->hash[w->n++] = before ? word_hash(word_hash(0, p + at - 1 - before, before + 1), p + at, k)
-			                         : word_hash(0, p + at, k);
+			words_know(w, before ? word_hash(word_hash(0, p + at - 1 - before, before + 1), p + at, k)
+			                     : word_hash(0, p + at, k));
 		}
 		divided = n && (p[n - 1] == '-' || (unsigned char)p[n - 1] >= 0x80);
 	}
-	if (w->n)
-		qsort(w->hash, w->n, sizeof *w->hash, by_hash);
+	words_sort(w);
 }
 
 /* 1 for a word such as "and". A hyphen before such a word may stand for the rest of a word: "Vor- und Nachteile". */
@@ -147,7 +90,7 @@ enum line_end { END_LINE, END_DIVIDED, END_HYPHEN, END_BLANK };
  * - END_DIVIDED: the hyphen divides a word, so the lines are joined without it.
  * - END_HYPHEN: the hyphen is part of the word, so the lines are joined with it.
  * - END_BLANK: the hyphen stands for the rest of a word ("Vor- und"), so the lines are joined with a blank. */
-static enum line_end line_end(const struct pdf *f, const struct words *w, const struct pdf_line *l,
+static enum line_end line_end(const struct pdf *f, const struct words_known *w, const struct pdf_line *l,
                               const struct pdf_line *next, size_t *hyphen)
 {
 	const char *p = f->text.p + l->at, *q = f->text.p + next->at;
@@ -191,7 +134,7 @@ static enum line_end line_end(const struct pdf *f, const struct words *w, const 
 
 struct writing {
 	struct pdf *f;
-	struct words words;
+	struct words_known words;
 	struct pdf_headings *headings;
 	struct doc *d;
 	size_t left_out;

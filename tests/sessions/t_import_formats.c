@@ -752,6 +752,74 @@ TEST(marks_of_texts)
 	doc_free(&d);
 }
 
+/* Check the headings of a text, each "LEVEL TITLE|". */
+static void headings(const char *s, const char *want)
+{
+	struct str got = { 0 };
+	struct doc d;
+
+	text("x.txt", s, &d);
+	for (size_t i = 0; i < d.n_mark; i++)
+		if (d.mark[i].kind == MARK_HEADING)
+			str_addf(&got, "%d %s|", d.mark[i].level, d.mark[i].text);
+	CHECK_STR(str_text(&got), want);
+	str_free(&got);
+	doc_free(&d);
+}
+
+TEST(numbered_headings_of_plain_text)
+{
+	/* No-break spaces behind the numbers, numbers of three digits, names of settings as titles. A sentence in capitals
+	 * is no heading there. */
+	headings(
+		"Chapter\u00a01.\u00a0The mill\n\nTable of Contents\n\n1. Wheels\n    1.1. Wood\n2. Stones\n\n1.\u00a0Wheels\n\nText.\n\n"
+		"DO NOT TOUCH THIS UNLESS YOU ARE SURE!\n\n1.1.\u00a0Wood\n\n-USE_WIND +USE_WATER\n\n3.169.\u00a0wheel_speed\n\nType: number\n\n"
+		"1.234 Grain\n\n12.5. mm\n\n12.5. of the turns\n",
+		"2 Chapter\u00a01.\u00a0The mill|1 Table of Contents|1 1.\u00a0Wheels|2 1.1.\u00a0Wood|2 3.169.\u00a0wheel_speed|");
+	headings("THE MILL STOPS.\n\nOnce.\n\nTHE END.\n", "2 THE MILL STOPS.|2 THE END.|");
+}
+
+TEST(words_divided_at_line_ends)
+{
+	struct doc d;
+
+	/* A word that the text has elsewhere is joined, and lines keep their numbers. */
+	text("x.txt",
+	     "Many ob-\n  jects, many wheels.\nA mill-\nwheel of stee-\nl\nis an object. Two objects.\nThe wheel-\nwheels\n\nmill-horse, mill-\nhorse, millhorse\n",
+	     &d);
+	CHECK_STR(
+		d.text.p,
+		"Many objects,\n  many wheels.\nA mill-\nwheel of stee-\nl\nis an object. Two objects.\nThe wheel-\nwheels\n\nmill-horse, mill-\nhorse, millhorse\n");
+	doc_free(&d);
+	/* In a text that divides many words, the others are joined, too, unless both halves are words. */
+	text("x.txt",
+	     "grain stone water wheel river miller flour horse winter summer mouse click\ngra-\nin sto-\nne wa-\nter whe-\nel ri-\nver mil-\nler "
+	     "flo-\nur hor-\nse win-\nter sum-\nmer mouse-\nclick C-\nration recollec-\ntion.\n\nEnd-\nless\n\nx-\nand y",
+	     &d);
+	CHECK_STR(
+		d.text.p,
+		"grain stone water wheel river miller flour horse winter summer mouse click\ngrain\nstone\nwater\nwheel\nriver\nmiller\n"
+		"flour\nhorse\nwinter\nsummer\nmouse-\nclick C-\nration recollection.\n\n\nEndless\n\n\nx-\nand y");
+	doc_free(&d);
+	text("x.md", "Some ob-\njects.\n\nobjects\n", &d);
+	CHECK_STR(d.text.p, "Some ob-\njects.\n\nobjects\n");
+	doc_free(&d);
+}
+
+TEST(headings_of_vim_help)
+{
+	static const char rule[] = "======================================================================\n";
+	struct str s = { 0 };
+
+	str_addf(
+		&s,
+		"*mill.txt*\tFor Vim\n\n\tTHE MILL\n\n|1.1|  Wheels\n\n%s*1.1*\tWheels\t\t*wheel* *w*\n\nText.\n\nOF WOOD\t*wood*\n\nShort ~\nx\n\n"
+		"text ~\n%sStones *stone*\n\n vim:tw=78:ft=help:\n",
+		rule, rule);
+	headings(s.p, "2 1.1 Wheels|4 OF WOOD|4 Short|4 text|2 Stones|");
+	str_free(&s);
+}
+
 TEST(underlined_headings_of_plain_text)
 {
 	struct doc d;
