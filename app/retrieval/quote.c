@@ -48,17 +48,20 @@ static const char *body_of(const struct conversation *conv, const struct source 
 
 void text_on_one_line(const char *p, size_t n, struct str *out)
 {
-	int blank = 0;
+	size_t begin = out->n;
+	enum { NOT_BLANK, BLANK, BOX } last = NOT_BLANK, now;
 
-	for (size_t i = 0; i < n; i++) {
-		int space = p[i] == ' ' || p[i] == '\n' || p[i] == '\t' || p[i] == '\f';
-
-		if (!space)
+	for (size_t i = 0, next; i < n; i = MAX(next, i + 1)) {
+		next = box_skip(p, n, i);
+		now = next > i ? BOX : p[i] == ' ' || p[i] == '\n' || p[i] == '\t' || p[i] == '\f' ? BLANK : NOT_BLANK;
+		if (!now)
 			str_add(out, p + i, 1);
-		else if (!blank)
+		else if (!last && (now == BLANK || out->n > begin))
 			str_adds(out, " ");
-		blank = space;
+		last = now;
 	}
+	if (last == BOX && out->n > begin)
+		out->p[--out->n] = 0;
 }
 
 void source_quote(const struct conversation *conv, const struct source *s, struct str *out)

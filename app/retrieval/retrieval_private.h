@@ -181,7 +181,7 @@ int context_asks_for_marks(const struct str *context);
 /* Append JSON member "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 
-/* Append the text on one line: each run of white space becomes one blank. */
+/* Append the text on one line: each run of white space becomes one blank, and so do borders of tables (box_skip()). */
 void text_on_one_line(const char *p, size_t n, struct str *out);
 /* A quotation of a source in a question's context. Bytes [at, at + n) of the context are the quotation; it quotes bytes
  * [from, to) of the body of document `doc`. */

@@ -2,7 +2,7 @@
  *
  * The text is divided into blocks: paragraphs, headings and pages. Inside a block a sentence ends after a full stop,
  * unless the full stop belongs to an abbreviation, an initial or a number. It also ends before a list item and after
- * SENTENCE_MOST words. A long block becomes several passages of about PASSAGE_WORDS words. A short block, such as a
+ * SENTENCE_MOST words, and at a line that only has borders. A long block becomes several passages of about PASSAGE_WORDS words. A short block, such as a
  * heading, is joined with the next one. The input may be any bytes: malformed UTF-8 is neither a letter nor a full
  * stop. */
 #include "engine/base/sentences.h"
@@ -22,6 +22,7 @@ enum {
 	/* bytes; in Thai, a blank after at least this many bytes ends a sentence. An earlier blank may only separate
 	 * phrases. */
 	THAI_LEAST = 90,
+	BORDER_LEAST = 3, /* signs in a line without letters or digits that make it a border */
 	/* bytes of text that are cut between two calls of watch(), in a few milliseconds */
 	WATCH_BYTES = 1 << 20,
 };
@@ -194,6 +195,41 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	return 1;
 }
 
+static const char BORDERS[] = "-=+|:_~*"; /* signs that lines between rows or sections consist of */
+
+/* Return the length of the character at s if it draws boxes (U+2500 to U+257F), else 0. */
+static size_t box_length(const char *s, size_t n)
+{
+	return n > 2 && (unsigned char)s[0] == 0xe2 && ((unsigned char)s[1] & 0xfe) == 0x94 ? 3 : 0;
+}
+
+size_t box_skip(const char *p, size_t n, size_t at)
+{
+	size_t i = at, drawn = 0;
+
+	if (!at || p[at - 1] == '\n') {
+		for (size_t box; i < n && p[i] != '\n'; i += box ? box : 1) {
+			box = box_length(p + i, n - i);
+			if (!box && !byte_is_blank(p[i]) && !(p[i] && strchr(BORDERS, p[i])))
+				break;
+			drawn += box ? BORDER_LEAST : !byte_is_blank(p[i]);
+		}
+		if (drawn >= BORDER_LEAST && (i == n || p[i] == '\n'))
+			return i;
+	}
+	return at + box_length(p + at, n - at);
+}
+
+/* 1 if the line at `at` is a border, or a row of a table between lines that are drawn. */
+static int is_boxed(const char *p, size_t at, size_t end)
+{
+	size_t i = at;
+
+	while (i < end && (p[i] == ' ' || p[i] == '\t'))
+		i++;
+	return box_length(p + i, end - i) || box_skip(p + at, end - at, 0) > 0;
+}
+
 /* Count the separators of a line of CSV or TSV. A comma or semicolon before a blank is not counted, because it belongs
  * to prose. Set *next to the start of the next line. */
 static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
@@ -221,7 +257,7 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 		from++;
 	while (to > from && byte_is_blank(c->p[to - 1]))
 		to--;
-	if (from == to)
+	if (from == to || box_skip(c->p + from, to - from, 0) == to - from)
 		return;
 	GROW(c->out, c->count, c->cap);
 	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
@@ -242,7 +278,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 {
 	size_t begin = from, line = from, words = 0, at = from;
 	long number = 0;
-	int in_word = 0;
+	int in_word = 0, boxed = is_boxed(c->p, from, end);
 
 	begins_item(c, from, from, end, &number);
 	while (at < end) {
@@ -251,13 +287,13 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 		int cut = 0;
 
 		if (cp >= 0 && cp < 0x80 && byte_is_blank((char)cp)) {
-			int lines = 0;
-
 			in_word = 0;
 			for (; next < end && byte_is_blank(c->p[next]); next++)
 				if (c->p[next] == '\n') {
-					lines++;
-					cut |= next - line >= LINE_LONG || between_rows(c->p, line, next + 1, end) ||
+					cut |= boxed;
+					boxed = is_boxed(c->p, next + 1, end);
+					cut |= boxed || next - line >= LINE_LONG ||
+					       between_rows(c->p, line, next + 1, end) ||
 					       begins_item(c, from, next + 1, end, &number);
 					line = next + 1;
 				}

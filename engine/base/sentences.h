@@ -18,7 +18,8 @@ struct sentence {
 };
 /* A function that sentences_cut() calls from time to time. If it returns nonzero, the cutting is cancelled. */
 typedef int sentences_watch_fn(void *ud);
-/* Cut a text into sentences. They are ascending, do not overlap, and cover all bytes except white space. The first
+/* Cut a text into sentences. They are ascending, do not overlap, and cover all bytes except white space and borders,
+ * which are lines of "-=+|:_~*" and of characters that draw boxes. The first
  * sentence has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch()
  * cancelled. The caller frees *out. */
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentences_watch_fn *watch, void *ud);
@@ -40,6 +41,10 @@ enum text_break { BREAK_NONE, BREAK_CHAR, BREAK_WORD, BREAK_LINE, BREAK_SENTENCE
 /* Return the largest unit of text that ends just before byte `at`, 0 < at < n. Before a white space byte the result is
  * always BREAK_CHAR, and inside a character BREAK_NONE. */
 enum text_break text_break(const char *text, size_t n, size_t at);
+
+/* If a line that is a border begins at p[at], return its end. Else return the offset behind p[at] if it is a character
+ * that draws boxes, or `at`. */
+size_t box_skip(const char *p, size_t n, size_t at);
 
 /* 1 if cp is a letter of a script without blanks between words. */
 int script_spaceless(int32_t cp);

@@ -89,6 +89,8 @@ TEST(a_quoted_item_has_no_mark)
 		  "The document says: \"Slugs are kept away with beer in a saucer.\"" },
 		{ "12. The caretaker salts the steps in winter.", "Who salts the steps?",
 		  "The document says: \"The caretaker salts the steps in winter.\"" },
+		{ "┌─────┬──────┐\n│ oats│ the  │\n│ bay │ horse│\n└─────┴──────┘", "What does the bay horse get?",
+		  "The document says: \"bay horse\"" },
 		{ "2027 is the year of the harvest festival.", "Which year has the harvest festival?",
 		  "The document says: \"2027 is the year of the harvest festival.\"" },
 	};

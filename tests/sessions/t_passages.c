@@ -42,6 +42,11 @@ TEST(sentences_end_where_readers_end_them)
 	CHECK_STR(cut("彼は東京に住む。「本当？」と聞いた。終"), "彼は東京に住む。|「本当？」|と聞いた。|終");
 	CHECK_STR(cut("यह पहला है। यह दूसरा है।"), "यह पहला है।|यह दूसरा है।");
 	CHECK_STR(cut("هل هذا صحيح؟ نعم. انتهى"), "هل هذا صحيح؟|نعم.|انتهى");
+	/* borders are in no sentence, and each row of a table is one */
+	CHECK_STR(cut("Keys\n┌───┬───┐\n│ a │ up│\n├───┼───┤\n│ b │   │\n└───┴───┘\nand more"),
+	          "Keys|│ a │ up│|│ b │   │|and more");
+	CHECK_STR(cut("One\n======\nTwo +\n+----+\n| x |\n|:--|\n* * *\n--\nend"), "One|Two +|| x ||--\nend");
+	CHECK_STR(cut("─────\n \n-----\n"), "");
 	CHECK_STR(cut(" \n\n\t "), "");
 	CHECK_STR(cut(""), "");
 	CHECK_STR(cut("."), ".");
@@ -145,7 +150,7 @@ TEST(sentences_cover_every_text)
 
 			CHECK(from >= end);
 			for (; end < from; end++)
-				CHECK_MSG(s.p[end] == ' ' || (s.p[end] >= '\t' && s.p[end] <= '\r'),
+				CHECK_MSG(strchr(" \t\n\v\f\r-|", s.p[end]) && s.p[end],
 				          "byte %zu of %zu is in no sentence", end, s.n);
 			if (i == n)
 				break;
