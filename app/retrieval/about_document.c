@@ -155,6 +155,10 @@ static const char which[] =
 /* A number before one of these words is the length of a summary: "in 100 words". */
 static const char words_of_length[] =
 	" words w\xc3\xb6rter w\xc3\xb6rtern worten mots palabras parole palavras woorden ";
+/* The writer of one of these is not the writer of the document: "Who wrote this line?" */
+static const char parts_of_text[] =
+	" line lines sentence sentences paragraph paragraphs word words zeile zeilen satz s\xc3\xa4tze wort "
+	"ligne lignes phrase phrases mot frase frases palabra riga righe parola linha linhas palavra zin woord ";
 
 enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 
@@ -208,7 +212,7 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
  * is set to it. */
 static enum whole_question question_classify(const struct language *l, const char *s, size_t n, int32_t *words)
 {
-	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;
+	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, detail = 0, rc;
 	char word[WORD_MOST] = "", before[WORD_MOST];
 	long number = 0;
 
@@ -218,6 +222,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 		if (number && list_has_word(words_of_length, word))
 			*words = (int32_t)number;
 		number = is_number ? atol(word) : 0;
+		detail |= list_has_word(parts_of_text, word);
 		if (is_number || list_has_word(l->nothing, word))
 			continue;
 		if (list_has_word(l->summary, word))
@@ -238,7 +243,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 			return WHOLE_NOT;
 	}
 	/* A number at the end names a section ("4.3.1"): the question asks for a detail. */
-	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
+	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document) || (title && detail))
 		return WHOLE_NOT;
 	return summary                       ? WHOLE_SUMMARY
 	       : title                       ? WHOLE_TITLE

@@ -58,6 +58,11 @@ static const double READ = 0.5;
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
+/* The score of a table of contents is multiplied by CONTENTS, and the reader or the chat model adds nothing to it. It is
+ * looked for among the best CONTENTS_AMONG passages. */
+static const double CONTENTS = 0.25;
+enum { CONTENTS_AMONG = 20 };
+
 /* The highest score of a passage for words of the last turn (passage_candidate.lean). It is a
  * multiple of rarest_word(). LEAN_REFERS applies to a question that refers to earlier messages ("he", "that"). LEAN
  * applies to other questions; it is small, so that it only decides between passages of nearly equal score. */
@@ -337,7 +342,9 @@ static int candidates_lean(struct conversation *conv, const struct parts *p, con
 
 static double candidate_score(const struct passage_candidate *c)
 {
-	return c->words + c->meaning + c->lean;
+	double score = c->words + c->meaning + c->lean;
+
+	return c->contents && score > 0 ? CONTENTS * score : score;
 }
 
 static double score_deviation(const struct candidates *c)
@@ -355,7 +362,7 @@ static double score_deviation(const struct candidates *c)
 
 static double candidate_total(const struct passage_candidate *c)
 {
-	return candidate_score(c) + c->gain;
+	return candidate_score(c) + (c->contents ? MIN(c->gain, 0) : c->gain);
 }
 
 /* Sort by score, the best first. Judged passages (scored by the reader or the chat model) come before all others. */
@@ -444,6 +451,17 @@ static void candidates_drop(struct candidates *c)
 	c->n = n;
 }
 
+/* Sort the candidates, and lower the scores of tables of contents among the best. */
+static void candidates_sort(const struct conversation *conv, struct candidates *c)
+{
+	qsort(c->at, c->n, sizeof *c->at, by_total);
+	for (size_t i = 0; i < c->n && i < CONTENTS_AMONG; i++) {
+		const struct found_passage *f = &c->at[i].found;
+		c->at[i].contents = passage_is_contents(&conv->doc[f->text], f->from, f->to);
+	}
+	qsort(c->at, c->n, sizeof *c->at, by_total);
+}
+
 int candidates_find(struct conversation *conv, const char *question, size_t n, struct candidates *c, struct err *e)
 {
 	struct parts p = parts_of(conv);
@@ -469,7 +487,7 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 	c->read = READ * score_deviation(c);
 	candidates_drop(c);
 	if (!rc && c->n) {
-		qsort(c->at, c->n, sizeof *c->at, by_total);
+		candidates_sort(conv, c);
 		rc = candidates_judge(conv, question, n, &asked, c, e);
 		c->found = is_found(conv, c, question, n);
 		qsort(c->at, c->n, sizeof *c->at, by_total);

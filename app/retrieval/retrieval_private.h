@@ -73,6 +73,7 @@ struct passage_candidate {
 	/* bytes of the document's body that answer the question, found by reading.c; 0, 0 if there is no reader */
 	size_t answer, answer_end;
 	int judged;
+	int contents; /* 1 = the passage is a table of contents (contents.c) */
 };
 struct candidates {
 	struct passage_candidate *at; /* passages with a score, the best first */
@@ -93,6 +94,11 @@ struct candidates {
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
 /* Return candidate i as a source. */
 struct source candidate_source(const struct candidates *, size_t i);
+
+/* ---- contents.c ---- */
+
+/* 1 if bytes [from, to) of a document's body are a table of contents: most lines are headings of the document. */
+int passage_is_contents(const struct document *, size_t from, size_t to);
 
 /* ---- meaning.c ---- */
 

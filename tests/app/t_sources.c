@@ -138,6 +138,33 @@ TEST(the_best_passage_of_all_documents_comes_first)
 	chat_close(&k.c, &k.o);
 }
 
+/* A table of contents has the words of many questions, but the sections answer them. */
+TEST(a_table_of_contents_does_not_come_first)
+{
+	static const char text[] =
+		"The Mill\n\nContents\n\n1. Wheels of oak and iron ....... 3\n2. Stones that grind fine flour ...... 9\n  - Sacks of flour for the baker\n"
+		"|4|\tBread of rye and spelt\n5. Horses that carry the sacks\n6. Feasts of the millers\n\n"
+		"1. Wheels of oak and iron\n\nIn former times nobody asked what they were made of. Whoever came to the river saw them turn, and they turned day and night, for the oak "
+		"is hard and the iron lasts.\n\n2. Stones that grind fine flour\n\nThey come from the hills behind the town, and two men carry each of them, because they are as heavy as "
+		"a calf and as round as the moon is in harvest time.\n\n3. Sacks of flour for the baker\n\nHe fetches them himself.\n\n4. Bread of rye and spelt\n\nIt is dark.\n\n"
+		"5. Horses that carry the sacks\n\nThey are old.\n\n6. Feasts of the millers\n\nThey are loud, and they last until the morning, and nobody who was there can say "
+		"afterwards who danced with whom, or why the miller sang.\n";
+	static const char question[] = "Do horses carry the stones, the sacks of flour, the bread and the wheels?";
+	struct sources s;
+	struct err e = { 0 };
+	struct talk k;
+
+	talk_open(&k);
+	add(&k, "mill.txt", text);
+	CHECK_INT(conversation_sources(&k.c.conv, question, strlen(question), &s, &e), 0);
+	CHECK(s.n > 1 && s.at[0].from > (size_t)(strstr(text, "In former") - text));
+	sources_free(&s);
+	CHECK(passage_is_contents(&k.c.conv.doc[0], 0, (size_t)(strstr(text, "In former") - text)));
+	CHECK(!passage_is_contents(&k.c.conv.doc[0], (size_t)(strstr(text, "2. Stones that grind fine flour\n") - text),
+	                           sizeof text - 1));
+	chat_close(&k.c, &k.o);
+}
+
 TEST(a_question_may_lean_on_what_was_said)
 {
 	struct talk k;
@@ -260,7 +287,7 @@ TEST(questions_for_the_whole_are_told_from_others)
 		{WHOLE_POINTS, "What are the main findings?"}, {WHOLE_POINTS, "What does the document say?"}, {WHOLE_POINTS, "Was sind die wichtigsten Punkte?"},
 		{WHOLE_NOT, ""}, {WHOLE_NOT, "Who is the miller?"}, {WHOLE_NOT, "What about the river?"}, {WHOLE_NOT, "Wer ist der M\xc3\xbcller?"}, {WHOLE_NOT, "Translate this."},
 		{WHOLE_NOT, "What does the summary of chapter 3 say about costs?"}, {WHOLE_NOT, "What does the summary say?"}, {WHOLE_NOT, "Summarise chapter 3."},
-		{WHOLE_NOT, "Summarise 4.3.1"}, {WHOLE_NOT, "Summarise the conclusion."}, {WHOLE_NOT, "Summarise what the miller says"}, {WHOLE_NOT, "Who wrote the letter?"}, {WHOLE_NOT, "Who was dedicated to the mill?"},
+		{WHOLE_NOT, "Summarise 4.3.1"}, {WHOLE_NOT, "Summarise the conclusion."}, {WHOLE_NOT, "Summarise what the miller says"}, {WHOLE_NOT, "Who wrote the letter?"}, {WHOLE_NOT, "Who wrote this line?"}, {WHOLE_NOT, "Wer hat diesen Satz geschrieben?"}, {WHOLE_NOT, "Who was dedicated to the mill?"},
 		{WHOLE_NOT, "What was the war about?"}, {WHOLE_NOT, "Which book did they read?"}, {WHOLE_NOT, "Who wrote to the editor of the Times?"}, {WHOLE_NOT, "When was it?"},
 		{WHOLE_NOT, "What is it?"}, {WHOLE_NOT, "Who was the author of the plot against the king?"}, {WHOLE_NOT, "Wer schrieb den Brief?"},
 		{WHOLE_NOT, "\xe8\xbf\x99\xe6\x9c\xac\xe4\xb9\xa6"}, {WHOLE_NOT, "\xff\xfe \xc2"},
