@@ -3,6 +3,7 @@
  *
  * The first line is the question, the rest the text. */
 #include "sessions/store/passages.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ static void must(int ok)
 		abort();
 }
 
+/* Each byte is in a sentence, other than blanks and borders. */
 static void check_cut(const char *text, size_t n)
 {
 	struct sentence *at;
@@ -23,7 +25,7 @@ static void check_cut(const char *text, size_t n)
 
 		must(from >= end);
 		for (; end < from; end++)
-			must(text[end] == ' ' || (text[end] >= '\t' && text[end] <= '\r'));
+			must(byte_is_blank(text[end]) || strchr("-=+|:_~*", text[end]) || text[end] & 0x80);
 		if (i == count)
 			break;
 		must(at[i].to > at[i].from && at[i].to <= n && at[i].words);
