@@ -800,6 +800,8 @@ TEST(cut_anywhere)
 	check_cuts(sample, 80);
 	check_cuts(nasty, 40);
 	check_cuts(nasty, 4);
+	/* a paragraph that begins with a line break, after a long one */
+	check_cuts("This paragraph is longer than what counts as a short line.\n\n- [ ]\n_", 18);
 }
 
 /* ---- hostile text ---- */

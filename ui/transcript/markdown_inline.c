@@ -179,7 +179,8 @@ void build_add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRI
 
 void build_soft_break(struct build *b)
 {
-	int joins = b->line_cols >= SHORT_LINE;
+	/* Without text before the break, line_cols is still that of an earlier paragraph. */
+	int joins = b->para.n && b->line_cols >= SHORT_LINE;
 
 	build_add_as(b, joins ? " " : "\n", 1, build_style(b), NO_SOURCE);
 	b->line_cols = 0;
