@@ -154,6 +154,6 @@ int main(int argc, char **argv)
 			return lab_missing(t.at ? t.at->name : t.group);
 	}
 	if (complete)
-		return completion_answer(NULL, argc - first, argv + first);
+		return completion_answer(NULL, role_names, argc - first, argv + first);
 	return program_run(argc, argv, &o, NULL, weir_help, weir_run);
 }

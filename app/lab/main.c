@@ -47,6 +47,6 @@ int main(int argc, char **argv)
 	struct lab_options l = lab_options_default;
 
 	if (argc > 1 && !strcmp(argv[1], "__complete"))
-		return completion_answer(lab_option_defs, argc - 2, argv + 2);
+		return completion_answer(lab_option_defs, NULL, argc - 2, argv + 2);
 	return program_run(argc, argv, &l.o, lab_option_defs, help, run);
 }

@@ -5,6 +5,7 @@
  * the one to complete. Each line of the output is an offered word, a tab and its help. The line ":files" asks the
  * shell to complete file names. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/options/options.h"
@@ -17,6 +18,7 @@ struct offers {
 	const char *head;  /* n_head bytes that are printed before each offered word, such as "--NAME=" */
 	size_t n_head;
 	struct str out;
+	size_t (*roles)(char ***out);
 };
 
 static void offer(struct offers *x, const char *word, size_t n, const char *help)
@@ -45,6 +47,18 @@ static void offer_files(struct offers *x, const char *argument)
 		str_adds(&x->out, ":files\n");
 }
 
+static void offer_roles(struct offers *x)
+{
+	char **name = NULL;
+	size_t n = x->roles ? x->roles(&name) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		offer(x, name[i], strlen(name[i]), "");
+		free(name[i]);
+	}
+	free(name);
+}
+
 static void offer_values(struct offers *x, const struct option_def *d)
 {
 	const char *name, *help;
@@ -54,7 +68,9 @@ static void offer_values(struct offers *x, const struct option_def *d)
 	else if (d->type == OPT_POLICY)
 		for (int i = 0; (name = kv_policy_name(i, &help)); i++)
 			offer(x, name, strlen(name), help);
-	if (d->type == OPT_TEXT)
+	if (!strcmp(d->name, "role"))
+		offer_roles(x);
+	else if (d->type == OPT_TEXT)
 		offer_files(x, d->arg);
 }
 
@@ -109,9 +125,9 @@ static void offer_words(struct offers *x, const struct typed *t)
 		offer_files(x, args);
 }
 
-int completion_answer(const struct option_def *more, int n, char **word)
+int completion_answer(const struct option_def *more, size_t (*roles)(char ***out), int n, char **word)
 {
-	struct offers x = { .begin = n ? word[n - 1] : "" };
+	struct offers x = { .begin = n ? word[n - 1] : "", .roles = roles };
 	struct typed t;
 	size_t name = strcspn(x.begin, "=");
 	int rc;

@@ -690,6 +690,8 @@ if command -v bash >/dev/null 2>&1; then
 	completes "bash completes what there is help on: a topic" options weir help op
 	completes "bash completes a cache policy" cascade weir --kv ca
 	completes "bash completes a cache policy behind =" cascade weir --kv = ca
+	mkdir -p "$dir/config/weir/roles" && : >"$dir/config/weir/roles/tongue.md"
+	completes "bash completes a role" tongue weir -r ton
 	completes "bash completes the second word of a command behind options" export weir -q --device cpu sessions ex
 	completes "bash completes the second word of a command there is help on" ppl weir help eval p
 	completes "bash completes a word that is no option" json weir sessions export js
