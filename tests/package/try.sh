@@ -15,7 +15,7 @@ done
 [ -e "$model" ] || { skip "packages" "there is no default model"; finish; }
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/weir-package.XXXXXX")
-mounted= emulated=
+mounted= emulated= refused=
 cleanup() {
 	[ -z "$emulated" ] || echo -1 >"$emulated"
 	[ -z "${server:-}" ] || kill "$server"
@@ -52,7 +52,7 @@ answers="-m /root/model.gguf -p 'What is the capital of France?' -n 12 --temp 0 
 used() {
 	check "$1: it says its version" "$1" "$2 --version -v" '^weir [0-9.]+$'
 	check "$1: it answers" "$1" "$2 $answers" '[A-Za-z]'
-	check "$1: it reads a document in the jail" "$1" "$2 inspect document note.html" 'The crane lifts 40 tons'
+	check "$1: a document in the jail" "$1" "$2 inspect document note.html${refused:+; test \$? = 4}" "${refused:-The crane lifts 40 tons}"
 	check "$1: weir-lab is found" "$1" "$2 eval ppl note.html -m /root/model.gguf --json -q" '"scored":[1-9]'
 	check "$1: the network of predict is found" "$1" "$2 $answers --kv predict --private" '[A-Za-z]'
 	check "$1: a session is kept" "$1" "$2 -s harbour $answers && $2 sessions ls" 'harbour'
@@ -167,6 +167,7 @@ emulate() {
 	printf '%s' ':weir-arm64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:' \
 	  "$dir/qemu/usr/bin/qemu-aarch64-static:F" >/proc/sys/fs/binfmt_misc/register
 	emulated=/proc/sys/fs/binfmt_misc/weir-arm64
+	refused='seccomp cannot be set up'   # by qemu: a document is refused then
 }
 for arch in amd64 arm64; do
 	for tool in tclsh $([ $arch = amd64 ] || echo aarch64-linux-gnu-gcc); do
@@ -189,6 +190,7 @@ for arch in amd64 arm64; do
 	addresses "only-$arch" 'chroot . /weir'
 	screens "only-$arch" /weir
 done
+refused=
 for suite in bullseye trixie; do
 	[ -e "$dir/$suite/root/model.gguf" ] && [ -e build/static-amd64/weir ] || continue
 	cp build/static-amd64/weir "$dir/$suite/root/"
