@@ -54,7 +54,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 	return leaf + (transformed ? acc : 0) + align64(j->scratch(dim, n_q) * sizeof(float));
 }
 
-size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
+size_t attn_thread_bytes(const struct attn_job *j, int32_t n_q)
 {
 	struct attn_mem m;
 
@@ -235,7 +235,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
 	struct attn_mem m;
 
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes, &m, j, j->n_q);
 	for (int32_t p = 0; p < j->a->n_seg; p++) {
 		int32_t spans;
 
@@ -269,19 +269,19 @@ static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 	}
 }
 
-/* Count one finished span (range of slots) of a unit (tile of tokens, KV head). The thread that finishes the last
+/* Count one finished span (range of slots) of a work item (tile of tokens, KV head). The thread that finishes the last
  * span merges the partial results of all spans and writes the output. */
-static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
+static void attn_span_done(const struct attn_job *j, int32_t item, struct attn_mem *m)
 {
-	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
+	int32_t tile = item / j->a->n_kv_head, head = item % j->a->n_kv_head, n_q, before;
 	const struct attn_segment *last = j->a->seg + j->a->n_seg - 1;
 
-	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
+	if (atomic_fetch_sub_explicit(&j->left[item], 1, memory_order_acq_rel) != 1)
 		return;
 	n_q = attn_queries(j, j->a->n_seg - 1, tile, head, m);
 	before = j->spans - segment_spans(last);
 	for (int32_t r = 0; r < n_q; r++) {
-		struct attn_state *run = j->st + (size_t)unit * (size_t)j->spans * (size_t)j->n_q + r;
+		struct attn_state *run = j->st + (size_t)item * (size_t)j->spans * (size_t)j->n_q + r;
 		int32_t spans = before + ceil_div(m->limit[r], span_slots(last));
 
 		for (int32_t s = 1; s < spans; s++)
@@ -302,10 +302,10 @@ static int32_t segment_of(const struct attn_job *j, int32_t *span)
 	return seg;
 }
 
-/* Return the n_q states of one span of a unit (tile, KV head), after setting their `acc` pointers. */
-static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, int32_t span, int32_t n_q)
+/* Return the n_q states of one span of a work item (tile, KV head), after setting their `acc` pointers. */
+static struct attn_state *attn_states(const struct attn_job *j, int32_t item, int32_t span, int32_t n_q)
 {
-	size_t first = ((size_t)unit * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
+	size_t first = ((size_t)item * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
 
 	for (int32_t r = 0; r < n_q; r++)
 		j->st[first + (size_t)r].acc = j->acc + (first + (size_t)r) * (size_t)j->a->head_dim;
@@ -315,23 +315,23 @@ static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, in
 void attn_span_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
-	int32_t unit = task / j->spans, in = task % j->spans, seg, n_q;
-	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, dim = j->a->head_dim;
+	int32_t item = task / j->spans, in = task % j->spans, seg, n_q;
+	int32_t tile = item / j->a->n_kv_head, head = item % j->a->n_kv_head, dim = j->a->head_dim;
 	struct attn_state *st;
 	struct attn_mem m;
 
 	if (cpu_cancelled(j->c))
 		return;
 	seg = segment_of(j, &in);
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes, &m, j, j->n_q);
 	n_q = attn_queries(j, seg, tile, head, &m);
-	st = attn_states(j, unit, task % j->spans, n_q);
+	st = attn_states(j, item, task % j->spans, n_q);
 	if (m.from[0] >= (in + 1) * span_slots(j->a->seg + seg) ||
 	    (j->a->seg[seg].lengths && m.limit[n_q - 1] <= in * span_slots(j->a->seg + seg)))
 		attn_empty(st, n_q, dim);
 	else if (m.limit[n_q - 1] > in * span_slots(j->a->seg + seg))
 		attn_span(j, seg, in, tile, head, &m, n_q, st);
-	attn_span_done(j, unit, &m);
+	attn_span_done(j, item, &m);
 }
 
 void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t span, int worker)
@@ -342,7 +342,7 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 	if (cpu_cancelled(j->c))
 		return;
 	seg = segment_of(j, &in);
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, n * group);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes, &m, j, n * group);
 	for (int32_t i = 0; i < n; i++) {
 		struct attn_mem own = m;
 		struct attn_state *st = attn_states(j + i, head, span, group);
@@ -366,11 +366,11 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
  * size of that memory. */
 static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
 {
-	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;
+	size_t items = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = items * (size_t)j->spans * (size_t)j->n_q;
 
 	*acc = align64(states * sizeof *j->st);
 	*left = *acc + align64(states * (size_t)j->a->head_dim * sizeof(float));
-	return *left + align64(units * sizeof *j->left);
+	return *left + align64(items * sizeof *j->left);
 }
 
 int attn_split(struct attn_job *j, int32_t n)
@@ -415,33 +415,33 @@ void attn_tiles(struct attn_job *j, int32_t t0, int32_t t1)
 	j->tokens = tile_tokens(j, t1 - t0);
 	j->tiles = ceil_div(t1 - t0, j->tokens);
 	j->n_q = j->tokens * j->group;
-	j->part_bytes = attn_part_bytes(j, j->n_q);
+	j->thread_bytes = attn_thread_bytes(j, j->n_q);
 }
 
 int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 {
 	struct cpu *c = j->c;
-	int64_t units;
+	int64_t items;
 	double work;
 	int split;
 
 	attn_tiles(j, t0, t1);
-	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
+	if (cpu_buffer_grow(c, &c->scratch, j->thread_bytes * (size_t)c->base.threads) < 0)
 		return -1;
 	if (j->selection)
 		return fused_run(j, 1);
-	units = (int64_t)j->tiles * j->a->n_kv_head;
-	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j, 1);
+	items = (int64_t)j->tiles * j->a->n_kv_head;
+	split = c->base.threads > 1 && j->spans > 1 && items < 2 * (int64_t)c->base.threads && attn_split(j, 1);
 	if (c->base.failed)
 		return -1;
 	if (split)
-		units *= j->spans;
+		items *= j->spans;
 	work = (double)(t1 - t0) * j->a->n_head * j->a->head_dim * 2 * (double)j->slots;
 	if (work < SMALL_ATTN)
-		for (int32_t t = 0; t < (int32_t)units; t++)
+		for (int32_t t = 0; t < (int32_t)items; t++)
 			(split ? attn_span_task : attn_tile_task)(j, t, 0);
 	else
-		pool_run(c->pool, split ? attn_span_task : attn_tile_task, j, (int)units);
+		pool_run(c->pool, split ? attn_span_task : attn_tile_task, j, (int)items);
 	return cpu_cancelled(c) ? -1 : 0;
 }
 

@@ -31,8 +31,8 @@ struct attn_job {
 	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* attn_scratch or attn_prompt_scratch */
 	/* This run computes tokens t0 .. t1 - 1, in `tiles` tiles of up to `tokens` tokens. */
 	int32_t t0, t1, tokens, tiles;
-	int32_t n_q;       /* maximum number of queries in a tile */
-	size_t part_bytes; /* bytes of scratch of one thread */
+	int32_t n_q;         /* maximum number of queries in a tile */
+	size_t thread_bytes; /* bytes of scratch of one thread */
 	/* The next three arrays are for calls in which each span is a task. */
 	struct attn_state *st; /* [tile][head][span][n_q]: the state of each query over each span */
 	float *acc;            /* [tile][head][span][n_q][head_dim]: memory for the array `acc` of each state in st[] */
@@ -62,7 +62,7 @@ int attn_run(struct attn_job *, int32_t t0, int32_t t1);
 /* Cut tokens t0 .. t1 - 1 of a job into tiles. */
 void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Return the bytes of scratch that a thread needs for tiles of n_q queries. */
-size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
+size_t attn_thread_bytes(const struct attn_job *, int32_t n_q);
 int32_t segment_spans(const struct attn_segment *);
 /* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1; or 0 if the spans
  * cannot be tasks, because the results would take too much memory or the allocation failed. Only a failed allocation

@@ -15,7 +15,7 @@ struct bounds_job {
 	float *bounds;
 	const struct tensor *plane;
 	int32_t cap, page, dim, slot1, first, pages; /* pages: number of pages to update, from page `first` on */
-	size_t row_bytes, part_bytes;
+	size_t row_bytes, thread_bytes;
 };
 
 static void bounds_task(void *arg, int task, int worker)
@@ -26,7 +26,7 @@ static void bounds_task(void *arg, int task, int worker)
 	size_t dim = (size_t)j->dim;
 	size_t row = (size_t)head * (size_t)ceil_div(j->cap, j->page) + (size_t)at;
 	float *min = j->bounds + row * 2 * dim, *max = min + dim;
-	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
+	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes);
 
 	for (int32_t k = k0, end = MIN(k0 + j->page, j->slot1); k < end; k++) {
 		cpu_kv_floats(j->fns, j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
@@ -57,8 +57,8 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 	j.first = slot0 / page;
 	j.pages = ceil_div(j.slot1, page) - j.first;
 	j.row_bytes = row_bytes(plane);
-	j.part_bytes = align64(((size_t)j.dim + 16) * sizeof(float));
-	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	j.thread_bytes = align64(((size_t)j.dim + 16) * sizeof(float));
+	if (cpu_buffer_grow(c, &c->scratch, j.thread_bytes * (size_t)c->base.threads) < 0)
 		return;
 	tasks = n_kv_head * j.pages;
 	if ((int64_t)tasks * page * j.dim <= SMALL_BOUNDS)

@@ -137,9 +137,9 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. Raise *part_bytes to the bytes of scratch that topk needs per thread.
+/* Check and prepare the selections of all tokens. Raise *thread_bytes to the bytes of scratch that topk needs per thread.
  * Add the number of multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
-static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
+static int selections_plan(struct fused_job *j, size_t *thread_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
 
@@ -161,7 +161,7 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 			c->scan = c->scans[t];
 			c->scans[t] = used;
 		}
-		*part_bytes = *part_bytes < j->topk[t].part_bytes ? j->topk[t].part_bytes : *part_bytes;
+		*thread_bytes = *thread_bytes < j->topk[t].thread_bytes ? j->topk[t].thread_bytes : *thread_bytes;
 		*work += (int64_t)j->scan[t].n * s->scan->n_head * s->scan->head_dim;
 	}
 	return 0;
@@ -189,22 +189,22 @@ int fused_run(struct attn_job *a, int32_t n)
 	struct cpu *c = a->c;
 	struct fused_job j = { .attn = a, .n = n, .heads = a->a->n_kv_head };
 	int32_t tokens = a->group < TILE_QUERIES ? MIN(TILE_QUERIES / a->group, n) : 1;
-	size_t part_bytes = attn_part_bytes(a, tokens * a->group), flags = (size_t)n * (size_t)j.heads;
+	size_t thread_bytes = attn_thread_bytes(a, tokens * a->group), flags = (size_t)n * (size_t)j.heads;
 	int64_t work = 0;
 
-	if (selections_plan(&j, &part_bytes, &work) < 0)
+	if (selections_plan(&j, &thread_bytes, &work) < 0)
 		return -1;
 	for (int32_t t = 0; t < n; t++) {
 		const struct attn_args *args = a[t].a;
 
 		/* A thread uses the same scratch for selection and for attention, one after the other. */
-		a[t].part_bytes = j.topk[t].part_bytes = part_bytes;
+		a[t].thread_bytes = j.topk[t].thread_bytes = thread_bytes;
 		for (int32_t p = 0; p < args->n_seg; p++)
 			work += args->seg[p].slots ? 0
 			                           : 2 * (int64_t)args->seg[p].n_slots * args->n_head * args->head_dim;
 	}
 	tasks_list(&j);
-	if (cpu_buffer_grow(c, &c->scratch, part_bytes * (size_t)c->base.threads) < 0 ||
+	if (cpu_buffer_grow(c, &c->scratch, thread_bytes * (size_t)c->base.threads) < 0 ||
 	    cpu_buffer_grow(c, &c->tasks, (size_t)j.n_task * sizeof *j.task) < 0 ||
 	    cpu_buffer_grow(c, &c->selected, flags * sizeof *j.selected) < 0)
 		return -1;

@@ -66,7 +66,7 @@ struct sketch_job {
 	uint8_t *sketch;
 	const struct tensor *plane;
 	int32_t cap, bits, dim, slot0, slot1, blocks, first; /* blocks: number of blocks, from block `first` on */
-	size_t row_bytes, head_bytes, block_bytes, part_bytes;
+	size_t row_bytes, head_bytes, block_bytes, thread_bytes;
 };
 
 /* Compute the mean of the keys of a full block. Dimensions where the mean is not finite get 0. */
@@ -103,7 +103,7 @@ static void sketch_task(void *arg, int task, int worker)
 	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits),
 	       ld = align64((size_t)j->dim * sizeof(float)) / sizeof(float);
 	float *mean = (float *)(void *)to, *own = mean + j->dim,
-	      *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
+	      *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes);
 	float scale[SKETCH_PANEL];
 
 	/* If the mean changes, all keys of the block are coded anew. */
@@ -150,8 +150,8 @@ void cpu_key_sketch(struct backend *be, struct tensor *sketch, const struct tens
 	j.head_bytes = (size_t)sketch_blocks(cap) * j.block_bytes;
 	j.first = slot0 / SKETCH_BLOCK;
 	j.blocks = ceil_div(j.slot1, SKETCH_BLOCK) - j.first;
-	j.part_bytes = 2 * SKETCH_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
-	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	j.thread_bytes = 2 * SKETCH_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
+	if (cpu_buffer_grow(c, &c->scratch, j.thread_bytes * (size_t)c->base.threads) < 0)
 		return;
 	tasks = n_kv_head * j.blocks;
 	if ((int64_t)n * n_kv_head * j.dim <= SMALL_SKETCH)

@@ -22,14 +22,14 @@ struct move_job {
 	size_t row_bytes, move_cols;
 	char *stage; /* [n_kv_head][n]: copies of the moved entries */
 	char *row;   /* one row of floats per thread */
-	size_t part_bytes;
+	size_t thread_bytes;
 	int32_t blocks;
 };
 
 static void move_shift(const struct move_job *j, void *row, const float *shift, int worker)
 {
 	const struct kv_moves *m = j->m;
-	float *x = (float *)(void *)(j->row + (size_t)worker * j->part_bytes);
+	float *x = (float *)(void *)(j->row + (size_t)worker * j->thread_bytes);
 
 	cpu_kv_floats(j->c->fns->select, j->type, x, row, m->head_dim);
 	j->c->fns->rope(x, shift, 1, m->head_dim, m->dims, m->neox);
@@ -106,10 +106,10 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 	j.plane = plane->data;
 	j.type = plane->type;
 	j.row_bytes = row_bytes(plane);
-	j.part_bytes = align64(((size_t)m->head_dim + 16) * sizeof(float));
+	j.thread_bytes = align64(((size_t)m->head_dim + 16) * sizeof(float));
 	j.blocks = ceil_div(m->n, MOVE_TASK);
 	stage = align64((size_t)m->n_kv_head * (size_t)m->n * j.row_bytes);
-	if (cpu_buffer_grow(c, &c->scratch, stage + j.part_bytes * (size_t)c->base.threads) < 0)
+	if (cpu_buffer_grow(c, &c->scratch, stage + j.thread_bytes * (size_t)c->base.threads) < 0)
 		return;
 	j.stage = c->scratch.p;
 	j.row = j.stage + stage;

@@ -228,10 +228,10 @@ struct topk_job {
 	const struct select_fns *fns;
 	struct cpu *c;
 	const struct topk_args *a;
-	int32_t half;      /* half width of the pooling window */
-	size_t part_bytes; /* bytes of scratch of one thread */
+	int32_t half;        /* half width of the pooling window */
+	size_t thread_bytes; /* bytes of scratch of one thread */
 };
-/* Check the operands of topk() and prepare the job; job->part_bytes = scratch that a thread needs. Return 0, or -1
+/* Check the operands of topk() and prepare the job; job->thread_bytes = scratch that a thread needs. Return 0, or -1
  * with the error set. */
 int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
 /* Select the slots of one KV head. */

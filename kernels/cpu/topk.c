@@ -351,7 +351,7 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 	int32_t want = a->k - first - last, i0 = first, i1 = a->n - last;
 	struct topk_mem m;
 
-	mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, a, j->half);
+	mem_cut((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes, &m, a, j->half);
 	if (j->half) {
 		f->pool(m.pooled, score, a->n, j->half, m.tmp);
 		x = m.pooled;
@@ -391,7 +391,7 @@ int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
 	if (be->failed || topk_check(be, a) < 0)
 		return -1;
 	j->half = MIN(a->pool / 2, a->n - 1);
-	j->part_bytes = mem_cut(NULL, &m, a, j->half);
+	j->thread_bytes = mem_cut(NULL, &m, a, j->half);
 	return 0;
 }
 
@@ -406,7 +406,7 @@ void cpu_topk(struct backend *be, const struct topk_args *a)
 	struct topk_job j;
 
 	if (topk_plan(be, a, &j) < 0 || !predicate_holds(&a->when) ||
-	    cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	    cpu_buffer_grow(c, &c->scratch, j.thread_bytes * (size_t)c->base.threads) < 0)
 		return;
 	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
 		for (int32_t h = 0; h < a->n_kv_head; h++)
