@@ -6,7 +6,7 @@
 #   make test        set up, build, run every test; make check: the tests alone
 #   make install     program, manual and completions below PREFIX=/usr/local, with DESTDIR= before it
 #   make dist        the source as one archive; deb: a Debian package; portable: an archive for every Linux from glibc 2.31; into build/dist/
-#   make static      one file for any Linux, build/static-ARCH/weir, for the processor ARCH: amd64, or arm64 (not yet tested)
+#   make static      one file for any Linux, build/static-ARCH/weir, for the processor ARCH: amd64, or arm64 (under emulation: one answer)
 #   make setup       install the compiler and the libraries that are missing; setup-test: what tests use, too
 #   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
 #   make check-short run the short suites of what reads untrusted bytes; with SANITIZE=address,undefined at every change

@@ -217,8 +217,8 @@ const char *slash_words(const char *name);
 /* 1 if the whole line, unquoted, is the path of a file or folder from the root or home directory on; no command is. */
 int chat_is_path(const char *text);
 /* Find the command that is most similar to an unknown word: call slash_near_init() with the word, then slash_near()
- * for each command, with the same `others`, which begins empty. slash_unknown() then sets an error that suggests what was
- * found, frees `others`, and returns -1. */
+ * for each command, with the same `others`, which begins empty. slash_unknown() then sets an error that suggests
+ * what was found, frees `others`, and returns -1. */
 void slash_near_init(struct nearest *, const char *word, size_t n);
 void slash_near(struct nearest *, const char *name, const char *words, struct str *others);
 int slash_unknown(const struct nearest *, struct str *others, struct err *);

@@ -269,8 +269,8 @@ void typed_read(struct typed *, const struct option_def *more, int n, char **wor
 const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
 
 /* Run `weir completion SHELL`, which prints the shell's script, or `weir __complete WORD ...`, which the script
- * runs. Both return the exit code. `roles` sets *out to a list of the names of roles and returns their number; the list and
- * its strings are freed. NULL = no roles. */
+ * runs. Both return the exit code. `roles` sets *out to a list of the names of roles and returns their number; the
+ * list and its strings are freed. NULL = no roles. */
 int cmd_completion(const struct options *);
 int completion_answer(const struct option_def *more, size_t (*roles)(char ***out), int n_words, char **word);
 

@@ -58,8 +58,8 @@ static const double READ = 0.5;
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* The score of a table of contents is multiplied by CONTENTS, and the reader or the chat model adds nothing to it. It is
- * looked for among the best CONTENTS_AMONG passages. */
+/* The score of a table of contents is multiplied by CONTENTS, and the reader or the chat model adds nothing to it.
+ * It is looked for among the best CONTENTS_AMONG passages. */
 static const double CONTENTS = 0.25;
 enum { CONTENTS_AMONG = 20 };
 
@@ -266,8 +266,8 @@ static int text_has(const char *p, size_t n, const char *word)
 	return 0;
 }
 
-/* For a question like "who is X", raise the scores of the first passages that have all words of X, because a text introduces
- * X early. */
+/* For a question like "who is X", raise the scores of the first passages that have all words of X, because a text
+ * introduces X early. */
 static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
 {
 	double bonus = c->introduced;

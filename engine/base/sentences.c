@@ -2,9 +2,9 @@
  *
  * The text is divided into blocks: paragraphs, headings and pages. Inside a block a sentence ends after a full stop,
  * unless the full stop belongs to an abbreviation, an initial or a number. It also ends before a list item and after
- * SENTENCE_MOST words, and at a line that only has borders. A long block becomes several passages of about PASSAGE_WORDS words. A short block, such as a
- * heading, is joined with the next one. The input may be any bytes: malformed UTF-8 is neither a letter nor a full
- * stop. */
+ * SENTENCE_MOST words, and at a line that only has borders. A long block becomes several passages of about
+ * PASSAGE_WORDS words. A short block, such as a heading, is joined with the next one. The input may be any bytes:
+ * malformed UTF-8 is neither a letter nor a full stop. */
 #include "engine/base/sentences.h"
 #include "engine/base/base.h"
 #include "engine/base/utf8.h"

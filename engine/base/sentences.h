@@ -19,9 +19,8 @@ struct sentence {
 /* A function that sentences_cut() calls from time to time. If it returns nonzero, the cutting is cancelled. */
 typedef int sentences_watch_fn(void *ud);
 /* Cut a text into sentences. They are ascending, do not overlap, and cover all bytes except white space and borders,
- * which are lines of "-=+|:_~*" and of characters that draw boxes. The first
- * sentence has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch()
- * cancelled. The caller frees *out. */
+ * which are lines of "-=+|:_~*" and of characters that draw boxes. The first sentence has the flag SENTENCE_FIRST.
+ * watch may be NULL. Return the number of sentences, or SIZE_MAX if watch() cancelled. The caller frees *out. */
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentences_watch_fn *watch, void *ud);
 
 /* A passage (some consecutive sentences): bytes from..to of the text, without white space at both ends. */

@@ -137,8 +137,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. Raise *thread_bytes to the bytes of scratch that topk needs per thread.
- * Add the number of multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
+/* Check and prepare the selections of all tokens. Raise *thread_bytes to the bytes of scratch that topk needs per
+ * thread. Add the number of multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
 static int selections_plan(struct fused_job *j, size_t *thread_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
