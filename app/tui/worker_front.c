@@ -225,8 +225,6 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_UNDONE:
 	case EVENT_REDONE:
 	case EVENT_ANSWER_WITHDRAWN: w->messages_stale = 1; break;
-	/* the repetitions of a loop were removed from the answer */
-	case EVENT_ANSWER_ENDED: w->messages_stale |= event->turn->stop == STOP_LOOP; break;
 	case EVENT_CLEARED:
 		w->messages_stale |= w->n_sent > 0;
 		w->documents_stale |= w->n_first != conv->n_doc;
@@ -243,6 +241,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_QUESTION_WITHDRAWN:
 	case EVENT_ANSWER_BEGAN:
 	case EVENT_ANSWER_GREW:
+	case EVENT_ANSWER_ENDED:
 	case EVENT_SETTINGS:
 	case EVENT_PREFILL_GREW:
 	case EVENT_PREFILL_ENDED:
