@@ -1,5 +1,5 @@
-/* app/retrieval/question.c - tells by its words whether a text is a question, and whether it refers to earlier
- * messages (retrieval_private.h). */
+/* app/retrieval/question.c - tells by its words what a message asks for: a subject, a new text or nothing; and whether
+ * it refers to earlier messages (retrieval_private.h). */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

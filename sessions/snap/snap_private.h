@@ -208,7 +208,7 @@ int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, i
  * the number of tokens up to the end of the last packed copy; 0 = there is none. After packed copies, a timeline's
  * fingerprint contains NEAR_NAME, because later entries depend on the first ones and must never be mistaken for exact
  * entries. `exact` is the fingerprint without NEAR_NAME. The keys of the first chunks are computed from `exact`,
- * because a near copy has the key of the exact chunk and one more byte. */
+ * because a packed copy has the key of the exact chunk and one more byte. */
 #define NEAR_NAME "near copies"
 struct packed_begun {
 	int32_t tokens;

@@ -27,7 +27,7 @@ struct timeline {
 	int32_t ctx;
 	int32_t window_planes; /* number of planes of layers with a window; these planes lack the first `held` tokens */
 	int32_t held;          /* number of first tokens that have no entries in the windowed planes */
-	int32_t dim;           /* head dimension of the rows, if near copies may be made of them; else 0 */
+	int32_t dim;           /* head dimension of the rows, if packed copies may be made of them; else 0 */
 	int32_t bounded;       /* only the first `bounded` tokens have entries; 0 = all tokens have entries */
 	size_t head_bytes;     /* bytes of the state in a snapshot's head */
 	const char *policy;
@@ -92,7 +92,7 @@ static inline void fake_fill(void *out, size_t n, uint64_t h)
 	uint8_t *p = out;
 
 	for (size_t i = 0; i < n; i += 8) {
-		/* clear the top exponent bit of each f16, so that it is finite and near copies can be made */
+		/* clear the top exponent bit of each f16, so that it is finite and packed copies can be made */
 		uint64_t v = fake_mix(h + i * 0x9e3779b97f4a7c15u) & 0xbfffbfffbfffbfffu;
 		memcpy(p + i, &v, n - i < 8 ? n - i : 8);
 	}
