@@ -244,8 +244,8 @@ void ui_show_document(struct ui *, size_t document, size_t from, size_t to);
 void ui_open_panel(struct ui *, const char *how); /* how: "", "off", "bar", "full", "layer 12" */
 /* search the transcript; returns the number of matches */
 int ui_search(struct ui *, const char *words);
-/* Copy a message ("3"; "" = the last one), a code block ("code" = the last one, "code 2" = the one before) or all
- * messages ("all"). Requests UI_COPY. */
+/* Copy what `what` names, by requesting UI_COPY: "" = the last message, "3" = message 3, "code" = the last
+ * code block, "code 2" = the code block before it, "all" = all messages. */
 int ui_copy(struct ui *, const char *what, struct err *);
 int ui_theme(struct ui *, const char *name, struct err *); /* name: "" = the next theme */
 void ui_raw(struct ui *, int on);   /* on: 1 = show answers as received, 0 = as Markdown; < 0: toggle */

@@ -76,7 +76,7 @@ struct generated {
 	const struct answer_hooks *hooks;
 	struct tokens held; /* if conv->guarded is set: tokens of the current sentence, which is not shown yet */
 	struct str held_text;
-	int dropped;   /* 1 = a sentence was not shown, which ends the answer */
+	int dropped;   /* 1 = a sentence was left out; the answer ends before this sentence */
 	int32_t shown; /* number of tokens that were shown */
 };
 

@@ -154,8 +154,8 @@ static int selections_plan(struct fused_job *j, size_t *thread_bytes, int64_t *w
 			return -1;
 		if (j->scan[t].n <= WHOLE_KEYS && j->heads >= c->base.threads)
 			j->scan[t].whole = j->heads;
-		/* Each token's scan needs a buffer of its own: keep this token's buffer in c->scans, and take the
-		 * buffer for the next token from there. */
+		/* Each token's scan needs its own buffer. c->scan is the buffer of this token: move it to c->scans[t],
+		 * and make the buffer that was in c->scans[t] the c->scan of the next token. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];

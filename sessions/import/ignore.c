@@ -250,7 +250,7 @@ void ignores_above(struct ignores *g, const char *folder)
 		if (!i)
 			break;
 	}
-	/* If `inside` is 1, the folder that was tested last contains .git. Its path has the length end[n - 2]. Read the
+	/* If `inside` is 1, the folder that was tested last contains .git. The path of that folder has the length end[n - 2]. Read the
 	 * .gitignore files from this folder down to the parent of `folder`. If n is 1, .git is in `folder` itself, and
 	 * there is no file to read. */
 	for (int k = n - 2; inside && k >= 0; k--) {

@@ -138,7 +138,7 @@ void origin_free(struct doc_origin *);
  * If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
-#define DOC_PATHS_MAX 20000 /* most documents that one argument may name */
+#define DOC_PATHS_MAX 20000 /* maximum number of documents that one argument may name */
 
 /* A document that an argument names. */
 struct doc_path {

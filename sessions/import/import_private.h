@@ -204,7 +204,8 @@ void writer_row_end(struct writer *);
  * once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
-/* Leave the cells of open rows as lines, because joining them would move text whose offset a caller has stored. */
+/* Keep each cell of the open rows on a line of its own. Call it when the offset of text in these rows was stored:
+ * joining the cells would move that text. */
 void writer_row_keep(struct writer *);
 /* End the open heading and page, and free the writer's memory, but not the document. */
 void writer_end(struct writer *);

@@ -113,12 +113,12 @@ int transcript_is_raw(const struct transcript *);
  * from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at);
 
-/* Append text for the clipboard: as it was received, without control characters other than newline and tab. Returns 1;
- * 0 = there is no such text. */
-/* message: index among the messages */
+/* The next functions append text for the clipboard, as it was received but without control characters other than
+ * newline and tab. They return 1; 0 = there is no such text. */
+/* Append the message with the index `message`. */
 int transcript_copy_message(const struct transcript *, size_t message, struct str *out);
 int transcript_copy_focus(const struct transcript *, struct str *out);
-/* which: number of the code block, counted from the end: 1 = last */
+/* Append a code block. which: its number, counted from the end: 1 = last. */
 int transcript_copy_code(const struct transcript *, size_t which, struct str *out);
 int transcript_copy_all(const struct transcript *, struct str *out);
 size_t transcript_messages(const struct transcript *);
