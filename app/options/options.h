@@ -149,8 +149,8 @@ struct options {
 	int seed_set;
 
 	const char *system; /* system prompt; NULL = the template's own */
-	const char
-		*role; /* argument of -r: the name of a role, and words to put into the role's text; NULL = no role */
+	/* argument of -r: the name of a role, and words to put into the role's text; NULL = no role */
+	const char *role;
 	const char *prompt; /* question of -p; NULL = a conversation */
 	const char *color;
 	/* "on", "off": while a growing file is read, colour the sentences that surprise the model */

@@ -19,9 +19,9 @@ enum {
 	SHARE_OF_FREE = 2,
 	PASSAGES_UNKNOWN = 3, /* most passages of a question if a server does not report its model's size */
 };
-/* Maximum number of passages for a question, by the model's number of parameters; --passages overrides it. The row that applies is
- * the last one whose `params` is not greater than this number. A model with fewer than a billion parameters gets one
- * passage, because more would distract it (tests/results.md). */
+/* Maximum number of passages for a question, by the model's number of parameters; --passages overrides it. The row that
+ * applies is the last one whose `params` is not greater than this number. A model with fewer than a billion parameters
+ * gets one passage, because more would distract it (tests/results.md). */
 static const struct {
 	uint64_t params;
 	size_t passages;

@@ -152,8 +152,8 @@ static int candidates_accept(struct conversation *conv, const char *question, si
 
 /* ---- quoting ---- */
 
-/* Append to `out` the bytes of a text from offset `from` up to, but not including, offset `to`, on one line. If there are more than `most` bytes, cut them after a word and append
- * " ...". */
+/* Append to `out` the bytes of a text from offset `from` up to, but not including, offset `to`, on one line. If there
+ * are more than `most` bytes, cut them after a word and append " ...". */
 static void text_quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
 {
 	size_t end = to;

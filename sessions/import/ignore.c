@@ -250,9 +250,9 @@ void ignores_above(struct ignores *g, const char *folder)
 		if (!i)
 			break;
 	}
-	/* If `inside` is 1, the folder that was tested last contains .git. The path of that folder has the length end[n - 2]. Read the
-	 * .gitignore files from this folder down to the parent of `folder`. If n is 1, .git is in `folder` itself, and
-	 * there is no file to read. */
+	/* If `inside` is 1, the folder that was tested last contains .git. The path of that folder has the length
+	 * end[n - 2]. Read the .gitignore files from this folder down to the parent of `folder`. If n is 1, .git is in
+	 * `folder` itself, and there is no file to read. */
 	for (int k = n - 2; inside && k >= 0; k--) {
 		str_clear(&path);
 		str_add(&path, folder, end[k]);

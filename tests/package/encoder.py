@@ -234,4 +234,5 @@ def main():
         out.write(head + bytes(-len(head) % ALIGN) + body)
 
 
-main()
+if __name__ == '__main__':
+    main()

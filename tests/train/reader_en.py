@@ -12,18 +12,20 @@ has for each of these layers and each of its matrices A [rank][cols], then B [ro
 its bias [dims], output [dims], its bias [1], begins [dims], ends [dims].
 """
 import math
+import os
 import struct
 import sys
 from array import array
 
-U32, I32, F32, BOOL, STRING, ARRAY, U8 = 4, 5, 6, 7, 8, 9, 0
-TYPE_F32, TYPE_Q8_0 = 0, 8
-BLOCK, ALIGN = 32, 32
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../package'))
+from encoder import ALIGN, ARRAY, BLOCK, BOOL, CONTROL, F32, I32, NORMAL, STRING, TYPE_F32, TYPE_Q8_0, U8, U32, key, text
+from encoder import row_q8_0 as q8_0
+
 LAYERS, DIMS, WIDE, HEADS, POSITIONS, BUCKETS, PIECES = 12, 384, 1536, 6, 512, 256, 128100
 EPS = 1e-7
 RANK, FIRST_CHANGED = 8, 3
 PAD, CLS, SEP, UNK, MASK = 0, 1, 2, 3, 128000
-NORMAL, UNKNOWN, CONTROL, UNUSED = 1, 2, 3, 5
+UNUSED = 5
 matrices = (('attn_q', DIMS, DIMS), ('attn_k', DIMS, DIMS), ('attn_v', DIMS, DIMS), ('attn_output', DIMS, DIMS),
             ('ffn_up', DIMS, WIDE), ('ffn_down', WIDE, DIMS))
 
@@ -99,16 +101,6 @@ def floats(data):
 
 def f32(values):
     return struct.pack(f'<{len(values)}f', *values)
-
-
-def q8_0(values):
-    """Return values as Q8_0 blocks."""
-    out = bytearray()
-    for at in range(0, len(values), BLOCK):
-        block = values[at:at + BLOCK]
-        scale = max(max(block), -min(block)) / 127
-        out += struct.pack('<e32b', scale, *[round(v / scale) for v in block]) if scale else bytes(BLOCK + 2)
-    return out
 
 
 class Quantized:
@@ -195,21 +187,6 @@ def weights(t, adapter):
         sys.exit('the adapter has more values than the model needs')
 
 
-def text(s):
-    s = s if isinstance(s, bytes) else s.encode()
-    return struct.pack('<Q', len(s)) + s
-
-
-def key(name, kind, value):
-    out = text(name) + struct.pack('<I', kind)
-    if kind == STRING:
-        return out + text(value)
-    if kind == ARRAY:
-        elem, n, data = value
-        return out + struct.pack('<IQ', elem, n) + data
-    return out + struct.pack({U32: '<I', F32: '<f', BOOL: '<?'}[kind], value)
-
-
 def metadata(pieces, scores, kinds, smap):
     # The embedding has rows behind the last piece: the first is [MASK]'s, the others no text uses.
     for i in range(len(pieces), PIECES):
@@ -221,7 +198,6 @@ def metadata(pieces, scores, kinds, smap):
     return [
         key('general.architecture', STRING, 'deberta-v2'),
         key('general.name', STRING, 'deberta-v3-xsmall'),
-        key('general.license', STRING, 'mit'),
         key('general.source.url', STRING, 'https://huggingface.co/microsoft/deberta-v3-xsmall'),
         key(name + 'block_count', U32, LAYERS),
         key(name + 'context_length', U32, POSITIONS),
@@ -266,4 +242,5 @@ def main():
         out.write(head + bytes(-len(head) % ALIGN) + body)
 
 
-main()
+if __name__ == '__main__':
+    main()

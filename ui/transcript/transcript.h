@@ -113,7 +113,7 @@ int transcript_is_raw(const struct transcript *);
  * from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at);
 
-/* The next functions append text for the clipboard, as it was received but without control characters other than
+/* The next four functions append text for the clipboard, as it was received but without control characters other than
  * newline and tab. They return 1; 0 = there is no such text. */
 /* Append the message with the index `message`. */
 int transcript_copy_message(const struct transcript *, size_t message, struct str *out);
