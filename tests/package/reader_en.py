@@ -7,17 +7,15 @@ ONNX and SPM (SentencePiece) are protocol buffers. In ONNX a matrix is [cols][ro
 point, and the matrices of queries and keys are there in 32 bits too. The matrices have no names but numbers: in their order,
 those of a layer as in `matrices`.
 
-The adapter (LoRA) changes the matrices of the last layers: W [rows][cols] becomes W + B A. The file, binary16 little-endian,
+The adapter (LoRA, tests/train) changes the matrices of the last layers: W [rows][cols] becomes W + B A. The file, binary16 little-endian,
 has for each of these layers and each of its matrices A [rank][cols], then B [rows][rank]; then the heads: dense [dims][dims],
 its bias [dims], output [dims], its bias [1], begins [dims], ends [dims].
 """
 import math
-import os
 import struct
 import sys
 from array import array
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../package'))
 from encoder import ALIGN, ARRAY, BLOCK, BOOL, CONTROL, F32, I32, NORMAL, STRING, TYPE_F32, TYPE_Q8_0, U8, U32, key, text
 from encoder import row_q8_0 as q8_0
 
