@@ -57,26 +57,30 @@ uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
 
-/* Load a reader, which reads a passage together with a question. The file is either a reranker (a complete model) or an
- * adapter for this encoder. An adapter file may have a second adapter, which encoder_texts() then uses for the vectors
- * of queries. Return 0, or -1 with no reader loaded. Call it at most once for an encoder. */
-int encoder_reader_open(struct encoder *, const char *path, struct err *);
-/* What encoder_read() sets. READS_NOT: nothing, because no reader is loaded. READS_SCORES: the reader is a reranker;
- * only `score` is set, which ranks passages but is no probability, and `from` and `to` are 0. READS_ANSWERS: the reader
- * is an adapter for this encoder; all members of struct encoder_answer are set. */
+/* An encoder has up to two readers: READER_ENGLISH for English questions alone, READER_ANY for questions in every
+ * language. */
+enum encoder_reader_for { READER_ANY, READER_ENGLISH, READERS };
+/* Load a reader, which reads a passage together with a question. The file is either a complete model (a reranker, or a
+ * reranker that also finds answers), or an adapter for this encoder, which can only be READER_ANY. An adapter file may
+ * have a second adapter, which encoder_texts() then uses for the vectors of queries. Return 0, or -1 with no such
+ * reader loaded. Call it at most once for each kind of reader. */
+int encoder_reader_open(struct encoder *, enum encoder_reader_for, const char *path, struct err *);
+/* What encoder_read() sets. READS_NOT: nothing, because no such reader is loaded. READS_SCORES: only `score`, which
+ * ranks passages but is no probability; `from` and `to` are 0. READS_ANSWERS: all members of struct encoder_answer. */
 enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
-enum encoder_reading encoder_reads(const struct encoder *);
+enum encoder_reading encoder_reads(const struct encoder *, enum encoder_reader_for);
 struct encoder_answer {
 	double score; /* log odds that the passage answers the question */
 	/* The words of the passage that answer the question best: they begin at byte `from` and end before byte `to`.
 	 * They are set even if `score` says that the passage does not answer the question. */
 	size_t from, to;
 };
-/* Read each of the n passages together with the question, and fill out[0 .. n). The reader sees at most 48 tokens of
- * the question, and at most 230 tokens of question and passage together, special tokens included. On the CPU, the
- * result for a passage does not depend on the other passages of the call. Return 0, or -1 on error or when *cancel
- * becomes nonzero. cancel may be NULL. */
-int encoder_read(struct encoder *, struct encoder_string question, const struct encoder_string *passage, int32_t n,
-                 struct encoder_answer *out, const atomic_int *cancel, struct err *);
+/* Read each of the n passages together with the question, and fill out[0 .. n). This reader must be loaded. It sees at
+ * most 48 tokens of the question, and at most 230 tokens of question and passage together, special tokens included. On
+ * the CPU, the result for a passage does not depend on the other passages of the call. Return 0, or -1 on error or when
+ * *cancel becomes nonzero. cancel may be NULL. */
+int encoder_read(struct encoder *, enum encoder_reader_for, struct encoder_string question,
+                 const struct encoder_string *passage, int32_t n, struct encoder_answer *out, const atomic_int *cancel,
+                 struct err *);
 
 #endif

@@ -313,6 +313,19 @@ struct attn_args {
 	const struct tensor *blocks;
 };
 
+/* Computes the part of the scores of bidirectional attention that depends on the relative position of query and key
+ * (disentangled attention: He et al. 2021, "DeBERTa"). For query i, key j and each head, it is
+ *     scale * (q[i] . keys[r] + k[j] . queries[r])  with  r = row[i - j + n - 1]
+ * attn_segment.bias adds these numbers to the scores of attention. */
+struct relative_args {
+	struct tensor *out;         /* f32 [>= n * n_head][>= n]: row i * n_head + h is for query i and head h */
+	const struct tensor *q, *k; /* f32 [>= n][n_head * head_dim] */
+	const struct tensor *keys, *queries; /* f32 [rows][n_head * head_dim]: vectors of the relative positions */
+	const int32_t *row;                  /* [2 * n - 1], in host memory: rows of `keys` and `queries` */
+	int32_t n_head, head_dim;
+	float scale;
+};
+
 /* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of the attention that
  * each block gets. A query always reads the first block, the block of its own token and the block before its own
  * token's block. Then blocks are added in descending order of their estimates, until the estimates of the blocks read
@@ -586,6 +599,8 @@ struct backend_ops {
 	 * the arguments of call i, with its own output, lists of slots and scores. The bits are those of n separate
 	 * calls in this order. On the CPU, a slot that several calls share is read once for all of them. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
+	/* Compute the scores of relative positions for the n tokens of one text. */
+	void (*relative)(struct backend *, const struct relative_args *, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
 
@@ -676,7 +691,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 24 };
+enum { BACKEND_ABI = 25 };
 
 /* ---- computations in host memory, for every backend ---- */
 

@@ -18,12 +18,13 @@
 
 static void try_rows(struct trial *t)
 {
-	static const int32_t col[] = { 5, 0, 299, 64 }, row[] = { 6, 1, 3 };
+	static const int32_t col[] = { 5, 0, 299, 64 }, row[] = { 6, 1, 3 },
+			     relative[] = { 0, 0, 1, 1, 2, 3, 6, 4, 5, 5, 3, 3, 0 };
 	static const float factor[] = { 0.5f, -2, 1.25f };
 	const struct backend_ops *op = t->be->ops;
 	struct tensor x = trial_floats(t, 7, 300), y = trial_floats(t, 7, 300), out = trial_zeros(t, DT_F32, 7, 300);
 	struct tensor w = trial_floats(t, 1, 300), b = trial_floats(t, 1, 300), w60 = trial_floats(t, 1, 60),
-		      table = trial_floats(t, 7, 40);
+		      table = trial_floats(t, 7, 40), scores = trial_zeros(t, DT_F32, 35, 7);
 
 	op->copy(t->be, &out, 2, &x, 1, 4);
 	trial_result(t, "copy", &out, 7, EXACT);
@@ -43,6 +44,18 @@ static void try_rows(struct trial *t)
 	trial_result(t, "layernorm", &out, 7, NEAR);
 	op->gelu(t->be, &out, 7);
 	trial_result(t, "gelu", &out, 7, NEAR);
+	op->relative(t->be,
+	             &(struct relative_args){ .out = &scores,
+	                                      .q = &x,
+	                                      .k = &y,
+	                                      .keys = &x,
+	                                      .queries = &y,
+	                                      .row = relative,
+	                                      .n_head = 5,
+	                                      .head_dim = 60,
+	                                      .scale = 0.5f },
+	             7);
+	trial_result(t, "relative", &scores, 35, NEAR);
 	for (int neox = 0; neox < 2; neox++) {
 		op->rope(t->be, &out, &x, &table, 60, 40, neox, 7);
 		trial_result(t, "rope", &out, 7, NEAR);

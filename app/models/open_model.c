@@ -67,7 +67,8 @@ static int reader_open_for(struct encoder *encoder, const struct str *path, cons
 		return 0;
 	str_add(&reader, path->p, n);
 	str_adds(&reader, "-reader.gguf");
-	if (!stat(reader.p, &st) && (read_first(reader.p, o, e) || encoder_reader_open(encoder, reader.p, e)))
+	if (!stat(reader.p, &st) &&
+	    (read_first(reader.p, o, e) || encoder_reader_open(encoder, READER_ANY, reader.p, e)))
 		rc = -1;
 	str_free(&reader);
 	return rc;

@@ -41,7 +41,7 @@ int reading_open(const struct conversation *conv)
 {
 	const struct encoder *e = search_of(conv)->meaning.encoder;
 
-	return e && encoder_reads(e);
+	return e && encoder_reads(e, READER_ANY);
 }
 
 /* Set [c->answer, c->answer_end) to the bytes of the body that answer the question, in whole characters and without
@@ -68,7 +68,7 @@ int candidates_read(struct conversation *conv, const struct asked *asked, struct
 		&asked->text[asked->text[1].n && !question_own_words(asked->text[0].p, asked->text[0].n)];
 	struct encoder_string question = { text->p, text->n };
 	struct encoder *encoder = search_of(conv)->meaning.encoder;
-	int answers = encoder_reads(encoder) == READS_ANSWERS,
+	int answers = encoder_reads(encoder, READER_ANY) == READS_ANSWERS,
 	    n = (int)MIN(c->n, (size_t)(answers ? READ_MOST : RANK_MOST));
 
 	for (int i = 0; i < n; i++) {
@@ -80,7 +80,7 @@ int candidates_read(struct conversation *conv, const struct asked *asked, struct
 	for (int i = 0, some = answers ? n : 1; i < n; i += some) {
 		if (!answers && signals_stopped())
 			return err_set(e, ERR_CANCELLED, "stopped");
-		if (encoder_read(encoder, question, passage + i, some, answer + i, NULL, e))
+		if (encoder_read(encoder, READER_ANY, question, passage + i, some, answer + i, NULL, e))
 			return without_meaning(conv, e);
 	}
 	for (int i = 0; i < n; i++) {

@@ -49,14 +49,16 @@ int encoder_open_kind(struct encoder **out, const char *path, const char *device
 		encoder_close(e);
 		return -1;
 	}
-	e->hash = hash64(0, e->gguf->base, (size_t)e->gguf->size);
 	*out = e;
 	return 0;
 }
 
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *err)
 {
-	return encoder_open_kind(out, path, device, threads, 0, err);
+	if (encoder_open_kind(out, path, device, threads, 0, err))
+		return -1;
+	(*out)->hash = hash64(0, (*out)->gguf->base, (size_t)(*out)->gguf->size);
+	return 0;
 }
 
 int encoder_look(const char *path, struct encoder_look *out, struct err *err)
@@ -85,6 +87,7 @@ void encoder_close(struct encoder *e)
 		return;
 	if (e->be) {
 		encoder_reader_release(e);
+		encoder_close(e->reader.ranker[READER_ENGLISH]);
 		encoder_release(e);
 		e->be->ops->close(e->be);
 	}
@@ -139,6 +142,15 @@ static void norm(struct encoder *e, const struct encoder_norm *w, int32_t n)
 	e->be->ops->layernorm(e->be, &e->x, &e->x, &w->w, &w->b, e->eps, n);
 }
 
+/* Return the factor of the dot products q . k in attention. With relative positions, a score is the sum of three dot
+ * products instead of one. */
+static float attend_scale(const struct encoder *e)
+{
+	int32_t products = e->family->position == POSITION_RELATIVE ? 3 : 1;
+
+	return 1 / sqrtf((float)(products * (e->n_embd / e->n_head)));
+}
+
 /* Compute bidirectional attention within one text, whose tokens are n rows of the batch from row0 on. Write the result
  * to e->attn. */
 static void attend(struct encoder *e, int32_t row0, int32_t n)
@@ -157,19 +169,20 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 	                                      .head_dim = dim,
 	                                      .cap = e->batch,
 	                                      .bidirectional = 1,
-	                                      .scale = 1 / sqrtf((float)dim),
+	                                      .scale = attend_scale(e),
 	                                      .prompt = 1 },
 	                 n);
 }
 
-/* Do what attend() does, with ALiBi (Press et al. 2022, "Train short, test long"): a key's score falls with its
- * distance from the query. The backend can add a number to each score only if attention reads a list of slots. So each
- * token reads the list of all slots of the text. The numbers added to its scores are a part of each row of
- * e->distance. */
-static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
+/* Do what attend() does, and add a number to the score of each key. add: f32 [n_head][>= n], the numbers for token 0 of
+ * the text. The numbers for each next token begin `step` floats after those for the token before it.
+ *
+ * The backend can add a number to each score only if attention reads a list of slots. So each token reads the list of
+ * all slots of the text. */
+static void attend_adding(struct encoder *e, int32_t row0, int32_t n, struct tensor add, ptrdiff_t step)
 {
 	int32_t dim = e->n_embd / e->n_head;
-	struct tensor q[ATTN_EACH_MOST], out[ATTN_EACH_MOST], distance[ATTN_EACH_MOST], slots = e->slots;
+	struct tensor q[ATTN_EACH_MOST], out[ATTN_EACH_MOST], bias[ATTN_EACH_MOST], slots = e->slots;
 	struct attn_segment seg[ATTN_EACH_MOST];
 	struct attn_args a[ATTN_EACH_MOST];
 
@@ -178,11 +191,9 @@ static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 		for (k = 0; k < ATTN_EACH_MOST && first + k < n; k++) {
 			q[k] = tensor_rows(&e->q, row0 + first + k);
 			out[k] = tensor_rows(&e->attn, row0 + first + k);
-			distance[k] = e->distance;
-			distance[k].data = (float *)distance[k].data + e->longest - 1 - first - k;
-			seg[k] = (struct attn_segment){
-				.q = &q[k], .slots = &slots, .bias = &distance[k], .n_slots = n
-			};
+			bias[k] = add;
+			bias[k].data = (float *)add.data + (first + k) * step;
+			seg[k] = (struct attn_segment){ .q = &q[k], .slots = &slots, .bias = &bias[k], .n_slots = n };
 			a[k] = (struct attn_args){ .out = &out[k],
 				                   .k = &e->k_plane,
 				                   .v = &e->v_plane,
@@ -193,10 +204,40 @@ static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 				                   .head_dim = dim,
 				                   .cap = e->batch,
 				                   .bidirectional = 1,
-				                   .scale = 1 / sqrtf((float)dim) };
+				                   .scale = attend_scale(e) };
 		}
 		e->be->ops->attn_each(e->be, a, k);
 	}
+}
+
+/* Do what attend() does, with ALiBi (Press et al. 2022, "Train short, test long"): a key's score falls with its
+ * distance from the query. */
+static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
+{
+	struct tensor distance = e->distance;
+
+	distance.data = (float *)distance.data + e->longest - 1;
+	attend_adding(e, row0, n, distance, -1);
+}
+
+/* Do what attend() does, with the scores of relative positions. */
+static void attend_relative(struct encoder *e, const struct encoder_layer *l, int32_t row0, int32_t n)
+{
+	struct tensor q = tensor_rows(&e->q, row0), k = tensor_rows(&e->k, row0), scores = e->scores;
+
+	e->be->ops->relative(e->be,
+	                     &(struct relative_args){ .out = &e->scores,
+	                                              .q = &q,
+	                                              .k = &k,
+	                                              .keys = &l->relative_k,
+	                                              .queries = &l->relative_q,
+	                                              .row = e->relative + e->longest - n,
+	                                              .n_head = e->n_head,
+	                                              .head_dim = e->n_embd / e->n_head,
+	                                              .scale = attend_scale(e) },
+	                     n);
+	scores.rows = e->n_head;
+	attend_adding(e, row0, n, scores, (ptrdiff_t)e->n_head * e->longest);
 }
 
 static void layer_run(struct encoder *e, const struct encoder_layer *l, const struct encoder_text *text, int32_t n_text,
@@ -219,7 +260,11 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	op->kv_put(e->be, &e->k_plane, &e->k, e->n_head, 0, n);
 	op->kv_put(e->be, &e->v_plane, &e->v, e->n_head, 0, n);
 	for (int32_t i = 0, row = 0; i < n_text; row += text[i++].n)
-		(e->family->position == POSITION_ALIBI ? attend_alibi : attend)(e, row, text[i].n);
+		switch (e->family->position) {
+		case POSITION_ALIBI: attend_alibi(e, row, text[i].n); break;
+		case POSITION_RELATIVE: attend_relative(e, l, row, text[i].n); break;
+		default: attend(e, row, text[i].n);
+		}
 	linear(e, &l->out, adapter, &e->x, &e->attn, 1, n);
 	norm(e, &l->attn_norm, n);
 	if (e->family->gated) {

@@ -14,12 +14,14 @@ enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* valu
 /* A family of encoders: the properties in which families differ. */
 struct encoder_family {
 	const char *name; /* value of general.architecture, and prefix of the file's other keys */
-	enum { POSITION_LEARNED, POSITION_ROPE, POSITION_ALIBI } position; /* how the position of a token is encoded */
+	/* how the position of a token is encoded */
+	enum { POSITION_LEARNED, POSITION_ROPE, POSITION_ALIBI, POSITION_RELATIVE } position;
 	/* 1: the feed-forward is down(act(gate) * up), and its matrices gate and up have no biases; 0: it is
 	 * down(gelu(up)) */
 	int gated;
 	enum activation act; /* activation of the gate */
 	int biases;          /* 1: q, k, v, out and down have biases */
+	int gelu_head;       /* 1: the head of a reranker has the activation gelu; 0: tanh */
 };
 
 /* Weights and biases of a layer norm, f32 [1][n_embd] each. */
@@ -43,19 +45,26 @@ struct encoder_layer {
 	struct encoder_norm attn_norm, ffn_norm;
 	struct encoder_linear up, down; /* [n_ff][n_embd], [n_embd][n_ff] */
 	struct tensor gate;             /* [n_ff][n_embd], if the family has gates */
+	/* f32 [relative positions][n_embd], if the family has relative positions: their keys and queries, which are
+	 * products of the relative position's embedding with k and q */
+	struct tensor relative_k, relative_q;
 };
 
-/* The head of a reranker, in host memory. A text's score is out . tanh(dense x + dense_bias) + out_bias, where x is the
+/* The head of a reranker, in host memory. A text's score is out . act(dense x + dense_bias) + out_bias, where x is the
  * hidden state of its first token. */
 struct encoder_ranker {
 	float *dense, *dense_bias, *out, *out_bias; /* [n_embd][n_embd], [n_embd], [n_embd], [1] */
+	/* [2][n_embd], or NULL if the file has none: row 0 times a token's hidden state is the logit that the answer
+	 * begins at this token, row 1 times it the logit that the answer ends there */
+	float *places;
 };
 
 /* A loaded reader (encoder_reader.c), without its adapters, which are in struct encoder_linear. */
 struct encoder_reader {
-	/* a reranker that reads pairs (question and passage) in place of this encoder, or NULL. With a reranker, all
-	 * other members of this struct are empty. */
-	struct encoder *ranker;
+	/* Rerankers that read pairs (question and passage) in place of this encoder, or NULL: ranker[READER_ENGLISH]
+	 * for English questions, ranker[READER_ANY] for others. With a ranker[READER_ANY], all other members of this
+	 * struct are empty. */
+	struct encoder *ranker[READERS];
 	struct gguf *gguf; /* the reader's adapter file; NULL: none is loaded */
 	/* f32 [batch][largest rank of an adapter]: buffer for inputs multiplied by the adapter matrix `low` */
 	struct tensor rank;
@@ -70,7 +79,7 @@ struct encoder {
 	struct backend *be;
 	struct vocab *vocab; /* tokenizer; NULL = the file has none */
 	struct view name;    /* value of general.name, in the file's memory */
-	uint64_t hash;       /* hash of the file */
+	uint64_t hash;       /* hash of the file; 0 for a reranker */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
 	/* `trained` is the context length in training, in tokens. `longest` is the maximum number of tokens of a text:
@@ -92,6 +101,11 @@ struct encoder {
 	 * 2, and so on. `distance` is f32 [n_head][2 * longest]: what each head adds to the score of a key. Column d +
 	 * longest - 1 is for a key that is d tokens after the query (before it if d < 0). */
 	struct tensor slots, distance;
+	/* Arguments of attention with relative positions (attend_relative()). relative[d + longest - 1] is the number
+	 * of the relative position of a key that is d tokens before the query. `scores` is f32 [n_head *
+	 * longest][longest]: what is added to the score of each key, for each token of a text and each head. */
+	int32_t *relative; /* [2 * longest - 1] */
+	struct tensor scores;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
 	/* Buffers for a batch of up to `batch` tokens: f32 [batch][n_embd], but `hidden` is f32 [batch][n_ff]. */
@@ -122,7 +136,7 @@ int encoder_open_kind(struct encoder **out, const char *path, const char *device
 /* Pool the hidden states x [n][n_embd] of one text into out[n_embd], and scale `out` to length 1. If `out` is zero, it
  * stays zero. */
 void encoder_pool(const struct encoder *, const float *x, int32_t n, float *out);
-/* Release what encoder_reader_open() has loaded. */
+/* Release what encoder_reader_open() has loaded as READER_ANY. */
 void encoder_reader_release(struct encoder *);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/encoder/encoder.h"
+#include "engine/encoder/encoder_load.h"
 
 enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096 };
 
@@ -18,6 +18,7 @@ static const struct encoder_family families[] = {
 	{ .name = "bert", .position = POSITION_LEARNED, .biases = 1 },
 	{ .name = "nomic-bert", .position = POSITION_ROPE, .gated = 1, .act = ACT_SILU },
 	{ .name = "jina-bert-v2", .position = POSITION_ALIBI, .gated = 1, .act = ACT_GELU, .biases = 1 },
+	{ .name = "deberta-v2", .position = POSITION_RELATIVE, .biases = 1, .gelu_head = 1 },
 };
 
 /* ---- keys ---- */
@@ -34,7 +35,7 @@ static struct key key_of(const struct encoder *e, const char *name)
 	return k;
 }
 
-static int load_int(const struct encoder *e, const char *name, int64_t min, int64_t max, int32_t *out, struct err *err)
+int load_int(const struct encoder *e, const char *name, int64_t min, int64_t max, int32_t *out, struct err *err)
 {
 	struct key key = key_of(e, name);
 	int64_t v;
@@ -46,10 +47,8 @@ static int load_int(const struct encoder *e, const char *name, int64_t min, int6
 	return got < 0 ? -1 : 0;
 }
 
-/* Load a number, which must be in the range from min to max. If the file lacks the key, the number is `standard`; but
- * if `standard` is NAN, a missing key is an error. */
-static int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
-                      struct err *err)
+int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
+               struct err *err)
 {
 	struct key key = key_of(e, name);
 	int got;
@@ -73,9 +72,10 @@ const struct encoder_family *encoder_family_of(const struct gguf *g, struct err 
 	for (size_t i = 0; i < LEN(families); i++)
 		if (view_is(name, families[i].name))
 			return &families[i];
-	gguf_err(g, err,
-	         "'%.*s' is not a family of encoders that is supported (supported: bert, nomic-bert, jina-bert-v2)",
-	         (int)(MIN(name.n, 40)), name.p);
+	gguf_err(
+		g, err,
+		"'%.*s' is not a family of encoders that is supported (supported: bert, nomic-bert, jina-bert-v2, deberta-v2)",
+		(int)(MIN(name.n, 40)), name.p);
 	return NULL;
 }
 
@@ -119,17 +119,7 @@ static int load_keys(struct encoder *e, struct err *err)
 
 /* ---- tensors ---- */
 
-struct loader {
-	struct encoder *e;
-	uint8_t *used; /* [n_tensor] 1 = load_find() has returned the tensor */
-	struct err *err;
-	int failed;
-};
-
-/* Return the tensor named prefix + name and check its shape [rows][cols]; rows = 0 allows any number of rows. If
- * it is missing or has another shape, set l->failed and return NULL. */
-static const struct gguf_tensor *load_find(struct loader *l, const char *prefix, const char *name, int32_t rows,
-                                           int32_t cols)
+const struct gguf_tensor *load_find(struct loader *l, const char *prefix, const char *name, int32_t rows, int32_t cols)
 {
 	const struct gguf *g = l->e->gguf;
 	const struct gguf_tensor *t;
@@ -177,7 +167,7 @@ static void load_rows(struct loader *l, struct tensor *out, const struct gguf_te
 		load_failed(l);
 }
 
-static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int32_t rows, int32_t cols)
+void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int32_t rows, int32_t cols)
 {
 	*t = (struct tensor){ .type = type, .rows = rows, .cols = cols };
 	if (!l->failed && l->e->be->ops->alloc(l->e->be, t))
@@ -238,105 +228,12 @@ static void load_linear(struct loader *l, struct encoder_linear *m, const char *
 	load_part(l, m, prefix, name, rows, cols, bias, 0, 1);
 }
 
-/* 1 if the file has the tensor. */
-static int load_has(const struct loader *l, const char *prefix, const char *name)
+int load_has(const struct loader *l, const char *prefix, const char *name)
 {
 	char full[80];
 
 	snprintf(full, sizeof full, "%s%s", prefix, name);
 	return gguf_tensor_find(l->e->gguf, full) != NULL;
-}
-
-/* If the family has learned positions, load their embeddings. Add the embedding of token type 0 to each position here,
- * once, because all tokens of a single text have type 0. */
-static void load_positions(struct loader *l)
-{
-	struct encoder *e = l->e;
-	const struct gguf_tensor *t = NULL, *type = NULL;
-	size_t n = (size_t)e->n_embd;
-	float *v, *add;
-
-	if (e->family->position == POSITION_LEARNED)
-		t = load_find(l, "", "position_embd.weight", e->trained, e->n_embd);
-	if (load_has(l, "", "token_types.weight"))
-		type = load_find(l, "", "token_types.weight", 0, e->n_embd);
-	load_alloc(l, &e->position, DT_F32, e->longest, e->n_embd);
-	if (l->failed)
-		return;
-	v = xcalloc(((size_t)e->longest + 1) * n, sizeof *v);
-	add = v + (size_t)e->longest * n;
-	if (t)
-		dtype_to_f32(t->type, v, t->data, (int64_t)e->longest * e->n_embd);
-	if (type)
-		dtype_to_f32(type->type, add, type->data, e->n_embd);
-	for (size_t i = 0; i < (size_t)e->longest * n; i++)
-		v[i] += add[i % n];
-	e->be->ops->write(e->be, &e->position, 0, v, (size_t)e->longest * n * sizeof *v);
-	free(v);
-}
-
-/* Fill the table of RoPE: cos and sin of position * base^(-2 j / head_dim) for pair j. */
-static void load_rope(struct loader *l)
-{
-	struct encoder *e = l->e;
-	int32_t dim = e->n_embd / e->n_head;
-	double base;
-	float *v;
-
-	if (!l->failed)
-		l->failed = load_float(e, "rope.freq_base", 1, 1e9, 10000, &base, l->err);
-	load_alloc(l, &e->rope, DT_F32, e->longest, dim);
-	load_alloc(l, &e->rope_at, DT_F32, e->batch, dim);
-	if (l->failed)
-		return;
-	v = xcalloc((size_t)e->longest * (size_t)dim, sizeof *v);
-	for (int32_t i = 0; i < e->longest; i++)
-		for (int32_t j = 0; j < dim; j += 2) {
-			double angle = i * pow(base, -(double)j / dim);
-
-			v[(size_t)i * (size_t)dim + (size_t)j] = (float)cos(angle);
-			v[(size_t)i * (size_t)dim + (size_t)j + 1] = (float)sin(angle);
-		}
-	e->be->ops->write(e->be, &e->rope, 0, v, (size_t)e->longest * (size_t)dim * sizeof *v);
-	free(v);
-}
-
-/* Return the ALiBi slope of head h of n heads: what the head subtracts from a key's score per token of distance
- * (Press et al. 2022). If n is a power of two, slope h is 2^(-8 (h + 1) / n). Otherwise let m be the largest power of
- * two below n. The first m heads have the slopes of a model with m heads. The other heads have the first, third,
- * fifth, ... slope of a model with 2 m heads. */
-static double alibi_slope(int32_t h, int32_t n)
-{
-	int32_t two = 1;
-
-	while (two * 2 <= n)
-		two *= 2;
-	return h < two ? pow(2, -8.0 * (h + 1) / two) : pow(2, -4.0 * (2 * (h - two) + 1) / two);
-}
-
-static void load_alibi(struct loader *l)
-{
-	struct encoder *e = l->e;
-	size_t heads = (size_t)e->n_head, far = (size_t)e->longest, batch = (size_t)e->batch;
-	int32_t *slot;
-	float *v;
-
-	load_alloc(l, &e->slots, DT_I32, e->n_head, e->batch);
-	load_alloc(l, &e->distance, DT_F32, e->n_head, 2 * e->longest);
-	if (l->failed)
-		return;
-	slot = xcalloc(heads * batch, sizeof *slot);
-	v = xcalloc(heads * 2 * far, sizeof *v);
-	for (size_t i = 0; i < heads * batch; i++)
-		slot[i] = (int32_t)(i % batch);
-	for (size_t h = 0; h < heads; h++)
-		for (size_t i = 0; i < 2 * far; i++)
-			v[h * 2 * far + i] =
-				(float)(-alibi_slope((int32_t)h, e->n_head) * fabs((double)i - (double)far + 1));
-	e->be->ops->write(e->be, &e->slots, 0, slot, heads * batch * sizeof *slot);
-	e->be->ops->write(e->be, &e->distance, 0, v, heads * 2 * far * sizeof *v);
-	free(slot);
-	free(v);
 }
 
 /* Load the matrices of the feed-forward. A file may have `gate` and `up` as one tensor "ffn_up", in which the rows of
@@ -399,6 +296,8 @@ static void load_ranker(struct loader *l)
 	r->dense_bias = load_host(l, "cls.bias", 1, n);
 	r->out = load_host(l, "cls.output.weight", 1, n);
 	r->out_bias = load_host(l, "cls.output.bias", 1, 1);
+	if (load_has(l, "", "reader.weight"))
+		r->places = load_host(l, "reader.weight", 2, n);
 }
 
 static void load_buffers(struct loader *l)
@@ -435,22 +334,19 @@ int encoder_load(struct encoder *e, struct err *err)
 	t = load_find(&l, "", "token_embd.weight", 0, e->n_embd);
 	load_rows(&l, &e->embd, t, 0, t ? (int32_t)t->ne[1] : 0, 1);
 	e->n_vocab = e->embd.rows;
-	load_positions(&l);
+	positions_load(&l);
 	load_norm(&l, &e->embd_norm, "", "token_embd_norm");
 	for (int32_t i = 0; i < e->n_layer; i++)
 		load_layer(&l, i);
 	if (e->pooling == POOL_RANK)
 		load_ranker(&l);
+	load_buffers(&l);
+	position_tables_load(&l);
 	for (uint64_t i = 0; i < g->n_tensor && !l.failed; i++)
 		if (!l.used[i])
 			l.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a %s model of %d layers",
 			                    (unsigned long long)g->tensor[i].off, (int)g->tensor[i].name.n,
 			                    g->tensor[i].name.p, e->family->name, e->n_layer);
-	load_buffers(&l);
-	if (e->family->position == POSITION_ROPE)
-		load_rope(&l);
-	if (e->family->position == POSITION_ALIBI)
-		load_alibi(&l);
 	free(l.used);
 	if (!l.failed && e->be->ops->sync(e->be))
 		load_failed(&l);
@@ -465,10 +361,10 @@ static void tensor_release(struct encoder *e, struct tensor *t)
 
 void encoder_release(struct encoder *e)
 {
-	struct tensor *const all[] = { &e->embd, &e->position, &e->embd_norm.w, &e->embd_norm.b,
-		                       &e->x,    &e->q,        &e->k,           &e->v,
-		                       &e->attn, &e->hidden,   &e->k_plane,     &e->v_plane,
-		                       &e->rope, &e->rope_at,  &e->slots,       &e->distance };
+	struct tensor *const all[] = { &e->embd,     &e->position, &e->embd_norm.w, &e->embd_norm.b, &e->x,
+		                       &e->q,        &e->k,        &e->v,           &e->attn,        &e->hidden,
+		                       &e->k_plane,  &e->v_plane,  &e->rope,        &e->rope_at,     &e->slots,
+		                       &e->distance, &e->scores };
 
 	for (size_t i = 0; i < LEN(all); i++)
 		tensor_release(e, all[i]);
@@ -478,7 +374,7 @@ void encoder_release(struct encoder *e)
 			                      &l->v.w,         &l->v.b,         &l->out.w,      &l->out.b,
 			                      &l->attn_norm.w, &l->attn_norm.b, &l->ffn_norm.w, &l->ffn_norm.b,
 			                      &l->up.w,        &l->up.b,        &l->down.w,     &l->down.b,
-			                      &l->gate };
+			                      &l->gate,        &l->relative_k,  &l->relative_q };
 
 		for (size_t k = 0; k < LEN(of); k++)
 			tensor_release(e, of[k]);
@@ -488,6 +384,8 @@ void encoder_release(struct encoder *e)
 	free(e->ranker.dense_bias);
 	free(e->ranker.out);
 	free(e->ranker.out_bias);
+	free(e->ranker.places);
+	free(e->relative);
 	free(e->id);
 	free(e->at);
 	free(e->host);

@@ -10,7 +10,9 @@
  * 2 gives the logit that it ends there. tests/train/reader_train.py trains readers.
  *
  * The reader can also be a reranker: a cross-encoder in the format of llama.cpp's converter (src/llama-graph.cpp,
- * pooling "rank"). It reads the same input with weights of its own, and returns only a score. */
+ * pooling "rank"). It reads the same input with weights of its own, and returns only a score. If its file has a tensor
+ * "reader.weight" with the rows 1 and 2 of the head, it finds the answer, too, and reads <s> passage </s> question
+ * </s> (tests/package/reader_en.py makes such a file). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +24,10 @@ enum {
 	QUESTION_MOST = 48, /* a question is truncated to this many tokens */
 	/* a pair is truncated to this many tokens, special tokens included; readers are trained with the same limit */
 	PAIR_MOST = 230,
-	PAIR_LEAST = 32,  /* an encoder whose texts have fewer tokens than this cannot read pairs */
-	SEPARATORS = 4,   /* number of special tokens in a pair */
-	ANSWER_MOST = 30, /* maximum number of tokens of an answer */
+	PASSAGE_FIRST_MOST = 192, /* the same for readers that read the passage before the question */
+	PAIR_LEAST = 32,          /* an encoder whose texts have fewer tokens than this cannot read pairs */
+	SEPARATORS = 4,           /* number of special tokens in a pair */
+	ANSWER_MOST = 30,         /* maximum number of tokens of an answer */
 	RANK_MOST = 256,
 	HEAD_ROWS = 3,
 };
@@ -131,7 +134,7 @@ static int pairs_possible(const struct encoder *e)
 	return e->vocab && vocab_info(e->vocab)->bos >= 0 && vocab_info(e->vocab)->eos >= 0 && e->longest >= PAIR_LEAST;
 }
 
-static int ranker_open(struct encoder *e, const char *path, struct err *err)
+static int ranker_open(struct encoder *e, enum encoder_reader_for kind, const char *path, struct err *err)
 {
 	struct encoder *r;
 
@@ -142,23 +145,18 @@ static int ranker_open(struct encoder *e, const char *path, struct err *err)
 		encoder_close(r);
 		return -1;
 	}
-	e->reader.ranker = r;
+	e->reader.ranker[kind] = r;
 	return 0;
 }
 
-int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
+static int adapter_open(struct encoder *e, const char *path, struct err *err)
 {
 	struct reader_file f = { .e = e, .err = err };
 	struct encoder_reader *r = &e->reader;
-	struct view type = { "", 0 };
 
 	if (gguf_open_file(&r->gguf, path, err))
 		return -1;
 	f.g = r->gguf;
-	if (gguf_string(f.g, "general.type", &type, err) >= 0 && !view_is(type, "adapter")) {
-		encoder_reader_release(e);
-		return ranker_open(e, path, err);
-	}
 	if (!gguf_check_weights(f.g, err) && !reader_keys(&f, &r->bias) && !adapter_load(&f, ADAPT_READ) &&
 	    !adapter_load(&f, ADAPT_QUERY) && !head_load(&f)) {
 		r->rank = (struct tensor){ .type = DT_F32, .rows = e->batch, .cols = MAX(r->rank.cols, 1) };
@@ -176,6 +174,19 @@ int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
 	}
 	encoder_reader_release(e);
 	return -1;
+}
+
+int encoder_reader_open(struct encoder *e, enum encoder_reader_for kind, const char *path, struct err *err)
+{
+	struct view type = { "", 0 };
+	struct gguf *g;
+	int adapter;
+
+	if (gguf_open_file(&g, path, err))
+		return -1;
+	adapter = gguf_string(g, "general.type", &type, err) < 0 || view_is(type, "adapter");
+	gguf_close(g);
+	return adapter && kind == READER_ANY ? adapter_open(e, path, err) : ranker_open(e, kind, path, err);
 }
 
 static void linear_release(struct encoder *e, struct encoder_linear *m)
@@ -201,14 +212,18 @@ void encoder_reader_release(struct encoder *e)
 	if (e->reader.rank.data)
 		e->be->ops->drop(e->be, &e->reader.rank);
 	free(e->reader.head);
-	encoder_close(e->reader.ranker);
+	encoder_close(e->reader.ranker[READER_ANY]);
 	gguf_close(e->reader.gguf);
-	e->reader = (struct encoder_reader){ .gguf = NULL };
+	e->reader = (struct encoder_reader){ .ranker = { [READER_ENGLISH] = e->reader.ranker[READER_ENGLISH] } };
 }
 
-enum encoder_reading encoder_reads(const struct encoder *e)
+enum encoder_reading encoder_reads(const struct encoder *e, enum encoder_reader_for kind)
 {
-	return e->reader.ranker ? READS_SCORES : e->reader.gguf ? READS_ANSWERS : READS_NOT;
+	const struct encoder *r = e->reader.ranker[kind];
+
+	if (r)
+		return r->ranker.places ? READS_ANSWERS : READS_SCORES;
+	return kind == READER_ANY && e->reader.gguf ? READS_ANSWERS : READS_NOT;
 }
 
 /* ---- reading pairs ---- */
@@ -218,37 +233,59 @@ struct pairs {
 	struct tokens id;
 	struct token_ends end; /* for each token of a passage, the offset in the passage at which the token ends */
 	struct encoder_text *text;
-	/* [pairs] The passage of pair i begins at token first[i] of the pair. The passage's elements of `end` begin at
-	 * index ends[i]. */
-	size_t *first, *ends;
+	/* [pairs] The passage of pair i is the pair's tokens first[i] .. last[i] - 1. The passage's elements of `end`
+	 * begin at index ends[i]. */
+	size_t *first, *last, *ends;
 };
+
+/* Append one passage's tokens to p->id, and their ends to p->end. */
+static int passage_add(const struct encoder *e, struct encoder_string passage, size_t most, struct pairs *p, int32_t i,
+                       size_t from, struct err *err)
+{
+	p->first[i] = p->id.n - from;
+	p->ends[i] = p->end.n;
+	return vocab_encode_ends(e->vocab, passage.p, MIN(passage.n, most * 32), NULL, 0, 0, &p->id, &p->end, err);
+}
+
+/* Append the tokens of pair i, which begin at index `from` of p->id. The pair has at most `most` tokens. */
+static int pair_add(const struct encoder *e, const struct tokens *asked, struct encoder_string passage, size_t most,
+                    struct pairs *p, int32_t i, size_t from, struct err *err)
+{
+	const struct vocab_info *v = vocab_info(e->vocab);
+	int passage_first = e->ranker.places != NULL, rc;
+
+	tokens_add(&p->id, v->bos);
+	if (!passage_first) {
+		tokens_append(&p->id, asked->id, asked->n);
+		tokens_add(&p->id, v->eos);
+		tokens_add(&p->id, v->eos);
+	}
+	rc = passage_add(e, passage, most, p, i, from, err);
+	p->id.n = MIN(p->id.n, from + most - 1 - (passage_first ? asked->n + 1 : 0));
+	p->last[i] = p->id.n - from;
+	tokens_add(&p->id, v->eos);
+	if (passage_first) {
+		tokens_append(&p->id, asked->id, asked->n);
+		tokens_add(&p->id, v->eos);
+	}
+	return rc;
+}
 
 /* Tokenize n pairs, each of the question and one passage. Truncate each pair to the number of tokens that the encoder
  * reads. */
 static int pairs_tokenize(const struct encoder *e, struct encoder_string question, const struct encoder_string *passage,
                           int32_t n, struct pairs *p, struct err *err)
 {
-	const struct vocab_info *v = vocab_info(e->vocab);
-	size_t most = (size_t)MIN(e->longest, (int32_t)PAIR_MOST), *at = xcalloc((size_t)n + 1, sizeof *at);
+	int32_t trained = e->ranker.places ? PASSAGE_FIRST_MOST : PAIR_MOST;
+	size_t most = (size_t)MIN(e->longest, trained), *at = xcalloc((size_t)n + 1, sizeof *at);
 	struct tokens asked = { 0 };
 	int rc = vocab_encode(e->vocab, question.p, MIN(question.n, most * 32), NULL, 0, &asked, err);
 
 	asked.n = MIN(asked.n, MIN((size_t)QUESTION_MOST, most / 2 - SEPARATORS));
 	for (int32_t i = 0; i < n && !rc; i++) {
-		size_t from = p->id.n;
-
-		at[i] = from;
-		tokens_add(&p->id, v->bos);
-		tokens_append(&p->id, asked.id, asked.n);
-		tokens_add(&p->id, v->eos);
-		tokens_add(&p->id, v->eos);
-		p->first[i] = p->id.n - from;
-		p->ends[i] = p->end.n;
-		rc = vocab_encode_ends(e->vocab, passage[i].p, MIN(passage[i].n, most * 32), NULL, 0, 0, &p->id,
-		                       &p->end, err);
-		p->id.n = MIN(p->id.n, from + most - 1);
-		tokens_add(&p->id, v->eos);
-		p->text[i].n = (int32_t)(p->id.n - from);
+		at[i] = p->id.n;
+		rc = pair_add(e, &asked, passage[i], most, p, i, at[i], err);
+		p->text[i].n = (int32_t)(p->id.n - at[i]);
 	}
 	for (int32_t i = 0; i < n && !rc; i++)
 		p->text[i].id = p->id.id + at[i];
@@ -268,11 +305,11 @@ static double dot(const float *a, const float *b, int32_t n)
 
 /* Find the range of the passage that is the most likely answer, and write it to out->from and out->to. The passage has
  * n tokens. Row i of x [n][n_embd] is the hidden state of token i, and end[i] the offset in the passage at which token
- * i ends. */
-static void answer_find(const struct encoder *e, const float *x, int32_t n, const uint32_t *end,
+ * i ends. `begins` is two rows of n_embd weights: those for a token that begins the answer, then those for its last. */
+static void answer_find(const struct encoder *e, const float *begins, const float *x, int32_t n, const uint32_t *end,
                         struct encoder_answer *out)
 {
-	const float *begins = e->reader.head + e->n_embd, *ends = begins + e->n_embd;
+	const float *ends = begins + e->n_embd;
 	double *logit = xcalloc(2 * (size_t)n + 1, sizeof *logit), most = -INFINITY;
 
 	for (int32_t i = 0; i < n; i++) {
@@ -295,9 +332,11 @@ static double rank(const struct encoder *e, const float *x)
 	const struct encoder_ranker *r = &e->ranker;
 	double score = *r->out_bias;
 
-	for (int32_t i = 0; i < e->n_embd; i++)
-		score += r->out[i] *
-		         tanh(dot(r->dense + (size_t)i * (size_t)e->n_embd, x, e->n_embd) + r->dense_bias[i]);
+	for (int32_t i = 0; i < e->n_embd; i++) {
+		double v = dot(r->dense + (size_t)i * (size_t)e->n_embd, x, e->n_embd) + r->dense_bias[i];
+
+		score += r->out[i] * (e->family->gelu_head ? v / 2 * erfc(-v / sqrt(2)) : tanh(v));
+	}
 	return score;
 }
 
@@ -312,28 +351,34 @@ static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, i
 	                        cancel, err);
 
 	for (int32_t i = first; i < last && !rc; x += (size_t)p->text[i++].n * width) {
-		int32_t n = p->text[i].n, at = (int32_t)p->first[i];
+		const float *passage = x + p->first[i] * width, *places = e->ranker.places;
 
 		if (e->pooling == POOL_RANK) {
 			out[i] = (struct encoder_answer){ .score = rank(e, x) };
-			continue;
+		} else {
+			encoder_pool(e, x, p->text[i].n, pooled);
+			out[i] = (struct encoder_answer){ .score = dot(pooled, e->reader.head, e->n_embd) +
+				                                   e->reader.bias };
+			places = e->reader.head + e->n_embd;
 		}
-		encoder_pool(e, x, n, pooled);
-		out[i] = (struct encoder_answer){ .score = dot(pooled, e->reader.head, e->n_embd) + e->reader.bias };
-		answer_find(e, x + (size_t)at * width, n - 1 - at, p->end.at + p->ends[i], &out[i]);
+		if (places)
+			answer_find(e, places, passage, (int32_t)(p->last[i] - p->first[i]), p->end.at + p->ends[i],
+			            &out[i]);
 	}
 	free(pooled);
 	return rc;
 }
 
-int encoder_read(struct encoder *e, struct encoder_string question, const struct encoder_string *passage, int32_t n,
-                 struct encoder_answer *out, const atomic_int *cancel, struct err *err)
+int encoder_read(struct encoder *e, enum encoder_reader_for kind, struct encoder_string question,
+                 const struct encoder_string *passage, int32_t n, struct encoder_answer *out, const atomic_int *cancel,
+                 struct err *err)
 {
 	size_t many = (size_t)n + 1;
 	struct pairs p = { .text = xcalloc(many, sizeof *p.text),
 		           .first = xcalloc(many, sizeof *p.first),
+		           .last = xcalloc(many, sizeof *p.last),
 		           .ends = xcalloc(many, sizeof *p.ends) };
-	struct encoder *reads = e->reader.ranker ? e->reader.ranker : e;
+	struct encoder *reads = e->reader.ranker[kind] ? e->reader.ranker[kind] : e;
 	int rc = pairs_tokenize(reads, question, passage, n, &p, err);
 
 	for (int32_t i = 0, last; i < n && !rc; i = last) {
@@ -347,6 +392,7 @@ int encoder_read(struct encoder *e, struct encoder_string question, const struct
 	free(p.end.at);
 	free(p.text);
 	free(p.first);
+	free(p.last);
 	free(p.ends);
 	return rc ? -1 : gguf_check_there(reads->gguf, err);
 }

@@ -437,6 +437,19 @@ int layernorm_check(struct backend *be, const struct tensor *out, const struct t
 	return backend_fail(be, "internal: layernorm of %d rows got operands of the wrong shape", (int)n);
 }
 
+int relative_check(struct backend *be, const struct relative_args *a, int32_t n)
+{
+	int64_t cols = (int64_t)a->n_head * a->head_dim;
+	int ok = a->n_head > 0 && a->head_dim > 0 && f32_plain(a->q) && f32_plain(a->k) && f32_plain(a->keys) &&
+	         f32_plain(a->queries) && f32_plain(a->out) && a->q->cols == cols && a->k->cols == cols &&
+	         a->keys->cols == cols && a->queries->cols == cols && a->queries->rows == a->keys->rows &&
+	         n <= a->q->rows && n <= a->k->rows && n <= a->out->cols && (int64_t)n * a->n_head <= a->out->rows;
+
+	for (int32_t i = 0; ok && i < 2 * n - 1; i++)
+		ok = a->row[i] >= 0 && a->row[i] < a->keys->rows;
+	return ok ? 0 : backend_fail(be, "internal: relative of %d tokens got operands of the wrong shape", (int)n);
+}
+
 int gelu_check(struct backend *be, const struct tensor *x, int32_t n)
 {
 	if (f32_plain(x) && n <= x->rows)

@@ -87,6 +87,7 @@ int delta_rule_check(struct backend *, const struct delta_rule *, int32_t n);
 int state_space_check(struct backend *, const struct state_space *, int32_t n);
 int layernorm_check(struct backend *, const struct tensor *out, const struct tensor *x, const struct tensor *w,
                     const struct tensor *b, int32_t n);
+int relative_check(struct backend *, const struct relative_args *, int32_t n);
 int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
 /* Check the operands of take_rows() or add_rows(). `out` must have at least n_out rows. (take_rows() passes n as n_out,

@@ -216,6 +216,19 @@ static void c_gelu(float *x, int32_t n)
 		x[i] = (float)(x[i] * 0.5 * erfc(x[i] * -0.70710678118654752));
 }
 
+static void c_relative(const struct relative_tile *t)
+{
+	for (int32_t j = 0; j < t->n; j++) {
+		const float *k = t->k + (size_t)j * t->stride, *key = t->keys + (size_t)t->row[-j] * t->stride,
+			    *query = t->queries + (size_t)t->row[-j] * t->stride;
+		double sum = 0;
+
+		for (int32_t d = 0; d < t->dim; d++)
+			sum += (double)t->q[d] * key[d] + (double)k[d] * query[d];
+		t->out[j] = (float)(t->scale * sum);
+	}
+}
+
 static void c_delta(const struct delta_tile *t)
 {
 	for (int32_t c = 0; c < t->cols; c++) {
@@ -517,6 +530,7 @@ const struct cpu_fns cpu_fns_c = {
 	.attn_scratch = c_attn_scratch,
 	.attn = c_attn,
 	.attn_merge = c_attn_merge,
+	.relative = c_relative,
 	.probe_mass = c_probe_mass,
 	.probe_share = c_probe_share,
 	.probe_above = c_probe_above,

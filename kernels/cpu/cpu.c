@@ -80,6 +80,7 @@ const struct backend_ops cpu_ops = {
 	.kv_put = cpu_kv_put,
 	.attn = cpu_attn,
 	.attn_each = cpu_attn_each,
+	.relative = cpu_relative,
 	.read_blocks = cpu_read_blocks,
 	.key_sketch_bytes = cpu_key_sketch_bytes,
 	.key_sketch = cpu_key_sketch,

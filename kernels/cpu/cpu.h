@@ -161,6 +161,7 @@ void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, 
                   int32_t n);
 void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
 void cpu_attn_each(struct backend *, const struct attn_args *, int32_t n);
+void cpu_relative(struct backend *, const struct relative_args *, int32_t n);
 void cpu_read_blocks(struct backend *, const struct read_blocks_args *, int32_t n);
 
 #endif

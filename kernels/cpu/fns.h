@@ -92,6 +92,18 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
+/* The scores of relative positions (struct relative_args) of one query and one head, for keys 0 .. n - 1. Consecutive
+ * rows of k, keys and queries are `stride` floats apart. */
+struct relative_tile {
+	float *out;                      /* [n] */
+	const float *q;                  /* [dim] */
+	const float *k, *keys, *queries; /* rows of dim values */
+	size_t stride;
+	const int32_t *row; /* key j has row[-j] of keys and queries */
+	int32_t n, dim;
+	float scale;
+};
+
 /* Adds one token's attention mass to n columns, one for each slot: out[c] += weight * r. Here r is the softmax
  * probability of slot c, reduced over `heads` query heads to one number, as `reduce` says. There are at most
  * PROBE_HEADS heads. */
@@ -179,6 +191,7 @@ struct cpu_fns {
 	void (*attn_prompt)(const struct attn_tile *);
 	/* Merge state b into state a: a becomes the running softmax over the keys of both. */
 	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
+	void (*relative)(const struct relative_tile *);
 	void (*probe_mass)(const struct probe_tile *);
 	/* out[i] = softmax probability of score[i], from maximum m and sum l. out may be score. */
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);

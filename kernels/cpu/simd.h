@@ -17,7 +17,7 @@
 #define SIMD_FNS                                                                                                       \
 	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu,        \
 	.layernorm = layernorm, .gelu = gelu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT,                  \
-	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge,                        \
+	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge, .relative = relative,  \
 	.probe_mass = probe_mass, .probe_share = probe_share, .probe_above = probe_above, .select = &select_fns,       \
 	.read_sum = read_sum, .conv = conv, .conv_grad = conv_grad, .gemm_tile = gemm_tile, .gemm_rows = GEMM_ROWS,    \
 	.gemm_cols = GEMM_COLS, MATMUL_FNS ATTN_PROMPT_FNS

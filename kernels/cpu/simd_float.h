@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_float.h (private to the SIMD code) - products with rows of float weights; compiled once for each
- * instruction set. Rows are read in place. An output element is computed as LANES interleaved sums, which are added in
+/* kernels/cpu/simd_float.h (private to the SIMD code) - products with rows of floats: float weights, and vectors of
+ * relative positions. Compiled once for each instruction set. Rows are read in place. An output element is computed as LANES interleaved sums, which are added in
  * a fixed order at the end. So its bits do not depend on how many rows and columns are multiplied together. */
 #ifndef WEIR_CPU_SIMD_FLOAT_H
 #define WEIR_CPU_SIMD_FLOAT_H
@@ -74,6 +74,40 @@ static void matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_
 	case DT_F16: float_rows(DT_F16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
 	case DT_BF16: float_rows(DT_BF16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
 	default: break; /* every quantised type is packed */
+	}
+}
+
+/* Four keys at a time, so that the additions of one key's sum do not wait for each other. */
+static void relative(const struct relative_tile *t)
+{
+	enum { TOGETHER = 4 };
+
+	for (int32_t j = 0; j < t->n; j += TOGETHER) {
+		vec sum[TOGETHER];
+		const float *k[TOGETHER], *key[TOGETHER], *query[TOGETHER];
+
+		UNROLL for (int i = 0; i < TOGETHER; i++)
+		{
+			int32_t at = j + i < t->n ? j + i : j;
+			size_t row = (size_t)t->row[-at] * t->stride;
+
+			sum[i] = vec_zero();
+			k[i] = t->k + (size_t)at * t->stride;
+			key[i] = t->keys + row;
+			query[i] = t->queries + row;
+		}
+		for (int32_t d = 0; d < t->dim; d += LANES) {
+			vec q = vec_load_part(t->q + d, t->dim - d);
+
+			UNROLL for (int i = 0; i < TOGETHER; i++)
+			{
+				sum[i] = vec_fma(q, vec_load_part(key[i] + d, t->dim - d), sum[i]);
+				sum[i] = vec_fma(vec_load_part(k[i] + d, t->dim - d),
+				                 vec_load_part(query[i] + d, t->dim - d), sum[i]);
+			}
+		}
+		for (int i = 0; i < TOGETHER && j + i < t->n; i++)
+			t->out[j + i] = t->scale * vec_sum(sum[i]);
 	}
 }
 #endif

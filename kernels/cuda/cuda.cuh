@@ -2,7 +2,7 @@
  *
  *     cuda.cu               opening, errors, memory, copies, the table of operations
  *     cuda_heads.cu         rmsnorm, rope, kv_put
- *     cuda_rows.cu          layernorm, gelu, axpby, copy, columns, take_rows, add_rows
+ *     cuda_rows.cu          layernorm, gelu, relative, axpby, copy, columns, take_rows, add_rows
  *     cuda_recurrent.cu     short_conv, delta_rule, state_space, gate
  *     cuda_matmul.cu        matmul, matmul_glu: chooses how to compute a product; products of many tokens use cuBLAS
  *     cuda_gemv.cu          products of a few tokens
@@ -148,6 +148,7 @@ void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, 
                   float eps, int32_t n);
 void cuda_layernorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
                     const struct tensor *b, float eps, int32_t n);
+void cuda_relative(struct backend *, const struct relative_args *, int32_t n);
 void cuda_gelu(struct backend *, struct tensor *x, int32_t n);
 void cuda_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cuda_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);

@@ -1,4 +1,5 @@
-/* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of floats.
+/* kernels/cuda/cuda_rows.cu - layernorm, gelu, relative, axpby, copy, columns, take_rows, add_rows: operations on rows of
+ * floats.
  * Each operation takes 1 launch. */
 #include "kernels/cuda/cuda.cuh"
 
@@ -92,6 +93,60 @@ void cuda_gelu(struct backend *be, struct tensor *x, int32_t n)
 	a.n = (int64_t)n * x->cols;
 	blocks = cuda_blocks(a.n, 256);
 	cuda_launch(cuda_of(be), gelu_kernel, MIN(blocks, 2048u), 1, 1, 256, 0, a);
+}
+
+/* ---- scores of relative positions ---- */
+
+struct relative_kernel_args {
+	float *out;
+	const float *q, *k, *keys, *queries;
+	const int32_t *row;
+	int64_t out_cols;
+	int32_t n, n_head, dim;
+	float scale;
+};
+
+/* blockIdx.x is the query, blockIdx.y the head. A warp computes one key at a time. */
+__global__ void relative_kernel(struct relative_kernel_args a)
+{
+	int32_t i = (int32_t)blockIdx.x, warps = (int32_t)blockDim.x / WARP, lane = (int32_t)threadIdx.x % WARP;
+	int64_t cols = (int64_t)a.n_head * a.dim, head = (int64_t)blockIdx.y * a.dim;
+	const float *q = a.q + i * cols + head;
+	float *out = a.out + ((int64_t)i * a.n_head + blockIdx.y) * a.out_cols;
+
+	for (int32_t j = (int32_t)threadIdx.x / WARP; j < a.n; j += warps) {
+		int64_t row = a.row[i - j + a.n - 1] * cols + head;
+		const float *k = a.k + j * cols + head;
+		float sum = 0;
+
+		for (int32_t d = lane; d < a.dim; d += WARP)
+			sum += q[d] * a.keys[row + d] + k[d] * a.queries[row + d];
+		sum = warp_sum(sum);
+		if (lane == 0)
+			out[j] = a.scale * sum;
+	}
+}
+
+void cuda_relative(struct backend *be, const struct relative_args *a, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct relative_kernel_args k = {};
+
+	if (cuda_stopped(be) || n < 1 || relative_check(be, a, n) < 0)
+		return;
+	k.out = (float *)a->out->data;
+	k.q = (const float *)a->q->data;
+	k.k = (const float *)a->k->data;
+	k.keys = (const float *)a->keys->data;
+	k.queries = (const float *)a->queries->data;
+	k.row = (const int32_t *)gpu_stage(c->gpu, a->row, (size_t)(2 * n - 1) * sizeof *a->row);
+	k.out_cols = a->out->cols;
+	k.n = n;
+	k.n_head = a->n_head;
+	k.dim = a->head_dim;
+	k.scale = a->scale;
+	if (k.row)
+		cuda_launch(c, relative_kernel, (unsigned)n, (unsigned)a->n_head, 1, 4 * WARP, 0, k);
 }
 
 /* ---- sums ---- */

@@ -754,15 +754,15 @@ TEST(a_reranker_orders_passages)
 	CHECK_INT(s.found, 1);
 	CHECK(s.n > 2);
 	CHECK(!encoder_open(&ranks, test_file("tests/vectors/models/bert.gguf"), "cpu", 1, &e));
-	CHECK_MSG(!encoder_reader_open(ranks, path.p, &e), "%s", e.msg);
+	CHECK_MSG(!encoder_reader_open(ranks, READER_ANY, path.p, &e), "%s", e.msg);
 	for (size_t i = 0; i < s.n; i++) {
 		const struct document *d = &k.c.conv.doc[s.at[i].doc];
 		struct encoder_string text = { d->text.p + d->body + s.at[i].from, s.at[i].to - s.at[i].from };
 		struct encoder_answer a = { 0 };
 
 		CHECK(s.at[i].answer == s.at[i].answer_end);
-		CHECK(!encoder_read(ranks, (struct encoder_string){ question, strlen(question) }, &text, 1, &a, NULL,
-		                    &e));
+		CHECK(!encoder_read(ranks, READER_ANY, (struct encoder_string){ question, strlen(question) }, &text, 1,
+		                    &a, NULL, &e));
 		CHECK_MSG(a.score <= last, "passage %zu: %f after %f", i, a.score, last);
 		last = a.score;
 	}

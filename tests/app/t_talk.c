@@ -1402,7 +1402,7 @@ TEST(an_encoder_is_set_by_its_name)
 	check_encoder(&s, 32);
 	do_line(&s, "/set encoder first-b");
 	check_encoder(&s, 48);
-	CHECK_INT(encoder_reads(search_of(&s.c.conv)->meaning.encoder), READS_SCORES);
+	CHECK_INT(encoder_reads(search_of(&s.c.conv)->meaning.encoder, READER_ANY), READS_SCORES);
 	do_line(&s, "/set encoder off");
 	check_encoder(&s, 0);
 	/* An encoder that cannot encode plain text is not used: documents are searched by words alone, with one

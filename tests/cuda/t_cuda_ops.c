@@ -378,6 +378,57 @@ TEST(cuda_gelu)
 
 /* ---- rotations ---- */
 
+TEST(cuda_relative)
+{
+	static const int32_t shape[][4] = { { 1, 1, 1, 1 }, { 5, 2, 13, 30 }, { 40, 6, 64, 60 }, { 33, 3, 96, 8 } };
+	struct backend *be = open_cuda();
+
+	for (size_t s = 0; s < LEN(shape); s++) {
+		int32_t n = shape[s][0], heads = shape[s][1], dim = shape[s][2], rows = shape[s][3], row[80];
+		size_t cols = (size_t)(heads * dim);
+		float *q = randoms((size_t)n * cols, -2, 2), *k = randoms((size_t)n * cols, -2, 2),
+		      *keys = randoms((size_t)rows * cols, -2, 2), *queries = randoms((size_t)rows * cols, -2, 2), *got;
+		struct tensor t[] = { guarded(be, n, (int32_t)cols, q), guarded(be, n, (int32_t)cols, k),
+			              guarded(be, rows, (int32_t)cols, keys), guarded(be, rows, (int32_t)cols, queries),
+			              guarded(be, n * heads, n, NULL) };
+
+		for (int32_t i = 0; i < 2 * n - 1; i++)
+			row[i] = i * 7 % rows;
+		be->ops->relative(be,
+		                  &(struct relative_args){ .out = &t[4],
+		                                           .q = &t[0],
+		                                           .k = &t[1],
+		                                           .keys = &t[2],
+		                                           .queries = &t[3],
+		                                           .row = row,
+		                                           .n_head = heads,
+		                                           .head_dim = dim,
+		                                           .scale = 0.125f },
+		                  n);
+		got = result(be, &t[4], "relative");
+		for (int32_t i = 0; i < n * n * heads; i++) {
+			size_t j = (size_t)(i % n), h = (size_t)(i / n % heads), at = (size_t)(i / n / heads);
+			const float *key = keys + (size_t)row[at - j + (size_t)n - 1] * cols + h * (size_t)dim,
+				    *query = queries + (key - keys);
+			double want = 0;
+
+			for (size_t d = 0; d < (size_t)dim; d++)
+				want += (double)q[at * cols + h * (size_t)dim + d] * key[d] +
+				        (double)k[j * cols + h * (size_t)dim + d] * query[d];
+			CHECK_MSG(fabs(got[i] - want * 0.125) < 2e-5, "%d: %g, not %g", i, (double)got[i],
+			          want * 0.125);
+		}
+		for (size_t i = 0; i < LEN(t); i++)
+			be->ops->drop(be, &t[i]);
+		free(q);
+		free(k);
+		free(keys);
+		free(queries);
+		free(got);
+	}
+	finish(be);
+}
+
 static void rope_double(float *out, const float *x, const float *table, int32_t n, int32_t cols, int32_t dim,
                         int32_t dims, int neox)
 {

@@ -12,11 +12,12 @@
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/test.h"
 
-#define BERT   "tests/vectors/models/bert.gguf"
-#define READER "tests/vectors/models/bert-reader.gguf"
-#define RANKER "tests/vectors/models/bert-reranker.gguf"
-#define NOMIC  "tests/vectors/models/nomic-bert.gguf"
-#define JINA   "tests/vectors/models/jina-bert-v2.gguf"
+#define BERT    "tests/vectors/models/bert.gguf"
+#define READER  "tests/vectors/models/bert-reader.gguf"
+#define RANKER  "tests/vectors/models/bert-reranker.gguf"
+#define DEBERTA "tests/vectors/models/deberta-reader.gguf"
+#define NOMIC   "tests/vectors/models/nomic-bert.gguf"
+#define JINA    "tests/vectors/models/jina-bert-v2.gguf"
 enum { MOST_TEXTS = 16, MOST_IDS = 400, DIMS = 32, MOST_DIMS = 48 };
 
 static const struct family {
@@ -432,9 +433,9 @@ struct pairs_wanted {
 	int n;
 };
 
-static struct pairs_wanted pairs_read(void)
+static struct pairs_wanted pairs_read(const char *file)
 {
-	struct pairs_wanted w = { .all = test_read(test_file("tests/vectors/models/bert.answers"), NULL) };
+	struct pairs_wanted w = { .all = test_read(test_file(file), NULL) };
 
 	for (char *line = w.all, *end; line && *line && w.n < MOST_PAIRS; line = end + 1, w.n++) {
 		char *part[3];
@@ -458,14 +459,14 @@ static struct encoder *reading_encoder(void)
 
 	unlink(path);
 	free(path);
-	if (e && encoder_reader_open(e, test_file(READER), &err))
+	if (e && encoder_reader_open(e, READER_ANY, test_file(READER), &err))
 		test_fail(__FILE__, __LINE__, "encoder_reader_open: %s", err.msg);
 	return e;
 }
 
 TEST(vectors_of_queries_have_the_second_adapter)
 {
-	struct pairs_wanted w = pairs_read();
+	struct pairs_wanted w = pairs_read("tests/vectors/models/bert.answers");
 	float *want = (float *)(void *)test_read(test_file("tests/vectors/models/bert.queries.f32"), NULL);
 	char *path = file_with_tokens("e5", 60);
 	struct encoder *plain = open_or_fail(path, 2);
@@ -499,48 +500,67 @@ TEST(vectors_of_queries_have_the_second_adapter)
 	free(w.all);
 }
 
-TEST(answers_match_double_at_every_level)
+/* Read all pairs, and return the largest difference between a score and the expected one. */
+static double answers_check(struct encoder *e, enum encoder_reader_for kind, const struct pairs_wanted *w,
+                            const char *level)
 {
-	struct pairs_wanted w = pairs_read();
+	struct encoder_answer got;
+	struct err err = { 0 };
 	double worst = 0;
 
-	CHECK(w.n == 6);
+	CHECK(encoder_reads(e, kind) == READS_ANSWERS);
+	for (int i = 0; i < w->n; i++) {
+		const char *p = w->passage[i].p;
+
+		CHECK_MSG(!encoder_read(e, kind, w->question[i], &w->passage[i], 1, &got, NULL, &err), "%s", err.msg);
+		worst = fmax(worst, fabs(got.score - w->score[i]));
+		CHECK_MSG(fabs(got.score - w->score[i]) < 5e-3, "level %s, pair %d: %.6f, not %.6f", level, i,
+		          got.score, w->score[i]);
+		CHECK(got.from <= got.to && got.to <= w->passage[i].n);
+		while (got.from < got.to && p[got.from] == ' ')
+			got.from++;
+		while (got.to > got.from && p[got.to - 1] == ' ')
+			got.to--;
+		CHECK_MSG(got.to - got.from == w->answer[i].n && !memcmp(p + got.from, w->answer[i].p, w->answer[i].n),
+		          "level %s, pair %d: \"%.*s\"", level, i, (int)(got.to - got.from), p + got.from);
+	}
+	return worst;
+}
+
+/* The reader for English has weights of its own (deberta-v2) and is loaded beside the adapter. */
+TEST(answers_match_double_at_every_level)
+{
+	struct pairs_wanted w[READERS] = { [READER_ANY] = pairs_read("tests/vectors/models/bert.answers"),
+		                           [READER_ENGLISH] =
+		                                   pairs_read("tests/vectors/models/deberta-reader.answers") };
+	double worst[READERS] = { 0 };
+
 	for (int l = 0; l < CPU_LEVELS; l++) {
-		struct encoder_answer got[2];
 		struct err err = { 0 };
 		struct encoder *e;
 
 		setenv("WEIR_CPU", cpu_level_name[l], 1);
 		e = reading_encoder();
+		CHECK(encoder_reads(e, READER_ENGLISH) == READS_NOT);
+		CHECK_MSG(!encoder_reader_open(e, READER_ENGLISH, test_file(DEBERTA), &err), "%s", err.msg);
 		unsetenv("WEIR_CPU");
-		CHECK(encoder_reads(e) == READS_ANSWERS);
-		for (int i = 0; i < w.n; i++) {
-			const char *p = w.passage[i].p;
-
-			CHECK_MSG(!encoder_read(e, w.question[i], &w.passage[i], 1, got, NULL, &err), "%s", err.msg);
-			worst = fmax(worst, fabs(got->score - w.score[i]));
-			CHECK_MSG(fabs(got->score - w.score[i]) < 5e-3, "level %s, pair %d: %.6f, not %.6f",
-			          cpu_level_name[l], i, got->score, w.score[i]);
-			CHECK(got->from <= got->to && got->to <= w.passage[i].n);
-			while (got->from < got->to && p[got->from] == ' ')
-				got->from++;
-			while (got->to > got->from && p[got->to - 1] == ' ')
-				got->to--;
-			CHECK_MSG(got->to - got->from == w.answer[i].n &&
-			                  !memcmp(p + got->from, w.answer[i].p, w.answer[i].n),
-			          "level %s, pair %d: \"%.*s\"", cpu_level_name[l], i, (int)(got->to - got->from),
-			          p + got->from);
+		for (int kind = READER_ANY; kind < READERS; kind++) {
+			CHECK(w[kind].n == 6);
+			worst[kind] = fmax(worst[kind], answers_check(e, (enum encoder_reader_for)kind, &w[kind],
+			                                              cpu_level_name[l]));
 		}
 		encoder_close(e);
 	}
-	test_note("largest difference of the log odds: %.1e", worst);
-	free(w.all);
+	test_note("largest difference of the log odds: %.1e, of the reader for English %.1e", worst[READER_ANY],
+	          worst[READER_ENGLISH]);
+	free(w[READER_ANY].all);
+	free(w[READER_ENGLISH].all);
 }
 
 /* A reranker reads with its own weights and tokenizer, for an encoder of any family. */
 TEST(scores_of_a_reranker_match_double_at_every_level)
 {
-	struct pairs_wanted w = pairs_read();
+	struct pairs_wanted w = pairs_read("tests/vectors/models/bert.answers");
 	char *all = test_read(test_file("tests/vectors/models/bert-reranker.scores"), NULL);
 	double worst = 0;
 
@@ -551,14 +571,15 @@ TEST(scores_of_a_reranker_match_double_at_every_level)
 
 		setenv("WEIR_CPU", cpu_level_name[l], 1);
 		e = open_or_fail(test_file(l % 2 ? JINA : NOMIC), 2);
-		CHECK_MSG(!encoder_reader_open(e, test_file(RANKER), &err), "%s", err.msg);
+		CHECK_MSG(!encoder_reader_open(e, READER_ANY, test_file(RANKER), &err), "%s", err.msg);
 		unsetenv("WEIR_CPU");
-		CHECK(encoder_reads(e) == READS_SCORES);
+		CHECK(encoder_reads(e, READER_ANY) == READS_SCORES);
 		for (int i = 0; i < w.n; i++) {
 			double want = strtod(end, &end);
 			struct encoder_answer got = { .to = 1 };
 
-			CHECK_MSG(!encoder_read(e, w.question[i], &w.passage[i], 1, &got, NULL, &err), "%s", err.msg);
+			CHECK_MSG(!encoder_read(e, READER_ANY, w.question[i], &w.passage[i], 1, &got, NULL, &err), "%s",
+			          err.msg);
 			CHECK_MSG(fabs(got.score - want) < 5e-3, "level %s, pair %d: %.6f, not %.6f", cpu_level_name[l],
 			          i, got.score, want);
 			CHECK(!got.from && !got.to);
@@ -576,7 +597,7 @@ TEST(scores_of_a_reranker_match_double_at_every_level)
 TEST(a_reader_changes_only_what_it_reads)
 {
 	enum { MANY = 60 };
-	struct pairs_wanted w = pairs_read();
+	struct pairs_wanted w = pairs_read("tests/vectors/models/bert.answers");
 	struct encoder_string many[MANY];
 	struct encoder_answer all[MANY], one;
 	struct encoder *e = reading_encoder();
@@ -590,20 +611,20 @@ TEST(a_reader_changes_only_what_it_reads)
 	free(path);
 	for (int i = 0; i < MANY; i++)
 		many[i] = w.passage[i % w.n];
-	CHECK(!encoder_read(e, w.question[0], many, MANY, all, NULL, &err));
+	CHECK(!encoder_read(e, READER_ANY, w.question[0], many, MANY, all, NULL, &err));
 	for (int i = 0; i < MANY; i++) {
-		CHECK(!encoder_read(e, w.question[0], &many[i], 1, &one, NULL, &err));
+		CHECK(!encoder_read(e, READER_ANY, w.question[0], &many[i], 1, &one, NULL, &err));
 		CHECK(!memcmp(&one, &all[i], sizeof one));
 	}
 	CHECK(!encoder_texts(plain, ENCODER_PASSAGE, many, 1, before, NULL, &err));
 	CHECK(!encoder_texts(e, ENCODER_PASSAGE, many, 1, after, NULL, &err));
 	CHECK(!memcmp(before, after, sizeof before));
-	CHECK(!encoder_reads(plain));
-	CHECK(!encoder_read(e, (struct encoder_string){ "", 0 }, &(struct encoder_string){ "", 0 }, 1, &one, NULL,
-	                    &err));
+	CHECK(!encoder_reads(plain, READER_ANY));
+	CHECK(!encoder_read(e, READER_ANY, (struct encoder_string){ "", 0 }, &(struct encoder_string){ "", 0 }, 1, &one,
+	                    NULL, &err));
 	CHECK(one.from == 0 && one.to == 0);
-	CHECK(!encoder_read(e, w.question[0], NULL, 0, NULL, NULL, &err));
-	CHECK(encoder_read(e, w.question[0], many, MANY, all, &stop, &err) < 0);
+	CHECK(!encoder_read(e, READER_ANY, w.question[0], NULL, 0, NULL, NULL, &err));
+	CHECK(encoder_read(e, READER_ANY, w.question[0], many, MANY, all, &stop, &err) < 0);
 	CHECK_INT(err.code, ERR_CANCELLED);
 	encoder_close(plain);
 	encoder_close(e);
@@ -623,6 +644,14 @@ TEST(refuses_rerankers_that_do_not_fit)
 		{ "bert.context_length", 4, 31, "tensor 'position_embd.weight' has the shape" },
 		{ "cls.output.bias", 4, 2, "tensor 'cls.output.bias' has the shape 2 x 1, and must have 1 x 1" },
 		{ "tokenizer.ggml.m", 0, 0x7a7a7a7a, "or it has no tokenizer" },
+	}, deberta[] = {
+		{ "relative_buckets", 4, 3, "'deberta-v2.attention.relative_buckets' is" },
+		{ "relative_buckets", 4, 10, "tensor 'relative_embd.weight' has the shape" },
+		{ "relative_positions", 4, 8, "'deberta-v2.attention.relative_positions' is" },
+		{ "relative_posit", 0, 0x7a7a7a7a, "'deberta-v2.attention.relative_positions' is missing" },
+		{ "relative_embd.we", 0, 0x7a7a7a7a, "tensor 'relative_embd.weight' is missing" },
+		{ "reader.weight", 4, 31, "" },
+		{ "blk.1.attn_k.", 0, 0x7a7a7a7a, "tensor 'blk.1.attn_k.weight' is missing" },
 	};
 	struct encoder *e = open_or_fail(test_file(BERT), 1), *none = NULL;
 	struct err err = { 0 };
@@ -630,17 +659,29 @@ TEST(refuses_rerankers_that_do_not_fit)
 	for (size_t i = 0; i < LEN(list); i++) {
 		char *changed = changed_file(RANKER, list[i].text, list[i].at, list[i].value);
 
-		CHECK_MSG(encoder_reader_open(e, changed, &err) < 0, "%s", list[i].text);
+		CHECK_MSG(encoder_reader_open(e, READER_ANY, changed, &err) < 0, "%s", list[i].text);
 		CHECK_MSG(strstr(err.msg, list[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg, list[i].why);
-		CHECK(encoder_reads(e) == READS_NOT);
+		CHECK(encoder_reads(e, READER_ANY) == READS_NOT);
 		unlink(changed);
 		free(changed);
 	}
-	CHECK(encoder_reader_open(e, test_file(NOMIC), &err) < 0);
+	for (size_t i = 0; i < LEN(deberta); i++) {
+		char *changed = changed_file(DEBERTA, deberta[i].text, deberta[i].at, deberta[i].value);
+
+		CHECK_MSG(encoder_reader_open(e, READER_ENGLISH, changed, &err) < 0, "%s", deberta[i].text);
+		CHECK_MSG(strstr(err.msg, deberta[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg,
+		          deberta[i].why);
+		CHECK(encoder_reads(e, READER_ENGLISH) == READS_NOT);
+		unlink(changed);
+		free(changed);
+	}
+	/* An adapter is for questions in every language. */
+	CHECK(encoder_reader_open(e, READER_ENGLISH, test_file(READER), &err) < 0);
+	CHECK(encoder_reader_open(e, READER_ANY, test_file(NOMIC), &err) < 0);
 	CHECK_MSG(strstr(err.msg, "it is an encoder, and a reader is an adapter or a reranker") != NULL, "%s", err.msg);
 	CHECK(encoder_open(&none, test_file(RANKER), "cpu", 1, &err) < 0);
 	CHECK_MSG(strstr(err.msg, "it is a reranker: beside an encoder NAME.gguf") != NULL, "%s", err.msg);
-	CHECK(!encoder_reader_open(e, test_file(RANKER), &err));
+	CHECK(!encoder_reader_open(e, READER_ANY, test_file(RANKER), &err));
 	encoder_close(e);
 }
 
@@ -666,15 +707,15 @@ TEST(refuses_readers_that_do_not_fit)
 	for (size_t i = 0; i < LEN(list); i++) {
 		char *changed = changed_file(READER, list[i].text, list[i].at, list[i].value);
 
-		CHECK_MSG(encoder_reader_open(e, changed, &err) < 0, "%s", list[i].text);
+		CHECK_MSG(encoder_reader_open(e, READER_ANY, changed, &err) < 0, "%s", list[i].text);
 		CHECK_MSG(strstr(err.msg, list[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg, list[i].why);
-		CHECK(!encoder_reads(e));
+		CHECK(!encoder_reads(e, READER_ANY));
 		unlink(changed);
 		free(changed);
 	}
-	CHECK(encoder_reader_open(bare, test_file(READER), &err) < 0);
+	CHECK(encoder_reader_open(bare, READER_ANY, test_file(READER), &err) < 0);
 	CHECK(strstr(err.msg, "or it has no tokenizer") != NULL);
-	CHECK(!encoder_reader_open(e, test_file(READER), &err));
+	CHECK(!encoder_reader_open(e, READER_ANY, test_file(READER), &err));
 	encoder_close(bare);
 	encoder_close(e);
 	unlink(path);
@@ -696,6 +737,8 @@ TEST(weights_of_any_type_are_loaded_or_refused)
 		{ READER, "blk.0.attn_q.weight.lora_a", 20 },
 		{ READER, "blk.0.attn_q.weight.lora_b", 20 },
 		{ RANKER, "cls.weight", 20 },
+		{ DEBERTA, "relative_embd.weight", 20 },
+		{ DEBERTA, "reader.weight", 20 },
 	};
 	enum { TYPES_GGML = 48 };
 	int loaded = 0, refused = 0;
@@ -712,13 +755,13 @@ TEST(weights_of_any_type_are_loaded_or_refused)
 		float out[DIMS];
 
 		if (encoder_open(&e, reads ? tokens : path, "cpu", 1, &err) ||
-		    (reads && encoder_reader_open(e, path, &err))) {
+		    (reads && encoder_reader_open(e, READER_ANY, path, &err))) {
 			CHECK(err.msg[0]);
 			refused++;
 		} else {
 			CHECK(!encoder_embed(e, &(struct encoder_text){ id, 3 }, 1, out, NULL, &err));
 			if (reads)
-				CHECK(!encoder_read(e, (struct encoder_string){ "ab", 2 },
+				CHECK(!encoder_read(e, READER_ANY, (struct encoder_string){ "ab", 2 },
 				                    &(struct encoder_string){ "b a", 3 }, 1, &answer, NULL, &err));
 			loaded++;
 		}

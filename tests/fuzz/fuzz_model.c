@@ -161,8 +161,8 @@ static void use_reader(const char *path)
 
 	if (encoder_open(&e, "tests/vectors/models/bert.gguf", "cpu", 1, &err))
 		abort();
-	if (!encoder_reader_open(e, path, &err))
-		encoder_read(e, text, &text, 1, &answer, NULL, &err);
+	if (!encoder_reader_open(e, READER_ANY, path, &err))
+		encoder_read(e, READER_ANY, text, &text, 1, &answer, NULL, &err);
 	else if (!*err.msg)
 		abort();
 	encoder_close(e);

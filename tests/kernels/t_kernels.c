@@ -350,6 +350,76 @@ TEST(gelu_matches_double)
 		}
 }
 
+/* Scores of relative positions at ragged sizes; the relative positions have any rows. */
+TEST(relative_matches_double)
+{
+	static const struct {
+		int32_t n, heads, dim, rows;
+	} shape[] = { { 1, 1, 1, 1 },   { 2, 3, 64, 4 },    { 5, 2, 13, 30 },
+		      { 17, 1, 96, 8 }, { 130, 6, 64, 60 }, { 67, 4, 32, 9 } };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < LEN(shape); s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t n = shape[s].n, heads = shape[s].heads, dim = shape[s].dim, rows = shape[s].rows;
+			int32_t cols = heads * dim, row[2 * 130];
+			size_t all = (size_t)n * (size_t)cols, of = (size_t)rows * (size_t)cols;
+			float *q = random_floats(all, -2, 2), *k = random_floats(all, -2, 2), *got;
+			float *keys = random_floats(of, -2, 2), *queries = random_floats(of, -2, 2);
+			struct tensor tq, tk, tkeys, tqueries, out;
+			struct relative_args a = { .out = &out,
+				                   .q = &tq,
+				                   .k = &tk,
+				                   .keys = &tkeys,
+				                   .queries = &tqueries,
+				                   .row = row,
+				                   .n_head = heads,
+				                   .head_dim = dim,
+				                   .scale = 0.125f };
+			double worst = 0;
+
+			if (!be)
+				continue;
+			for (int32_t i = 0; i < 2 * n - 1; i++)
+				row[i] = i * 7 % rows;
+			tq = tensor_new(be, DT_F32, n, cols, q);
+			tk = tensor_new(be, DT_F32, n, cols, k);
+			tkeys = tensor_new(be, DT_F32, rows, cols, keys);
+			tqueries = tensor_new(be, DT_F32, rows, cols, queries);
+			out = guarded(be, n * heads, n);
+			be->ops->relative(be, &a, n);
+			got = result(be, &out, "relative");
+			for (int32_t i = 0; i < n; i++)
+				for (int32_t j = 0; j < n; j++)
+					for (int32_t h = 0; h < heads; h++) {
+						size_t r = (size_t)row[i - j + n - 1];
+						double sum = 0;
+
+						for (size_t d = (size_t)h * (size_t)dim, e = d + (size_t)dim; d < e;
+						     d++)
+							sum += (double)q[(size_t)i * (size_t)cols + d] *
+							               keys[r * (size_t)cols + d] +
+							       (double)k[(size_t)j * (size_t)cols + d] *
+							               queries[r * (size_t)cols + d];
+						worst = fmax(worst, fabs(got[(i * heads + h) * n + j] - sum * 0.125));
+					}
+			CHECK_MSG(worst < 2e-5, "%s, %d tokens: %g", levels[l], (int)n, worst);
+			row[0] = rows;
+			be->ops->relative(be, &a, n);
+			CHECK(be->ops->sync(be) < 0 && strstr(be->err, "internal: relative of"));
+			be->ops->drop(be, &tq);
+			be->ops->drop(be, &tk);
+			be->ops->drop(be, &tkeys);
+			be->ops->drop(be, &tqueries);
+			finish(be);
+			free(q);
+			free(k);
+			free(keys);
+			free(queries);
+			free(got);
+		}
+}
+
 TEST(rope_matches_double)
 {
 	static const struct {

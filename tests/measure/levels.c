@@ -40,11 +40,23 @@ static size_t run_rows(const struct cpu_fns *f, const struct given *g, int which
 	case 7: f->rope(out, g->table, COLS / DIM, DIM, DIM, 1); break;
 	case 8: f->to_f16((uint16_t *)out, g->x, COLS); return COLS / 2;
 	case 9: f->probe_share(out, g->x, COLS, 3 * f->score_unit, 50); break;
+	case 10:
+		f->relative(&(struct relative_tile){ .out = out,
+		                                     .q = g->up,
+		                                     .k = g->x,
+		                                     .keys = g->x,
+		                                     .queries = g->x + DIM,
+		                                     .stride = DIM,
+		                                     .row = (int32_t[]){ 3, 2, 2, 1, 1, 0, 0 } + 6,
+		                                     .n = 7,
+		                                     .dim = DIM,
+		                                     .scale = 1 });
+		return 7;
 	}
 	return COLS;
 }
-static const char *const row_name[] = { "rmsnorm",     "layernorm", "gelu",           "glu silu", "glu gelu",
-	                                "glu clamped", "rope",      "rope by halves", "to f16",   "probe share" };
+static const char *const row_name[] = { "rmsnorm", "layernorm",      "gelu",   "glu silu",    "glu gelu", "glu clamped",
+	                                "rope",    "rope by halves", "to f16", "probe share", "relative" };
 
 static size_t run_delta(const struct cpu_fns *f, const struct given *g, float *out)
 {

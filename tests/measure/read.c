@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 	size_t n, at = 0;
 
 	if (argc != 4 || encoder_open(&e, argv[1], "cpu", (int)strtol(argv[3], NULL, 10), &err) ||
-	    encoder_reader_open(e, argv[2], &err)) {
+	    encoder_reader_open(e, READER_ANY, argv[2], &err)) {
 		fprintf(stderr, "read: %s\n", argc != 4 ? "ENCODER.gguf READER.gguf THREADS" : err.msg);
 		return 1;
 	}
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 		for (at += question.n + 1; at < all.n && all.p[at] && k < PASSAGES; at += text[k++].n + 1)
 			text[k] = (struct encoder_string){ all.p + at, strlen(all.p + at) };
 		at++;
-		if (encoder_read(e, question, text, k, answer, NULL, &err)) {
+		if (encoder_read(e, READER_ANY, question, text, k, answer, NULL, &err)) {
 			fprintf(stderr, "read: %s\n", err.msg);
 			return 1;
 		}

@@ -2,11 +2,13 @@
 """Make models/NAME.gguf, .ids and .vectors.f32 for bert, nomic-bert and jina-bert-v2: a tiny encoder with random weights, texts, and their
 vectors [pooling][text][EMBD]; and bert-reader.gguf, .answers and .queries.f32: a reader with random weights, questions, passages, what it
 says of them, and the vectors of the questions by its second adapter [question][EMBD]; and bert-reranker.gguf and .scores: a cross-encoder
-with random weights and a tokenizer, and its scores of the same questions and passages.
+with random weights and a tokenizer, and its scores of the same questions and passages; and deberta-reader.gguf and .answers: a reader with
+weights of its own (deberta-v2), and what it says of them.
 
 The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
 without a mask, GELU by erf, pooling, length 1. nomic-bert has RoPE (halves of a head are pairs) and down(silu(gate) * up) without biases;
-jina-bert-v2 has ALiBi and down(gelu(gate) * up) with GELU by tanh. A layer of each has fused matrices, as newer converters write them.
+jina-bert-v2 has ALiBi and down(gelu(gate) * up) with GELU by tanh. deberta-v2 adds to the products of queries and keys two more, with the keys
+and queries of relative positions (He et al. 2021; buckets by logarithm: He et al. 2023), and its head has GELU. A layer of each has fused matrices, as newer converters write them.
 Mutants lack one property each; their cosine with the right vectors is printed.
 
     pip install numpy gguf
@@ -26,6 +28,8 @@ POOLINGS = ("mean", "cls", "last")    # the file says mean; the numbers of the o
 PAIRS = [("who is it", "a whale"), ("who is it", "it is the captain of the ship"), ("a", "b"), ("where", "in the deep blue sea"),
          ("a question of more letters than are read", "and a passage of more letters than are read with it"), ("why not", "x")]
 ROPE_BASE = 1000
+BUCKETS, FAR = 8, 16    # relative positions of deberta-v2: up to 4 one by one, up to 15 by their logarithm
+GATED = ("nomic-bert", "jina-bert-v2")
 erf = np.vectorize(math.erf)
 
 
@@ -39,14 +43,17 @@ def weights(rng, family="bert"):
     w = {"token_embd.weight": rng.normal(size=(VOCAB, EMBD))}
     if family == "bert":
         w["position_embd.weight"] = rng.normal(size=(LONGEST, EMBD)) * 0.5
-    w["token_types.weight"] = rng.normal(size=(2, EMBD)) * 0.5
+    if family == "deberta-v2":
+        w["relative_embd.weight"] = rng.normal(size=(2 * BUCKETS, EMBD))
+    else:
+        w["token_types.weight"] = rng.normal(size=(2, EMBD)) * 0.5
 
     def norm(name):
         w[name + ".weight"], w[name + ".bias"] = 1 + 0.3 * rng.normal(size=EMBD), 0.3 * rng.normal(size=EMBD)
 
     def linear(name, rows, cols):
         w[name + ".weight"], w[name + ".bias"] = rng.normal(size=(rows, cols)) * 1.5 / cols ** .5, 0.3 * rng.normal(size=rows)
-        if family == "nomic-bert" or name.endswith(("gate", "up")) and family != "bert":
+        if family == "nomic-bert" or name.endswith(("gate", "up")) and family in GATED:
             del w[name + ".bias"]
 
     norm("token_embd_norm")
@@ -54,7 +61,7 @@ def weights(rng, family="bert"):
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
             linear(f"blk.{i}.{name}", EMBD, EMBD)
         linear(f"blk.{i}.ffn_up", FF, EMBD)
-        if family != "bert":
+        if family in GATED:
             linear(f"blk.{i}.ffn_gate", FF, EMBD)
         linear(f"blk.{i}.ffn_down", EMBD, FF)
         norm(f"blk.{i}.attn_output_norm")
@@ -78,6 +85,14 @@ def distances(n, heads):
     return -np.array(slope)[:, None, None] * abs(np.arange(n)[:, None] - np.arange(n))
 
 
+def bucket(d):
+    """Return the row of relative_embd for a key that is d tokens before its query."""
+    mid, far = BUCKETS // 2, abs(d)
+    if far > mid:
+        far = mid + math.ceil(math.log(far / mid) / math.log((FAR - 1) / mid) * (mid - 1))
+    return min(max((far if d > 0 else -far) + BUCKETS, 0), 2 * BUCKETS - 1)
+
+
 def states(w, ids, without="", family="bert"):
     """Return the last hidden states [len(ids)][EMBD]."""
     w = {k: v.astype(np.float64) for k, v in w.items()}
@@ -91,7 +106,9 @@ def states(w, ids, without="", family="bert"):
         d = x - x.mean(1, keepdims=True)
         return d / np.sqrt((d * d).mean(1, keepdims=True) + EPS) * w[name + ".weight"] + w[name + ".bias"]
 
-    x = w["token_embd.weight"][ids] + (without != "type") * w["token_types.weight"][0]
+    x = w["token_embd.weight"][ids]
+    if without != "type" and family != "deberta-v2":
+        x = x + w["token_types.weight"][0]
     if family == "bert" and without != "positions":
         x = x + w["position_embd.weight"][:n]
     x = norm("token_embd_norm", x)
@@ -101,7 +118,12 @@ def states(w, ids, without="", family="bert"):
         if family == "nomic-bert" and without != "positions":
             base = 10000 if without == "its base" else ROPE_BASE
             q, k = rotated(q, base), rotated(k, base)
-        s = q @ k.swapaxes(1, 2) / dim ** .5
+        s = q @ k.swapaxes(1, 2)
+        if family == "deberta-v2":
+            rows = np.array([[bucket(a - b) for b in range(n)] for a in range(n)])
+            pk, pq = (linear(blk + name, w["relative_embd.weight"]).reshape(-1, HEADS, dim)[rows] for name in ("attn_k", "attn_q"))
+            s = (s + np.einsum("had,abhd->hab", q, pk) + np.einsum("hbd,abhd->hab", k, pq)) / 3 ** .5
+        s = s / dim ** .5
         if family == "jina-bert-v2" and without != "positions":
             s = s + distances(n, HEADS)
         if without == "both directions":
@@ -110,13 +132,13 @@ def states(w, ids, without="", family="bert"):
         p /= p.sum(2, keepdims=True)
         x = norm(blk + "attn_output_norm", x + linear(blk + "attn_output", (p @ v).swapaxes(0, 1).reshape(n, EMBD)))
         up = linear(blk + "ffn_up", x)
-        u = up if family == "bert" else linear(blk + "ffn_gate", x)
+        u = linear(blk + "ffn_gate", x) if family in GATED else up
         if without == "its gate":
             up, u = u, up
         tanh = np.tanh(0.7978845608028654 * (u + 0.044715 * u ** 3))
         by_tanh = (family == "jina-bert-v2") != (without == "its gelu")
         act = u / (1 + np.exp(-u)) if family == "nomic-bert" else u / 2 * (1 + (tanh if by_tanh else erf(u / 2 ** .5)))
-        x = norm(blk + "layer_output_norm", x + linear(blk + "ffn_down", act if family == "bert" else act * up))
+        x = norm(blk + "layer_output_norm", x + linear(blk + "ffn_down", act * up if family in GATED else act))
     return x
 
 
@@ -166,15 +188,20 @@ def reader(w, path):
             x = states(w, [0] + asked + [2, 2] + told + [2])
             mean = x.mean(0)
             logits = x[3 + len(asked):-1] @ rows[1:].T.astype(np.float64)
-            first, last = max(((i, k) for i in range(len(told)) for k in range(i, len(told))), key=lambda r: logits[r[0], 0] + logits[r[1], 1])
-            f.write(f"{question}|{passage}|{rows[0] @ mean / np.sqrt((mean * mean).sum()) + bias:.6f}|{passage[max(first - 1, 0):last].strip()}\n")
+            f.write(f"{question}|{passage}|{rows[0] @ mean / np.sqrt((mean * mean).sum()) + bias:.6f}|{answer(logits, passage)}\n")
 
 
-def pair(question, passage):
+def pair(question, passage, separators=4):
     """Return the tokens of a question and a passage, as they are read: at most LONGEST with their separators."""
     asked, told = ([4] + letters(text) for text in (question, passage))
     asked = asked[:LONGEST // 2 - 4]
-    return asked, told[:LONGEST - 4 - len(asked)]
+    return asked, told[:LONGEST - separators - len(asked)]
+
+
+def answer(logits, passage):
+    """Return the words of the passage that are the most likely answer; logits [tokens][2]: that it begins, and ends, at a token."""
+    first, last = max(((i, k) for i in range(len(logits)) for k in range(i, len(logits))), key=lambda r: logits[r[0], 0] + logits[r[1], 1])
+    return passage[max(first - 1, 0):last].strip()
 
 
 def tokenizer(g):
@@ -206,6 +233,29 @@ def reranker(path):
             asked, told = pair(question, passage)
             x = states(w, [0] + asked + [2, 2] + told + [2])[0]
             f.write(f"{w['cls.output.weight'][0] @ np.tanh(w['cls.weight'] @ x + w['cls.bias']) + w['cls.output.bias'][0]:.6f}\n")
+
+
+def deberta_reader(path):
+    """Write a reader of deberta-v2 and what it says: out . gelu(dense x + bias) + bias, and the answer's place."""
+    rng = np.random.default_rng(10)
+    w = weights(rng, "deberta-v2")
+    w["cls.weight"], w["cls.bias"] = rng.normal(size=(EMBD, EMBD)) / EMBD ** .5, rng.normal(size=EMBD)
+    w["cls.output.weight"], w["cls.output.bias"] = rng.normal(size=(1, EMBD)), rng.normal(size=1)
+    w["reader.weight"] = rng.normal(size=(2, EMBD))
+    w = {k: v.astype(np.float32) for k, v in w.items()}
+    g = head("deberta-v2", path)
+    g.add_uint32("deberta-v2.attention.relative_buckets", BUCKETS)
+    g.add_uint32("deberta-v2.attention.relative_positions", FAR)
+    tokenizer(g)
+    finish(g, w)
+    w = {k: v.astype(np.float64) for k, v in w.items()}
+    with open(path + ".answers", "w") as f:
+        for question, passage in PAIRS:
+            asked, told = pair(question, passage, 3)
+            x = states(w, [0] + told + [2] + asked + [2], family="deberta-v2")
+            u = w["cls.weight"] @ x[0] + w["cls.bias"]
+            score = w["cls.output.weight"][0] @ (u / 2 * (1 + erf(u / 2 ** .5))) + w["cls.output.bias"][0]
+            f.write(f"{question}|{passage}|{score:.6f}|{answer(x[1:1 + len(told)] @ w['reader.weight'].T, passage)}\n")
 
 
 def speed(kind, path):
@@ -297,6 +347,7 @@ def encoder(family, path):
     if family == "bert":
         reader(w, path)
         reranker(path + "-reranker")
+        deberta_reader(os.path.join(os.path.dirname(path), "deberta-reader"))
     for without in ("positions", "type", "both directions", "its gelu", "its gate", "its base"):
         other = np.array([[vector(w, ids, pooling, without, family) for ids in texts] for pooling in POOLINGS])
         print(f"{family} without {without}: 1 - cosine, most {1 - (want * other).sum(2).min():.1e}")
