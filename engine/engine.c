@@ -13,8 +13,8 @@
 
 /* ---- describing the file ---- */
 
-/* Return a text that counts the tensors of each type, most frequent type first: "210 Q4_1, 61 F32". The caller frees
- * it. Copy the name of the type whose tensors take the most bytes to main_type. */
+/* Return a text that counts the tensors of each type, beginning with the most frequent type: "210 Q4_1, 61 F32". The
+ * caller frees it. Copy the name of the type whose tensors take the most bytes to main_type. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
 	struct {

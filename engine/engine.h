@@ -61,7 +61,7 @@ struct engine_options {
 /* Facts about a loaded model. The engine owns the strings. A note or error text is "" if there is none. */
 struct engine_info {
 	const char *path, *name;  /* name: value of general.name, or the file name if the file has no such value */
-	char arch[32], quant[16]; /* quant: the tensor type that has the most bytes of the file */
+	char arch[32], quant[16]; /* quant: the tensor type that takes the largest part of the file's bytes */
 	char device[64];          /* for example "cpu avx512, 2 threads" or "cuda NVIDIA H100 80GB HBM3, ..." */
 	char device_note[240];    /* why a GPU that was found is not used */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */

@@ -61,8 +61,8 @@ struct cache_view {
 	 * policies h2o, h2o+ and snapkv evict nothing; for them it is the share that generated tokens will read until
 	 * the next prefill. */
 	uint8_t kept[VIEW_COLS];
-	/* where most of the column's entries are: 0 = among the pinned tokens, or there are no rings; i > 0 = in ring
-	 * i; VIEW_EVICTED = all entries are evicted */
+	/* where the majority of the column's entries is: 0 = among the pinned tokens, or there are no rings; i > 0 = in
+	 * ring i; VIEW_EVICTED = all entries are evicted */
 	uint8_t where[VIEW_COLS];
 	enum view_watched watched; /* what heat[] shows for tokens that are not pinned */
 	/* What heat[] shows for pinned tokens. If only some tokens of a column are pinned, heat[] has the larger of the

@@ -10,7 +10,7 @@ enum clean_flags {
 	CLEAN_LINE = 1, /* one line: show newlines and tabs as ^J and ^I */
 	CLEAN_SHOW = 2, /* show invisible characters as <U+200B>; default: drop them */
 };
-#define CLEAN_MARKS_MAX 4 /* most combining marks on one base character */
+#define CLEAN_MARKS_MAX 4 /* maximum number of combining marks on one base character */
 
 /* ---- words that were not typed (untyped.c) ---- */
 
@@ -289,7 +289,8 @@ struct ui_cache {
 	int cols;                /* number of columns of the arrays below */
 	int32_t per_col;         /* tokens of the sequence per column */
 	const uint8_t *kept_col; /* [cols] share of KV entries kept; 255 = all, 0 = none */
-	/* [cols] index into region[]: the region with most of the column's tokens; 255 = the tokens are evicted */
+	/* [cols] index into region[]: the region that has the majority of the column's tokens; 255 = the tokens are
+	 * evicted */
 	const uint8_t *where_col;
 	/* what heat[] shows. MASS: a running average of attention mass; SELECTED: the share of KV heads that selected
 	 * the token */
@@ -331,7 +332,8 @@ struct ui_cache {
 void ui_cache(struct ui *, const struct ui_cache *);
 /* Post which parts of a text are in the KV cache, as adjacent byte ranges. A range begins where the previous one ends,
  * and ends before byte `end`. `kept` is the share of the KV heads that keep the range: 255 = all; 0 = none, so the
- * range is evicted. `part` is 1 + index in ui_cache.region of the region with most of the range; 0 = unknown. */
+ * range is evicted. `part` is 1 + index in ui_cache.region of the region that has the largest part of the range; 0 =
+ * unknown. */
 struct ui_span {
 	uint32_t end;
 	uint8_t kept, part;

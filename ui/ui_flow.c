@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-	FLOW_LIVE = 12,  /* most rows of unfinished text above the input line */
-	FLOW_MOST = 200, /* most rows that one frame passes to the terminal's scrollback */
+	FLOW_LIVE = 12,  /* maximum number of rows of unfinished text above the input line */
+	FLOW_MOST = 200, /* maximum number of rows that one frame passes to the terminal's scrollback */
 	GAP_ROWS = 10,   /* screens with fewer rows have no empty row above the input line */
 };
 

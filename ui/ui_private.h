@@ -24,8 +24,8 @@
 #include "ui/screen/widgets.h"
 
 #define SAY_SECONDS   4.0
-#define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
-#define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
+#define QUIT_SECONDS  1.5 /* maximum time between the two Ctrl-C keys that quit */
+#define ESC_SECONDS   1.0 /* maximum time between the two Esc keys that edit the last question */
 #define TYPED_SECONDS 0.3 /* pause in typing after which the pane's pause() is called */
 /* seconds after which the next message is sent, even if the application has not yet reported work on the last one */
 #define BEGIN_SECONDS 0.3
@@ -39,11 +39,11 @@ enum {
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
-	TRANSCRIPT_LEAST = 3, /* least rows for the transcript; bar and queue get rows only beyond these */
+	TRANSCRIPT_LEAST = 3, /* minimum number of rows of the transcript; bar and queue get rows only beyond these */
 	QUEUE_ROWS = 3,
-	POPUP_ROWS = 8, /* most completions that the popup shows at once */
+	POPUP_ROWS = 8, /* maximum number of completions that the popup shows at once */
 	QUEUE_MOST = 100,
-	SCREEN_MOST = 1000, /* most columns; also most rows */
+	SCREEN_MOST = 1000, /* maximum number of columns, and of rows */
 };
 
 /* Numbers of themes, for theme_at(). DUSK is for dark backgrounds, PAPER for light ones. */

@@ -15,7 +15,7 @@ enum { FORMS = 4, NONE = FORMS };
 
 struct part {
 	struct str form[FORMS];
-	int most[FORMS]; /* most columns; 0 = no limit */
+	int most[FORMS]; /* maximum number of columns; 0 = no limit */
 	int at;          /* form to show, or NONE */
 };
 
@@ -39,7 +39,7 @@ static int part_cols(const struct part *p, int form)
 }
 
 /* Set one of the forms, longer and shorter, in which a part of the status row can be shown. text: without control
- * characters. most: largest number of columns; 0 = no limit. */
+ * characters. The part gets at most `most` columns; 0 = no limit. */
 static void part_set(struct part *p, int form, const struct str *text, int most)
 {
 	if (text->n)

@@ -11,7 +11,7 @@
 enum {
 	GOTO_LINES = 20, /* number of text lines that /goto shows in line mode */
 	GOTO_COLUMNS = 78,
-	OUTLINE_MOST = 300, /* most headings listed, of all documents together */
+	OUTLINE_MOST = 300, /* maximum number of headings that are listed, of all documents together */
 };
 
 static const char *body_of(const struct document *d)

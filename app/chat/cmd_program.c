@@ -12,8 +12,8 @@ void slash_quit(struct chat *c, char *arg)
 	c->quit = 1;
 }
 
-/* Append the number of tokens between two selections of a layer: the mean over the layers, the least and the greatest.
- * Appends nothing if the policy makes a new selection for every token. */
+/* Append the number of tokens between two selections of a layer: the mean, minimum and maximum over the layers. Appends
+ * nothing if the policy makes a new selection for every token. */
 static void stats_strides(const struct conversation *conv, struct str *s)
 {
 	float stride[VIEW_LAYERS], least = INFINITY, most = 0;

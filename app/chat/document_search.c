@@ -59,7 +59,7 @@ static int open_index(struct chat *c, struct err *e)
 
 /* in milliseconds; SHOW_FIRST: time until progress is shown first; SHOW_EVERY: time between two updates */
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 };
-#define WAIT_MOST 15 /* most seconds that a question waits for passages to be encoded */
+#define WAIT_MOST 15 /* maximum number of seconds that a question waits while passages are encoded */
 
 /* Show the progress of indexing or encoding. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)

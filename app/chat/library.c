@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OTHERS_MOST = 30 }; /* most documents listed */
+enum { OTHERS_MOST = 30 }; /* maximum number of documents that are listed */
 
 struct others {
 	const struct chat *c;

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 enum {
-	FAILURES_SAID = 3, /* most unreadable files that are named */
-	NOTICES_SAID = 10, /* most documents whose notices are shown */
+	FAILURES_SAID = 3, /* maximum number of unreadable files that a notice names */
+	NOTICES_SAID = 10, /* maximum number of documents whose notices are shown */
 };
 #define STORE_EVERY 2.0 /* seconds after which the documents read so far are stored */
 

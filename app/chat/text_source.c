@@ -22,7 +22,8 @@
 enum {
 	LOOK = 4096, /* bytes to read before finding the encoding; if a pipe has fewer yet, these are used */
 	PIECE = 2048,
-	LINE = 65536,   /* most bytes of a line that are held back until the line is complete */
+	/* maximum number of bytes of an incomplete line that are held back until the line is complete */
+	LINE = 65536,
 	GATHER = 65536, /* bytes per read() of a document that is imported whole */
 };
 

@@ -174,7 +174,7 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 	return conversation_continue(&c->conv, hooks, turn, e);
 }
 
-enum { WORDS_SHOWN = 60 }; /* most bytes shown of a recalled turn */
+enum { WORDS_SHOWN = 60 }; /* maximum number of bytes that are shown of a recalled turn */
 
 /* Show the facts that were added to the prompt for this question: '[from 'garden', 12 May: "The soil is heavy."]'. */
 static void show_facts(struct chat *c)

@@ -15,9 +15,9 @@
 
 enum {
 	SHARE_OF_ANSWER = 4, /* without -n, 1 / SHARE_OF_ANSWER of the context is reserved for the answer */
-	AROUND = 16,         /* most tokens that the template adds to a message */
-	BEFORE = 64,         /* most tokens that the template adds before the first message */
-	/* most times that a request is shortened and sent again after the server refused it as too long */
+	AROUND = 16,         /* maximum number of tokens that the template adds to a message */
+	BEFORE = 64,         /* maximum number of tokens that the template adds before the first message */
+	/* maximum number of times that a request is shortened and sent again after the server refused it as too long */
 	TRIES = 8,
 };
 
@@ -218,7 +218,7 @@ static size_t last_question(const struct conversation *conv)
 }
 
 /* Return an upper bound of the number of tokens: the bytes of all texts, because each token has at least one byte, plus
- * the most tokens that the template may add. */
+ * the largest number of tokens that the template may add. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -247,8 +247,9 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns, until the request has about `most` tokens or only the last question is left. n:
- * number of tokens of the request now. The tokens of a turn are estimated from its share of the bytes. */
+/* Leave out more of the oldest turns, until the request has about `most` tokens or only the last question is left. The
+ * parameter n is the number of tokens of the request before the call. The tokens of a turn are estimated from its share
+ * of the bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;

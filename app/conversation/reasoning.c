@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-	HEAD_BYTES = 200, /* most bytes from the beginning of a channel to its text */
-	MARK_BYTES = 32,  /* most bytes of a mark */
+	HEAD_BYTES = 200, /* maximum distance in bytes between the beginning of a channel and its text */
+	MARK_BYTES = 32,  /* maximum number of bytes of a mark */
 };
 
 void reasoning_free(struct reasoning *t)

@@ -25,8 +25,8 @@ struct entry_fit {
 		 * token. In the first round both are 0. */
 		double before, read;
 		int done; /* 1 = no other value of the setting comes closer to `want` */
-		/* Least number of entries per token that the policy can read, if that is more than `want`; otherwise
-		 * 0. */
+		/* the smallest number of entries per token that the policy can read, if it is larger than `want`;
+		 * otherwise 0 */
 		double whole;
 	} one[LIST_MAX];
 };

@@ -15,7 +15,7 @@ static void numbers_write(struct str *out, const char *key, const double *x, int
 	str_free(&list);
 }
 
-/* 1 if the list has n numbers, none less than `least`. */
+/* 1 if the list has n numbers and none is below `least`. */
 static int numbers_sound(struct jv list, int64_t n, double least)
 {
 	struct jv it = { 0 };

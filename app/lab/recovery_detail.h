@@ -45,7 +45,7 @@ int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);
 void query_sums_add(struct query_sums *, struct jv result, int32_t n_layer, int32_t n_head);
 void query_sums_free(struct query_sums *);
 /* Return the mean cosine between the queries of consecutive tokens in a layer, over all heads; NAN if the layer has no
- * pairs. *low, *high: least and greatest mean of a single head. */
+ * pairs. *low and *high receive the smallest and largest mean of a single head. */
 double query_sums_layer(const struct query_sums *, int32_t layer, int32_t n_head, double *low, double *high);
 /* Write the JSON member "cosine": a list for each layer, with one value for each head; null if the layer has no
  * pairs. */

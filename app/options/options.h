@@ -116,7 +116,7 @@ struct option_def {
 	/* offset of the value in struct options; for an option of weir-lab, offset in the larger struct that begins
 	 * with struct options */
 	size_t off;
-	double min, max; /* least and greatest value, for a number */
+	double min, max; /* smallest and largest allowed value of a number */
 };
 extern const struct option_def option_defs[]; /* ends with name = NULL */
 

@@ -282,7 +282,8 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 
 	o->n_file = 0;
 	o->def = &command_defs[0];
-	/* Allocate room for the most options there can be: in a word such as -vq, every character may be an option. */
+	/* Allocate room for the largest possible number of options: in a word such as -vq, every character may be an
+	 * option. */
 	{
 		size_t n = 1;
 		for (int i = 1; i < argc; i++)

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-/* ERROR_MOST: most bytes of an error page that are read. FAILED_MOST: most tries if the server answers with status
- * 500. */
+/* ERROR_MOST: maximum number of bytes of an error page that are read. FAILED_MOST: maximum number of tries if the
+ * server answers with status 500. */
 enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 };
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
 /* seconds to wait for the usage figures and the end of the stream after the text is complete */

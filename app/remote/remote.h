@@ -81,7 +81,7 @@ struct remote_request {
 	int extends;    /* 1 = the last message is the beginning of the answer, which the server must continue */
 	int thought;    /* 1 = ask for an answer with reasoning; ignored if info.think_switch is 0 */
 	int no_thought; /* 1 = ask for an answer without reasoning; ignored if info.think_switch is 0 */
-	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
+	int32_t most;   /* maximum number of tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
 	unsigned said; /* which settings to send: bits 1 << enum sampling_setting */
 	int seeded;

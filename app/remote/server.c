@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PROBE_SECONDS: most seconds for reading an answer that is not a stream. ASIDE_MOST: most bytes of an answer about the
- * server itself. NAMED: most models that an error names. SHORT_PAGE: a text is shown in an error if it has at most this
- * number of bytes */
+/* PROBE_SECONDS: time limit for reading an answer that is not a stream. ASIDE_MOST: maximum size in bytes of an answer
+ * about the server itself. NAMED: maximum number of models that an error names. SHORT_PAGE: a text is shown in an error
+ * if it has at most this number of bytes */
 enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };
 
 /* ---- requests ---- */

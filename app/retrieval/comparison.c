@@ -17,7 +17,9 @@
 enum {
 	WORDS_MOST = 64, /* maximum number of words of a question, each of which has one bit in a uint64_t */
 	APART_MOST =
-		3, /* most words between a joining word and the name before or after it: "taller than the one at X" */
+		/* maximum number of words between a joining word and the name before or after it: "taller than the one
+		 * at X" */
+	3,
 };
 
 /* Words that join two names in English, German, French, Spanish, Italian, Portuguese and Dutch. A question that is

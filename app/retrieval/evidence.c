@@ -12,11 +12,11 @@
 /* SINKS: number of tokens at the beginning of the prompt that are skipped. They draw attention whatever they contain
  * (attention sinks).
  *
- * BEST: number of passages that are kept. TEXT_MOST: bytes of a passage in JSON.
+ * BEST: number of passages that are kept. TEXT_MOST: maximum number of bytes of a passage's text in JSON.
  *
- * SHARE_LEAST: least share of the documents' attention mass that makes a passage evidence.
+ * SHARE_LEAST: minimum share of the documents' attention mass that makes a passage evidence.
  *
- * BESIDE_LEAST: least value of (mass on the documents) / (mass on the documents and the question). Below it nothing is
+ * BESIDE_LEAST: minimum of (mass on the documents) / (mass on the documents and the question). Below it nothing is
  * evidence, because every answer attends to the documents a little. Measured: 0.3 or more for right answers about SQuAD
  * paragraphs; below 0.19 for "What is the capital of France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };

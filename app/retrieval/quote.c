@@ -17,7 +17,8 @@ enum {
 	SHARE_OF_CTX = 3,
 	/* the passages also take at most 1 / SHARE_OF_FREE of the free context, unless the KV cache evicts */
 	SHARE_OF_FREE = 2,
-	PASSAGES_UNKNOWN = 3, /* most passages of a question if a server does not report its model's size */
+	/* maximum number of passages that go with a question if a server does not report its model's size */
+	PASSAGES_UNKNOWN = 3,
 };
 /* Maximum number of passages for a question, by the model's number of parameters; --passages overrides it. The row that
  * applies is the last one whose `params` is not greater than this number. A model with fewer than a billion parameters
@@ -32,9 +33,9 @@ static const uint64_t MARKS = 1000000000;
  * the next line break. Measured with a model of 135 million parameters on 80 easy questions: 80 right answers; without
  * the forced beginning, 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Most bytes of the quotation with which an answer is forced to begin: the best sentence with its neighbours. Measured
- * on 140 questions in people's own words, with the right passage given: the best sentence alone contains the answer for
- * 56 questions, the longer quotation for 101 (tests/results.md). */
+/* Maximum number of bytes of the quotation with which an answer is forced to begin: the best sentence with its
+ * neighbours. Measured on 140 questions in people's own words, with the right passage given: the best sentence alone
+ * contains the answer for 56 questions, the longer quotation for 101 (tests/results.md). */
 enum { QUOTATION = 350 };
 /* If the model has a passage already (sent_before()), the context only refers to it by its first REFERENCE bytes. */
 enum { REFERENCE = 60 };

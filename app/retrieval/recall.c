@@ -22,9 +22,9 @@ enum {
 /* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 among the cached sentences.
  * Otherwise the cached sentence probably has the answer. */
 static const double CACHED_SHARE = 0.8;
-/* Least values for a candidate. The share of the question's words that it has, weighted by idf (`covered`), must reach
- * COVERED_LEAST. Its bm25 must reach SCORE_LEAST. If the model has scored it, gain + NATS_OF_COVERED * covered must
- * also reach ACCEPTED. Here `gain` is the query likelihood in nats (rerank_gains()). Measured with
+/* Thresholds that a candidate must reach. The share of the question's words that it has, weighted by idf (`covered`),
+ * must reach COVERED_LEAST. Its bm25 must reach SCORE_LEAST. If the model has scored it, gain + NATS_OF_COVERED *
+ * covered must also reach ACCEPTED. Here `gain` is the query likelihood in nats (rerank_gains()). Measured with
  * tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
 /* If the model is too large for this machine to score candidates, `covered` must be at least COVERED_ALONE, and the

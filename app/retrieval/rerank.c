@@ -87,7 +87,7 @@ static int passage_tokens(struct conversation *conv, const struct quote *q, cons
 
 /* ---- all passages ---- */
 
-/* Return the most tokens that may be computed for a question, with this model on this processor. */
+/* Return how many tokens may be computed for a question at most, with this model on this processor. */
 static int32_t tokens_affordable(const struct conversation *conv)
 {
 	const struct engine_info *i = engine_info(conv->engine);

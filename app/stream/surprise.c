@@ -11,9 +11,9 @@
 #include "engine/base/sentences.h"
 
 enum {
-	/* most sentences that are stored; when this number is reached, the older half is dropped */
+	/* maximum number of stored sentences; when it is reached, the older half is dropped */
 	SENTENCES_MOST = 4096,
-	SENTENCE_MOST = 200, /* most tokens of a sentence; a longer sentence is ended after this many */
+	SENTENCE_MOST = 200, /* maximum number of tokens of a sentence; a longer sentence is ended after this many */
 	/* number of sentences at the beginning that get level 0, because there are too few to compare them with */
 	LEVELS_FROM = 8,
 };

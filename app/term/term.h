@@ -186,7 +186,7 @@ int color_wanted(const char *when, int fd);
 struct progress {
 	int on;       /* 1 = progress is shown by overwriting one line */
 	int lines;    /* 1 = progress is shown by printing new lines, because standard error is not a terminal */
-	double every; /* least number of seconds between two updates */
+	double every; /* minimum number of seconds between two updates */
 	int shown;    /* 1 = the line is on the terminal now */
 	const char *verb, *unit;
 	double start, last;

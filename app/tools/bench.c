@@ -313,8 +313,8 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 }
 
 /* Measure what a policy costs beyond attention. From the time of its own work, subtract the time that the policy `full`
- * needs for its own work, which is to rotate queries and keys. The difference is a few microseconds, so the least time
- * of several repetitions is taken. */
+ * needs for its own work, which is to rotate queries and keys. The difference is a few microseconds, so the shortest
+ * time of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;

@@ -25,7 +25,7 @@ struct timings {
 	int n;
 };
 
-/* Sort the values, so that v[0] is the least, and return the median. */
+/* Sort the values, so that v[0] is the smallest, and return the median. */
 double timings_median(struct timings *);
 /* Clear the progress line, print the text and free it. */
 int bench_print(struct bench *, struct str *, struct err *);

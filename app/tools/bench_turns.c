@@ -73,7 +73,7 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 }
 
 /* Append the speed of runner r (a token sequence under one policy), compared with two others. `first` has the same
- * depth, under the first policy. `shallow` has the least depth, under the same policy. */
+ * depth, under the first policy. `shallow` has the smallest depth, under the same policy. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

@@ -8,7 +8,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { MESSAGES_MAX = 64 << 20 }; /* most bytes of the file */
+enum { MESSAGES_MAX = 64 << 20 }; /* maximum size of the file in bytes */
 
 struct conversation_file {
 	struct chat_msg *m;

@@ -17,7 +17,8 @@
 #include "app/tui/tui_private.h"
 
 #define FRAME       (1.0 / 30)
-/* least seconds between two drawings after a key; this is shorter than for an answer, so that typing feels immediate */
+/* minimum number of seconds between two drawings after a key; less than for an answer, so that typing feels
+ * immediate */
 #define KEY_FRAME   (1.0 / 120)
 /* On an inline screen: seconds to wait after the terminal's size has changed, before anything is written. tmux reports
  * a change up to 0.25 s after it has wrapped the shown text. */

@@ -20,8 +20,8 @@
 
 /* ---- rollback, pinning ---- */
 
-/* Return the index of the usable rollback point with the most tokens, but at most t; -1: there is none. Once the rings
- * are full, a point is usable only if nothing was inserted after it. */
+/* Of the usable rollback points with at most t tokens, return the index of the longest; -1: there is none. Once the
+ * rings are full, a point is usable only if nothing was inserted after it. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;

@@ -23,7 +23,8 @@ void observer_remove(struct observer **list, struct observer *);
 
 struct token_attention {
 	struct kv_store *kv; /* store of the cache, borrowed; NULL: the struct is closed */
-	struct tensor mass;  /* f32 [n_kv_head][most]: the memory of the tensor `seen`; `most` is kv_read_most() */
+	/* f32 [n_kv_head][most]: the memory of the tensor `seen`. The size `most` is the result of kv_read_most(). */
+	struct tensor mass;
 	/* f32 [n_kv_head][n_col or more]: shares of attention from the last token_attention_take() or
 	 * token_attention_recall() */
 	struct tensor seen;

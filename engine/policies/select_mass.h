@@ -14,7 +14,8 @@ struct step_mass {
 	 * host need not wait when it reads them. cols = 0: this layer's sums were not copied. */
 	struct tensor *host;
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
-	int32_t n, most;      /* `n` is the number of selected slots per layer and KV head, `most` its maximum */
+	/* `n` is the number of selected slots per layer and KV head, `most` the largest number possible */
+	int32_t n, most;
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] for each token of the step: 1 if its attention is summed, else 0 */
 	int32_t weight_cap;

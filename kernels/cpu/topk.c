@@ -286,7 +286,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value, least; /* a slot with the score `least` or a higher one is always taken */
+	float top = -INFINITY, *p = m->value, least; /* a slot with a score of at least `least` is always taken */
 	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)

@@ -66,7 +66,7 @@ int http_is_private(const char *url);
  * A client keeps its connection to a server open between requests. It runs one request at a time, in one thread.
  * It does not follow redirections: the status reports them. */
 
-enum { HTTP_HEAD_MOST = 64 << 10 }; /* most bytes of header lines */
+enum { HTTP_HEAD_MOST = 64 << 10 }; /* maximum number of bytes of all header lines */
 
 struct http_client;
 struct http_send {

@@ -36,8 +36,8 @@ struct transfer {
 	int began;    /* begin() was called */
 	int refused;  /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;    /* 1: the body of an error or redirection exceeded PAGE_MOST */
-	/* The most distant host that has answered so far: this machine, its private network or the internet. A
-	 * redirection to a nearer host is refused. */
+	/* The network distance of the farthest host that has answered so far: this machine, its private network or the
+	 * internet. A redirection to a nearer host is refused. */
 	enum nearness nearest;
 	int nearer; /* 1: the connection was refused, because the host is nearer to this machine than `nearest` */
 };

@@ -9,7 +9,8 @@
 
 #include "sessions/fetch/curl.h"
 
-/* GOT_MOST: most decompressed bytes that wait for http_read(), since compressed data can expand a thousandfold */
+/* GOT_MOST: maximum number of decompressed bytes that wait for http_read(), since compressed data can expand a
+ * thousandfold */
 enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };
 
 struct http_client {

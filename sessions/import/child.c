@@ -17,7 +17,7 @@
 
 #define OUTPUT_MAX (160u << 20) /* largest output of a child in bytes: text, marks and notices */
 #define STDERR_MAX 4096
-#define WORDS_MAX  24 /* most words of a child's command line */
+#define WORDS_MAX  24 /* maximum number of words of a child's command line */
 
 int child_file(const char *p, size_t n)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ESC        '\033'
-#define DATA_SHORT 64 /* most bytes of data that stay in a "data:" address */
+#define DATA_SHORT 64 /* maximum number of bytes of data that stay in a "data:" address */
 
 /* ---- escape sequences ---- */
 

@@ -12,8 +12,8 @@
 
 #define STYLES_MAX 4096
 #define NOTES_MAX  65536
-#define DEPTH_MAX  64 /* most nested parts of a formula */
-#define BOXES_MAX  8  /* most nested text boxes whose outer paragraph is restored */
+#define DEPTH_MAX  64 /* maximum depth of nested parts of a formula */
+#define BOXES_MAX  8  /* the outer paragraph of a text box is restored up to this depth of nested text boxes */
 
 struct style {
 	char *id, *based;

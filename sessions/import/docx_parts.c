@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_DEPTH_MAX 2 /* most levels of DOCX files inside DOCX files */
+#define CHUNK_DEPTH_MAX 2 /* maximum depth of DOCX files inside DOCX files */
 
 static int ends_in(const char *name, const char *ending)
 {

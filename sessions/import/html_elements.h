@@ -8,10 +8,11 @@
 #include <string.h>
 
 enum {
-	HTML_DEPTH = 512, /* most open elements in html.frame; deeper elements do not affect the text */
-	HTML_RANGES = 64, /* most <main> elements, and most <article> elements; further ones are ignored */
-	HTML_BYLINES = 4, /* most elements that name the author before the main text; further ones are ignored */
-	HTML_COLUMNS = 64 /* most columns of a table for which rowspan is handled */
+	HTML_DEPTH = 512, /* maximum number of open elements in html.frame; deeper elements do not affect the text */
+	HTML_RANGES = 64, /* maximum number of <main> elements, and of <article> elements; further ones are ignored */
+	/* maximum number of elements that name the author before the main text; further ones are ignored */
+	HTML_BYLINES = 4,
+	HTML_COLUMNS = 64 /* maximum number of columns of a table for which rowspan is handled */
 };
 
 /* An open element. */

@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-	RULES_MAX = 1 << 16, /* most rules of a page; further rules are ignored */
-	SELECTOR_MAX = 1000, /* most bytes of a selector; longer selectors are ignored */
-	NESTED_MAX = 8,      /* most at-rules around a rule; rules in more at-rules are ignored */
+	RULES_MAX = 1 << 16, /* maximum number of rules of a page; further rules are ignored */
+	SELECTOR_MAX = 1000, /* maximum number of bytes of a selector; longer selectors are ignored */
+	NESTED_MAX = 8,      /* a rule inside more nested at-rules than this is ignored */
 	/* Maximum number of comparisons by css_selector_matches() for one page. After that many, rules are
 	 * no longer compared: for as many rules again the result is CSS_UNSURE, then rules are ignored. */
 	TRIES_ALL = 20000000

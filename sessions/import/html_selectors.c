@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-	COMPOUNDS_MAX = 16, /* most compound selectors of one selector */
-	SIBLINGS_MAX = 100, /* most elements that are tried for one '~' */
-	/* most comparisons of elements with compound selectors in one css_selector_matches() call */
+	COMPOUNDS_MAX = 16, /* maximum number of compound selectors of one selector */
+	SIBLINGS_MAX = 100, /* maximum number of elements that are tried for one '~' */
+	/* maximum number of comparisons of elements with compound selectors in one css_selector_matches() call */
 	TRIES_MAX = 1000
 };
 

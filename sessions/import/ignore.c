@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 enum {
-	FILE_MOST = 262144,  /* most bytes that are read of a .gitignore */
+	FILE_MOST = 262144,  /* maximum number of bytes that are read of a .gitignore */
 	PATTERN_MOST = 1024, /* a longer pattern is left out */
-	ABOVE_MOST = 64,     /* most folders above the listed one in which .git is looked for */
+	ABOVE_MOST = 64,     /* maximum number of folders above the listed one in which .git is looked for */
 };
 
 /* ---- one pattern ---- */

@@ -8,7 +8,7 @@
 
 #include "engine/base/base.h"
 
-#define DOC_BYTES_MAX (64u << 20) /* most bytes of a document's file, and of the text made from it */
+#define DOC_BYTES_MAX (64u << 20) /* maximum size in bytes of a document's file, and of the text made from it */
 
 enum doc_type {
 	DOC_TEXT,

@@ -93,7 +93,7 @@ const char *charset_symbol(unsigned char);
 
 /* ---- form_field.c ---- */
 
-enum { FORM_ENTRIES = 64 }; /* most entries of a list; further entries are ignored */
+enum { FORM_ENTRIES = 64 }; /* maximum number of entries of a list; further entries are ignored */
 enum form_kind { FORM_NONE, FORM_BOX, FORM_LIST };
 
 /* A form field of DOCX or RTF. If all members are zero, there is none. */

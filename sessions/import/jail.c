@@ -30,7 +30,7 @@
 #include <seccomp.h>
 #endif
 
-#define MEMORY_MAX  (1ull << 30) /* most bytes of address space */
+#define MEMORY_MAX  (1ull << 30) /* limit of the address space, in bytes */
 #define CPU_SECONDS 30
 #define FILES_MAX   32
 

@@ -4,10 +4,10 @@
 
 #include "sessions/import/import_private.h"
 
-#define WORDS_MAX      64  /* most words of a macro that are read */
+#define WORDS_MAX      64  /* maximum number of words of a macro that are read */
 #define LISTS_MAX      16  /* deepest nesting of lists whose kinds are known */
-#define CONDITIONS_MAX 8   /* most conditions in a line */
-#define DEFINED_MAX    32  /* most strings and registers of a page that are known */
+#define CONDITIONS_MAX 8   /* maximum number of conditions in a line */
+#define DEFINED_MAX    32  /* maximum number of strings, and of registers, that are stored for a page */
 #define DEFINED_BYTES  256 /* longest of them, in bytes */
 
 /* A part of a line. quoted: it was a word in quotation marks, which never is the name of a macro. */

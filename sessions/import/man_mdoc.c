@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AROUND_MAX 16 /* most macros in a line that enclose the rest of the line */
+#define AROUND_MAX 16 /* maximum number of macros in a line that enclose the rest of the line */
 
 enum kind {
 	PLAIN,      /* its words are printed; `open` if there are none */

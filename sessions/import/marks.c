@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADING_BYTES_MAX 200 /* most bytes of a mark's text */
+#define HEADING_BYTES_MAX 200 /* maximum number of bytes of a mark's text */
 
 void doc_note_left_out(struct doc *d, size_t n, const char *what)
 {

@@ -15,7 +15,7 @@
 
 #include "kernels/os.h"
 
-#define PAGE_BYTES_MAX (128u << 10) /* most bytes of text of a page; a page of a newspaper has 40 KiB */
+#define PAGE_BYTES_MAX (128u << 10) /* maximum number of bytes of text of a page; a page of a newspaper has 40 KiB */
 /* divides_word() searches this many bytes of the page before and after a hyphen for the same word with its hyphen */
 #define HYPHEN_NEAR    4096u
 #define DPI            "300"

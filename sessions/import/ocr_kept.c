@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define FILE_MAX   (64u << 20)
-#define FOLDER_MAX (128ll << 20) /* most bytes of the folder */
+#define FOLDER_MAX (128ll << 20) /* maximum size of the folder in bytes */
 
 /* Parse the record at byte `at`. Returns the offset after the record; 0 = the record is incomplete. */
 static size_t record_at(const struct str *s, size_t at, int32_t *page, size_t *text, size_t *n)

@@ -12,7 +12,7 @@
 #define NEAR         8 /* pages before and after a page that are compared with it */
 #define TIMES        3 /* lines and page numbers are left out if at least this many pages have them */
 #define LETTERS_MIN  4
-#define NUMBER_CHARS 7 /* most characters of a page number: "- 123 -" */
+#define NUMBER_CHARS 7 /* maximum length of a page number in characters: "- 123 -" */
 
 /* The first or the last line of a page. */
 struct edge {

@@ -259,7 +259,7 @@ static void write_pages(struct pdf *f, struct doc *d)
 		         f->replaced == 1 ? " that" : "s that");
 }
 
-/* Return the size that most letters have, rounded to a quarter of a point. */
+/* Return the font size that the majority of the letters has, rounded to a quarter of a point. */
 static float usual_size(const struct pdf *f)
 {
 	enum { STEPS = 400 };

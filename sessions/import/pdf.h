@@ -63,7 +63,7 @@ struct pdf {
 	struct pdf_piece *piece; /* pieces of the page that is being read */
 	size_t n_piece, cap_piece;
 	size_t replaced; /* number of invalid UTF-8 sequences, which were replaced */
-	float body;      /* size of most letters */
+	float body;      /* font size of the majority of the letters */
 };
 
 /* ---- pdf_read.c ---- */

@@ -7,11 +7,11 @@
 #include <zlib.h>
 
 enum {
-	STREAMS_MAX = 1000,     /* most object streams that are unpacked to find the catalog */
-	UNPACKED_MAX = 1 << 20, /* most bytes that are unpacked of one stream */
-	DICTIONARY_MAX = 1000,  /* most bytes between a stream's type and its data */
-	PACKED_MAX = 1 << 20,   /* most bytes that are read of one stream */
-	TAG_MAX = 15            /* most bytes of a language's name; the rest is cut off */
+	STREAMS_MAX = 1000,     /* maximum number of object streams that are unpacked to find the catalog */
+	UNPACKED_MAX = 1 << 20, /* maximum number of bytes that are unpacked of one stream */
+	DICTIONARY_MAX = 1000,  /* maximum distance in bytes between a stream's type and its data */
+	PACKED_MAX = 1 << 20,   /* maximum number of bytes that are read of one stream */
+	TAG_MAX = 15            /* maximum length of a language's name in bytes; a longer name is truncated */
 };
 
 /* Append the language after "/Lang" in the text of objects. Returns 0 if there is none. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Distances, in heights of letters. */
-#define WORD_SPACE 0.1f /* least space between two words */
-#define CELL_GAP   1.3f /* least space between a number and its neighbour, to make them two cells of a row */
+#define WORD_SPACE 0.1f /* minimum space between two words */
+#define CELL_GAP   1.3f /* minimum space between a number and its neighbour, so that they become two cells of a row */
 
 /* An XML tag: n bytes at p, without '<' and '>'. p NULL: there is none. */
 struct tag {

@@ -15,9 +15,9 @@
 
 /* Distances, in heights of letters. */
 #define WIDE      11.0f /* a flow is wide if its lines have at least this average width */
-#define LABEL_GAP 4.0f  /* most space between a number or bullet and its text */
-#define WORD_GAP  1.3f  /* most space between two words of a line */
-#define ROW_GAP   2.5f  /* most space between two rows of a table */
+#define LABEL_GAP 4.0f  /* maximum space between a number or bullet and its text */
+#define WORD_GAP  1.3f  /* maximum space between two words of a line */
+#define ROW_GAP   2.5f  /* maximum space between two rows of a table */
 
 /* LONG: a flow (text column) with fewer lines than this is short. TABLES: a row may continue one of the last TABLES
  * tables. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANGES_NAMED 12 /* most ranges of pages in a notice */
+#define RANGES_NAMED 12 /* maximum number of page ranges that a notice lists */
 
 /* The pages of a document, in order, with the text that was recognised. */
 struct scan {

@@ -7,7 +7,7 @@
 /* What stands before a paragraph of a list. */
 enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
 
-enum { PPTX_PLACEHOLDERS = 64 }; /* most placeholders of a layout; further ones are ignored */
+enum { PPTX_PLACEHOLDERS = 64 }; /* maximum number of placeholders of a layout; further ones are ignored */
 
 /* A placeholder of a slide layout. A shape of the slide refers to it by <p:ph type="body" idx="1"/>. */
 struct pptx_placeholder {

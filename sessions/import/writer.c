@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define ROW_BYTES_MAX 8192 /* a longer row of a table is page layout, not data */
-#define ROWS_MAX      1000 /* most equal rows that are written */
+#define ROWS_MAX      1000 /* maximum number of equal rows that are written */
 
 void writer_gap(struct writer *w, enum gap gap)
 {

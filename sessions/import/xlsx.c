@@ -13,7 +13,7 @@
 #define ROWS_MAX        1048576
 #define SHEETS_MAX      10000
 #define EMPTY_CELLS_MAX 64
-#define NAMED_MAX       5 /* most names of hidden sheets in the notice */
+#define NAMED_MAX       5 /* maximum number of hidden sheets that the notice names */
 
 struct cell {
 	int32_t row, column; /* numbers of row and column, from 1 */

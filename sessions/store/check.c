@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LINES_MOST 100 /* most lines for one kind of defect in the report */
+#define LINES_MOST 100 /* maximum number of lines about one kind of defect in the report */
 
 struct checking {
 	struct store *s;

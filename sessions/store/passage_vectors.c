@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* most bytes of vectors in the cache file; the vectors that were stored first are deleted */
+/* maximum number of bytes of vectors in the cache file; when it is exceeded, the vectors that were stored first are
+ * deleted */
 #define CACHED_MOST "67108864"
 
 /* Passage vectors of a text. hash: SHA-256 of the text; encoder: id of the text encoder; data: the vectors; sum:

@@ -10,8 +10,9 @@
 
 /* Largest chat.db, in pages of 4 KiB, that is rewritten after a deletion: 128 MiB, which takes about a second. */
 #define REWRITTEN_PAGES 32768
-#define VACUUM_PAGES    4096 /* most pages that a larger chat.db returns to the file system after a deletion: 16 MiB */
-#define READERS_MS      200  /* milliseconds that a checkpoint waits for readers */
+/* maximum number of pages that a larger chat.db returns to the file system after a deletion: 16 MiB */
+#define VACUUM_PAGES    4096
+#define READERS_MS      200 /* milliseconds that a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
 

@@ -175,7 +175,7 @@ int library_sessions(struct store *, int64_t id, library_session_fn *, void *ud,
 int library_remove(struct store *, int64_t id, struct err *);
 
 /* Facts (facts.c): lines that the user asked weir to remember in all conversations. */
-enum { FACT_BYTES = 500 }; /* most bytes of a fact */
+enum { FACT_BYTES = 500 }; /* maximum number of bytes of a fact */
 struct fact {
 	int64_t id, session; /* session: the one in which the user told the fact; 0 = the conversation was not stored */
 	int64_t at;          /* seconds since 1970 */

@@ -40,7 +40,7 @@ int input_wants_abort(void);
 /* 1 in vi's command mode, where letter keys are commands. */
 int input_commands(void);
 
-/* Return how many rows the input line needs at this width, but at most `most`. If it needs more rows, input_draw()
+/* Return how many rows the input line needs at this width, but no more than `most`. If it needs more, input_draw()
  * scrolls to the cursor. `mark` is the text that input_draw() puts before the first row, such as "> ". */
 int input_rows(int width, int most);
 void input_draw(const struct area *, const char *mark);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SEARCH_PASTE = 256 }; /* most bytes of a paste that are added to a search */
+enum { SEARCH_PASTE = 256 }; /* maximum number of bytes of a paste that are added to a search */
 
 /* ---- completion ---- */
 
@@ -292,8 +292,8 @@ int line_key(const struct key *k)
 			return 1;
 	}
 	if (k->code == K_CHAR && plain.mods == KEY_CTRL) {
-		/* Most terminals send the same byte for Tab and Ctrl-I, Enter and Ctrl-M, and so on. Treat such
-		 * keys alike everywhere. */
+		/* maximum number of terminals send the same byte for Tab and Ctrl-I, Enter and Ctrl-M, and so on. Treat
+		 * such keys alike everywhere. */
 		switch (k->cp) {
 		case 'i': plain = (struct key){ .code = K_TAB }; break;
 		case 'm': plain = (struct key){ .code = K_ENTER }; break;

@@ -27,7 +27,7 @@ void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);
 /* Find the row that contains byte `at` of the text, and the rows above it, at most `want` rows. Write the offsets of
  * their first bytes to from[], topmost first. Returns the number of rows found. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
-/* Count the rows from the row that begins at byte `from`, but at most `most` rows. */
+/* Return how many rows there are from the row that begins at byte `from`, but no more than `most`. */
 int wrap_count(const struct wrapped *, size_t from, int most);
 /* wrap_col(): return the column of the character at byte `at`. wrap_byte(): return the offset of the character at
  * column `col`. If the row is shorter, wrap_byte() returns the row's end, or the last character of a wrapped row. */

@@ -29,7 +29,7 @@
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)
 #define STATES_OPEN     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | STATES_ARGUMENT)
 
-enum { LINE_MOST = 256 << 20 }; /* most bytes of a draft, because readline's counters are int */
+enum { LINE_MOST = 256 << 20 }; /* maximum size of a draft in bytes, because readline's counters are int */
 
 struct input {
 	int open;

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* most combining marks that are drawn with a character; further marks stay in the text but are not drawn */
+/* maximum number of combining marks that are drawn with a character; further marks stay in the text but are not
+ * drawn */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
 /* How the input line draws one character of its text. len: bytes of the character and its marks. width: columns.

@@ -4,7 +4,8 @@
 
 #include "ui/ui.h"
 
-/* most bytes of an original text, because filtered text can be eight times as long, and offsets have 32 bits */
+/* maximum size of an original text in bytes, because filtered text can be eight times as long, and offsets have 32
+ * bits */
 #define DOC_TEXT_MOST (256u << 20)
 
 /* Two offsets of the same place of a document: in the filtered text (clean) and in the original (raw). Points are

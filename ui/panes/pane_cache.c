@@ -34,8 +34,8 @@ static void cache_pane_release(struct pane *pane)
 
 /* ---- posted figures ---- */
 
-/* Read at most `most` bytes of a text and write them to out[] as one line without control characters. Cut the line to
- * fit the `cap` bytes of out[]. */
+/* Read at most `most` bytes of a text and write them to out[] as one line without control characters. Truncate the line
+ * to fit the `cap` bytes of out[]. */
 static void take_text(char *out, size_t cap, const char *text, size_t most)
 {
 	struct str s = { 0 };

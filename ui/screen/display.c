@@ -22,8 +22,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define COPY_MAX       100000 /* most bytes of base64, because many terminals limit the length of a control string */
-#define PATIENCE_MS    2000   /* milliseconds to wait for a terminal that accepts no bytes */
+/* maximum length of the base64 text in bytes, because many terminals limit the length of a control string */
+#define COPY_MAX       100000
+#define PATIENCE_MS    2000 /* milliseconds to wait for a terminal that accepts no bytes */
 
 /* asks for the background colour; if the terminal answers, keys.c reports K_BACKGROUND */
 #define ASK_BACKGROUND "\33]11;?\a"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <termios.h>
 
-#define SIDE_MAX    1000 /* most columns and rows accepted */
+#define SIDE_MAX    1000 /* maximum number of columns, and of rows, that is accepted */
 #define REPLACEMENT 0xfffd
 
 #define PASTE_ON    "\33[?2004h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GRID_MAX    1000 /* most columns and rows; a terminal may report more */
+#define GRID_MAX    1000 /* maximum number of columns, and of rows; a terminal may report more */
 #define REPLACEMENT 0xfffd
 #define VS15        0xfe0e
 

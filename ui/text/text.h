@@ -8,7 +8,8 @@
 
 #include "engine/base/base.h"
 
-#define CLEAN_LINE_MAX 65536 /* most bytes of an output line; a longer line is broken (with CLEAN_LINE: cut) */
+/* maximum length of an output line in bytes; a longer line is broken (with CLEAN_LINE: truncated) */
+#define CLEAN_LINE_MAX 65536
 #define CLEAN_TAB      8
 
 /* Counts of characters that clean_text() removed or replaced; they only grow. */

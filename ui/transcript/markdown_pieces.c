@@ -13,8 +13,8 @@
 
 enum {
 	PIECE_MOST = 16384, /* longest piece, in bytes */
-	MARKS_MOST = 2000,  /* most characters with a Markdown meaning in a piece */
-	NESTED_MOST = 24,   /* most quotes and list items that one line may open */
+	MARKS_MOST = 2000,  /* maximum number of characters with a Markdown meaning in a piece */
+	NESTED_MOST = 24,   /* maximum number of quotes and list items that one line may open */
 };
 
 /* ---- kinds of lines ---- */

@@ -11,7 +11,7 @@
 #include <md4c.h>
 
 enum {
-	LEVELS = 128, /* most nested quotes and list items that get a bar or a bullet */
+	LEVELS = 128, /* maximum depth of nested quotes and list items that get a bar or a bullet */
 	LISTS = 64,
 	BEFORE_MOST = 32, /* maximum width of the bars and bullets before the text, in columns */
 	/* If a line of a paragraph takes fewer columns than this, the line break after it is kept. */
