@@ -66,13 +66,16 @@ static int offer_model(struct options *o, struct err *e)
 		if (!rc)
 			o->model = options_own(o, path.p, path.n);
 		else if (e->code == ERR_CANCELLED)
-			say_error(e); /* the message says how much was fetched, and that the next pull continues */
+			/* The error message tells how much was downloaded, and that the next pull continues the
+			 * download. */
+			say_error(e);
 	}
 	str_free(&path);
 	return rc;
 }
 
-/* Run the chat: on the full screen; line by line; with questions from a pipe; or for the one question of --prompt. */
+/* Run the chat in one of four ways: on the full screen, line by line, with questions from a pipe, or with the single
+ * question of --prompt. */
 static int cmd_chat(struct options *o)
 {
 	struct chat c = { .quit = 0 };
@@ -146,7 +149,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	/* when completing, ignore the last word, which the user is still typing */
+	/* for shell completion, ignore the last word: the user is still typing it */
 	typed_read(&t, NULL, argc - first - complete, argv + first);
 	if (t.commands & CMD_LAB) {
 		lab_become(argc, argv);

@@ -5,12 +5,12 @@
 #include "app/options/options.h"
 
 /* Prepare the process (descriptors, locale, signals), parse the options into *o, then call `run`, which runs the
- * command. `run` is not called for --help and --version. more: options that only this program has, as for
- * options_parse_more(); NULL = none. help: appends the text of --help. Returns the exit code. */
+ * command. `run` is not called for --help and --version. `more` lists the options that only this program has (see
+ * options_parse_more()), or is NULL. `help` appends the text of --help. Returns the exit code. */
 int program_run(int argc, char **argv, struct options *o, const struct option_def *more,
                 void (*help)(const struct options *, struct str *out), int (*run)(struct options *));
 
-/* The main() of weir-lab where WEIR_STATIC makes weir and weir-lab one file. */
+/* The main() of weir-lab. It has another name in a static build (WEIR_STATIC), where weir and weir-lab are one file. */
 int lab_main(int argc, char **argv);
 
 #endif

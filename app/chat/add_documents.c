@@ -100,7 +100,7 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 }
 
 /* Show which page is being recognised, on the progress line of the import. If that line is not in use, the front end
- * shows it. */
+ * shows the page. */
 static void on_page(int32_t page, int32_t pages, double left, void *ud)
 {
 	struct chat *c = ud;
@@ -173,7 +173,7 @@ static void say_added(struct chat *c, const struct document *d)
 	str_free(&s);
 }
 
-/* Add the files that match a pattern. Those that cannot be read are left out. Returns 0 or -1. */
+/* Add the files that match a pattern. Files that cannot be read are left out. Returns 0 or -1. */
 static int pattern_add(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
 	struct file_todo *todo = xcalloc(list->n, sizeof *todo);

@@ -199,14 +199,15 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 
 void cache_report_documents(const struct conversation *conv, int32_t *first)
 {
-	size_t same = tokens_common(conv),
-	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are cached */
+	/* `read` is the number of bytes of the prompt that are cached */
+	size_t same = tokens_common(conv), read = same ? conv->rendered.end[same - 1] : 0;
 
 	for (size_t d = 0; d < conv->n_doc; d++) {
 		const struct text_at *prompt_at = &conv->doc[d].prompt_at;
 		size_t body = prompt_at->byte + conv->doc[d].body;
 
-		/* a model on a server gets the whole document with each request, so give its first token the index 0 */
+		/* a model on a server gets the whole document with each request, so give the document's first token the
+		 * index 0 */
 		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1;
 		if (prompt_at->first < 0 || body + conv->doc[d].n_body > read)
 			continue;

@@ -6,7 +6,7 @@
 #include "app/chat/cache_view.h"
 
 /* Find the evicted words of all texts again, and store the result in the report's lenses. A call less than a second
- * after the previous call does nothing. read: see cache_report_take(). */
+ * after the previous call does nothing. For the meaning of `read`, see cache_report_take(). */
 void lenses_take(struct cache_report *, const struct conversation *, struct listener *, const struct timeline_stats *,
                  int32_t read);
 /* Fill in the report's lenses if the model is on a server. The KV cache of the server is unknown, so a message counts

@@ -35,9 +35,9 @@ int chat_is_path(const char *text)
 	return is;
 }
 
-/* If the line was meant as a command, make the command the draft, so that Enter runs it, and return 1. Such lines are
- * the path of a file, which a terminal writes when the file is dragged into it, and words that end or explain other
- * programs. */
+/* If the line was probably meant as a command, put this command into the input line, so that Enter runs it, and return
+ * 1. There are two such cases: the path of a file, which a terminal writes when the file is dragged into it; and words
+ * like "exit" and "help", which are commands of other programs. */
 static int draft_meant(struct chat *c, const char *text)
 {
 	static const char *const meant[][2] = {
@@ -183,7 +183,8 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 	rc = session_log_resume(c->log, &c->conv, note, e);
 	progress_clear(&progress);
 	if (rc >= 0 && o->role) {
-		conversation_options_changed(&c->conv, 0); /* the session keeps the role's settings */
+		/* these settings come from the role, so store them in the session */
+		conversation_options_changed(&c->conv, 0);
 		if (!o->quiet)
 			say("%s", str_text(&role));
 	}

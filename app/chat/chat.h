@@ -200,7 +200,8 @@ int chat_document_bytes(struct chat *, const char *name, const char *bytes, size
 struct slash {
 	const char *name, *aliases; /* aliases: words separated by blanks */
 	const char *args, *help;
-	/* tells when the command runs if the user types it during an answer. ALLOWED: at once, between two tokens */
+	/* The state in which the command may run if the user types it during an answer. ALLOWED: it runs at once,
+	 * between two tokens. */
 	enum ui_busy busy;
 	enum ui_arg arg;
 	void (*run)(struct chat *, char *arg);
@@ -214,7 +215,8 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t n);
 int slash_named(const char *name, const char *aliases, const char *word, size_t n);
 /* Synonyms for a command, separated by blanks. The palette and /help search them but do not show them. */
 const char *slash_words(const char *name);
-/* 1 if the whole line, unquoted, is the path of a file or folder from the root or home directory on; no command is. */
+/* 1 if the whole line, without quotes, is the absolute path of an existing file or folder. The path may begin with ~,
+ * and must have a second slash, so no command is taken for a path. */
 int chat_is_path(const char *text);
 /* Find the command that is most similar to an unknown word: call slash_near_init() with the word, then slash_near()
  * for each command, with the same `others`, which begins empty. slash_unknown() then sets an error that suggests
@@ -231,9 +233,9 @@ void chat_mouse(struct chat *, int on);
 
 /* 1 if word[0..n) is "/NAME" and the user has a prompt file NAME.md. */
 int user_prompt_is(const char *word, size_t n);
-/* Append the text of the prompt file that `word` ("/NAME") names, with its placeholders filled by the words of arg; a
- * text without placeholders is followed by arg. Returns 0, or -1 if the file cannot be read, the text is empty, or a
- * word is missing. */
+/* Append the text of the prompt file that `word` ("/NAME") names, with its placeholders filled by the words of `arg`.
+ * If the text has no placeholders, append `arg` to it. Returns 0, or -1 if the file cannot be read, the text is empty,
+ * or a word is missing. */
 int user_prompt_text(const char *word, size_t n, const char *arg, struct str *out, struct err *);
 /* List the user's prompts as "/NAME", sorted. Returns their number; free the list by user_prompts_free(). */
 size_t user_prompts(char ***out);
@@ -257,8 +259,8 @@ void chat_stream_close(struct chat *);
  * job. */
 void chat_stream(struct chat *);
 
-/* Switch to another session. If another weir process writes it: wait = 1 waits until it is free, wait = 0 opens it
- * read-only. */
+/* Switch to another session. If another weir process writes the session, wait = 1 waits until the session is free, and
+ * wait = 0 opens the session read-only. */
 void chat_switch(struct chat *, int64_t session, int wait);
 /* Tell the user the session's name and how to resume it. Says nothing if the conversation is empty or not stored. */
 void chat_goodbye(struct chat *);
@@ -270,14 +272,14 @@ void chat_source_lines(const struct chat *, const struct message *, struct str *
 /* Append the last messages of an earlier run, as text. */
 void chat_tail(const struct chat *, struct str *out);
 
-/* 1 if message number `answer` has variants (other answers to the same question). *number: which variant is shown,
- * counted from 1. *count: number of variants. */
+/* 1 if message number `answer` has variants (other answers to the same question). *number receives the number of the
+ * variant that is shown, from 1, and *count how many variants there are. */
 int chat_variants(const struct chat *, size_t answer, size_t *number, size_t *count);
 
 /* ---- reasoning ---- */
 
-/* Append the message as the user sees it: without its reasoning, if reasoning is hidden. note: receives how much is
- * hidden; may be NULL. */
+/* Append the message as the user sees it: without its reasoning, if reasoning is hidden. `note` receives a text that
+ * says how much is hidden; it may be NULL. */
 void chat_message(const struct chat *, const struct message *, struct str *out, struct str *note);
 int chat_hides(const struct chat *);
 int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoning at the head of an answer */

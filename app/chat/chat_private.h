@@ -30,8 +30,8 @@ size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- add_documents.c ---- */
 
-/* Add a document, and free doc. If the conversation has a document of the same file, the new one replaces it, unless
- * both texts are equal. Returns 0 or -1. */
+/* Add a document to the conversation, and free the struct doc. If the conversation has a document of the same file, the new one replaces it,
+ * unless both texts are equal. Returns 0 or -1. */
 int document_add(struct chat *, struct doc *, struct err *);
 /* Set up later imports: they recognise scanned pages as the options say, and show their progress. */
 void document_recognition(struct chat *);
@@ -107,7 +107,7 @@ int folder_has(const struct conversation *, const struct document *);
 /* Record that the user drops (why = 'd') or adds (why = 'k') a document, so that folders_look() respects the user's
  * choice. */
 void folder_note(struct conversation *, const struct document *, char why);
-/* Write the folders as text for the session, or read them from it. */
+/* Write the list of opened folders as text for the session, or read the list from this text. */
 void folders_write(const struct conversation *, struct str *out);
 void folders_read(struct conversation *, const char *text, size_t n);
 
@@ -170,7 +170,8 @@ void role_frame(const struct chat *, const char *text, size_t n, struct str *out
 
 /* ---- cmd_settings.c ---- */
 
-/* Find the option that a key of /set names, also as other programs spell it ("top_p"); NULL = none. */
+/* Find the option that a key of /set names; NULL = none. The key may be a name that other programs use for the option,
+ * such as "top_p". */
 const struct option_def *setting_find(const char *key);
 
 /* ---- shell_command.c ---- */

@@ -30,7 +30,8 @@ void slash_open(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE,
 		        "standard input is the conversation here; /open wants a file, a folder or a pattern");
 	else if (access(arg, R_OK) == 0)
-		chat_documents(c, arg, &e); /* a file whose name contains quotes or backslashes */
+		/* try the name as it was typed first: a file's name may contain quotes or backslashes */
+		chat_documents(c, arg, &e);
 	else if (!read_known(c, path.p, &e) && !e.code)
 		chat_documents(c, path.p, &e);
 	if (e.code)

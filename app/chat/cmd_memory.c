@@ -1,8 +1,8 @@
 /* app/chat/cmd_memory.c - facts to remember in all conversations: the commands /remember and /memory, and the list of
- * facts that a question is searched for (app/retrieval/memory.c).
+ * facts from which app/retrieval/memory.c takes those that fit a question.
  *
- * Facts are in the store of the sessions. A conversation that no session stores opens the store for as long as a command
- * or a question needs it; a private one never does. */
+ * Facts are in the store of the sessions. A conversation that no session stores opens the store for as long as a
+ * command or a question needs it; a private one never does. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -113,7 +113,7 @@ static void show_all(struct chat *c, struct err *e)
 
 /* ---- /remember ---- */
 
-/* Return the last message that the user typed in this conversation, or NULL. *n: its length. */
+/* Return the last message that the user typed in this conversation, or NULL. *n receives its length. */
 static const char *said_last(const struct chat *c, size_t *n)
 {
 	for (size_t i = c->conv.n_msg; i--;) {
@@ -128,7 +128,7 @@ static const char *said_last(const struct chat *c, size_t *n)
 	return NULL;
 }
 
-/* Store a fact unless it is there already. Returns 1 if it is, 0 if it was stored, -1 on error. */
+/* Store a fact unless it is there already. Returns 1 if it was there, 0 if this call stored it, -1 on error. */
 static int remember(struct chat *c, const struct str *text, struct err *e)
 {
 	struct store *s = facts_open(c, 0, e);
@@ -186,7 +186,7 @@ static int drop_snapshots(int64_t session, void *ud)
 	return snap_drop(d->snaps, session, d->e) < 0;
 }
 
-/* Remove the contexts that quote the fact from this conversation's messages. */
+/* From this conversation's messages, remove the contexts that quote the fact. */
 static void contexts_forget(struct chat *c, const char *text)
 {
 	struct str quoted = { 0 };
@@ -204,7 +204,7 @@ static void contexts_forget(struct chat *c, const char *text)
 	str_free(&quoted);
 }
 
-/* Give a fact another text; NULL forgets it. Returns 0 or -1. */
+/* Replace the text of a fact. If `text` is NULL, delete the fact. Returns 0 or -1. */
 static int fact_becomes(struct chat *c, const struct known_fact *f, const struct str *text, struct err *e)
 {
 	struct store *s = facts_open(c, 0, e);
@@ -217,7 +217,7 @@ static int fact_becomes(struct chat *c, const struct known_fact *f, const struct
 	           : !snaps_open(&d.snaps, s, &(struct snaps_options){ 0 }, NULL, e))
 		rc = fact_sessions(s, f->id, drop_snapshots, &d, e);
 	else
-		rc = e->code ? -1 : 0; /* there are no snapshots */
+		rc = e->code ? -1 : 0; /* without kv.db there are no snapshots to delete */
 	if (!rc && !e->code)
 		rc = fact_change(s, f->id, text ? text->p : NULL, text ? text->n : 0, e);
 	if (!rc)

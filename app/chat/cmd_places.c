@@ -108,8 +108,8 @@ void slash_outline(struct chat *c, char *arg)
 
 /* ---- /goto ---- */
 
-/* A place of /goto: bytes [from, to) of the body of document number `doc`. certain: 1 = a page, heading or percentage;
- * 0 = words of the text. */
+/* A place of /goto: bytes [from, to) of the body of document number `doc`. `certain` is 1 if the place was given as a
+ * page, heading or percentage, and 0 if it was found by words of the text. */
 struct found_place {
 	size_t doc, from, to;
 	int certain;
@@ -290,7 +290,7 @@ static void describe_place(const struct document *d, const struct found_place *a
 		str_addf(s, ", \"%.100s\"", place.heading);
 }
 
-/* Append about twenty lines of the text. */
+/* Append about twenty lines of the document's text, from byte `from` on. */
 static void add_text(const struct document *d, size_t from, struct str *s)
 {
 	const char *p = body_of(d);

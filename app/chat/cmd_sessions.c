@@ -41,7 +41,8 @@ static int list_one(const struct session *s, void *ud)
 	if (chat_is_deleted(x->c, s->id))
 		return 0;
 	if (x->list.rows == LISTED) {
-		x->list.rows++; /* count row LISTED + 1 without listing it: it tells that there are more sessions */
+		/* count row LISTED + 1 but do not list it: the count then tells that there are more sessions */
+		x->list.rows++;
 		return 1;
 	}
 	str_addf(&id, "%c %-3lld", s->id == x->c->log->session ? '*' : ' ', (long long)s->id);
@@ -187,8 +188,8 @@ static size_t format_named(const char *arg, enum export_format *format)
 	return 0;
 }
 
-/* Append "weir-NAME.ENDING". NAME is the session's title, with "-" for each run of characters other than ASCII letters
- * and digits. */
+/* Append "weir-NAME.ENDING". NAME is the session's title, with "-" for each sequence of characters other than ASCII
+ * letters and digits. */
 static void default_name(struct chat *c, const char *ending, struct str *out)
 {
 	struct str title = { 0 };

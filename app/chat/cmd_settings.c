@@ -474,8 +474,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* If the template can ask the model to reason, `on` makes it ask. Otherwise `on` only undoes `off`,
-		 * while `show` and `hide` stay in force. */
+		/* If the template can ask the model to reason, the argument `on` makes the template ask. Otherwise `on`
+		 * only undoes `off`, while `show` and `hide` stay in force. */
 		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

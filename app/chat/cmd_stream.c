@@ -14,7 +14,7 @@
 
 enum {
 	WAIT_MS = 100,      /* milliseconds to wait for text before checking yield() and Ctrl-C again */
-	SHOWN_LEAST = 4096, /* fewest tokens of a prefill that shows its progress */
+	SHOWN_LEAST = 4096, /* minimum number of tokens of a prefill whose progress is shown */
 };
 #define SHOW_EVERY 0.1 /* seconds between two reports of progress */
 #define RATE_OVER  3.0 /* seconds over which the speed is measured */

@@ -52,8 +52,8 @@ static const struct slash commands[] = {
 };
 /* clang-format on */
 
-/* Synonyms of the commands: completion, the palette and /help find a command by them. A synonym that begins with a slash
- * also runs the command; one that several commands have must not. */
+/* Synonyms of the commands: completion, the palette and /help find a command by them. A synonym that begins with a
+ * slash also runs the command, so it must belong to one command only. */
 static const struct {
 	const char *name, *words;
 } synonyms[] = {
@@ -179,7 +179,7 @@ int slash_named(const char *name, const char *aliases, const char *word, size_t 
 void slash_near_init(struct nearest *near, const char *word, size_t n)
 {
 	nearest_init(near, word, n);
-	near->dist = (int)n / 4 + 2; /* a greater distance would make any word similar to many commands */
+	near->dist = (int)n / 4 + 2; /* with a larger maximum distance, any word would be similar to many commands */
 }
 
 /* Compare a command with the typed word. The distance is 0 if the command's name begins with the word. It is also 0 if
@@ -213,7 +213,7 @@ int slash_unknown(const struct nearest *near, struct str *others, struct err *e)
 	return -1;
 }
 
-/* Commands that only the full screen has; it runs them itself (app/tui/screen_commands.c). */
+/* Commands that exist only on the full screen, which runs them itself (app/tui/screen_commands.c). */
 static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour /stop";
 
 void slash_run(struct chat *c, char *text)
@@ -229,8 +229,8 @@ void slash_run(struct chat *c, char *text)
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
 		if (slash_named(d->name, d->aliases, text, n)) {
-			/* The command takes no arguments: refuse them instead of ignoring them. `/new idea for a story`
-			 * is meant as a message and must not clear the conversation. */
+			/* A command without arguments must not ignore them: `/new idea for a story` is meant as a
+			 * message and must not clear the conversation. */
 			if (*arg && !*d->args)
 				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", d->name);
 			else

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* SHOWN: number of turns shown of a resumed session. SHOWN_LINES: number of lines shown of each message. */
+/* SHOWN: number of turns of a resumed session that are shown. SHOWN_LINES: number of lines of each message that are
+ * shown. */
 enum { SHOWN = 2, SHOWN_LINES = 12 };
 
 int chat_no_sessions(const struct chat *c, struct err *e)

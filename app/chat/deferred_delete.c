@@ -28,7 +28,7 @@ static void deleted_forget(struct chat *c, size_t i)
 
 double chat_delete_next(const struct chat *c)
 {
-	/* deleted[] is in the order of deletion, so its first entry expires first */
+	/* deleted[] is in the order of deletion, so the first entry is the first whose time is over */
 	return c->n_deleted ? c->deleted[0].until : 0;
 }
 
@@ -45,7 +45,7 @@ void chat_delete_due(struct chat *c, int all)
 	}
 }
 
-/* Append the name of a session as lists show it. */
+/* Append the name of a session in the form in which lists show it. */
 static int name_of(struct chat *c, int64_t session, struct str *out, int *messages, struct err *e)
 {
 	struct session s;
@@ -109,7 +109,7 @@ int chat_undelete(struct chat *c)
 	session_leave(c->log->store, session);
 	notice(c, "[session '%s' is there again]", str_text(&name));
 	str_free(&name);
-	/* Open the session again if it was open when it was deleted and no message was added since. */
+	/* Open the deleted session again if it was the current one, and if no message was added after the deletion. */
 	if (here && c->log && !c->log->session && !c->conv.n_msg)
 		chat_switch(c, session, 0);
 	return 0;

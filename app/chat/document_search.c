@@ -57,7 +57,8 @@ static int open_index(struct chat *c, struct err *e)
 	return 0;
 }
 
-/* in milliseconds; SHOW_FIRST: time until progress is shown first; SHOW_EVERY: time between two updates */
+/* In milliseconds. SHOW_FIRST: time after which progress is shown first. SHOW_EVERY: time between two updates of the
+ * progress. */
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 };
 #define WAIT_MOST 15 /* maximum number of seconds that a question waits while passages are encoded */
 
@@ -103,7 +104,7 @@ int chat_work_progress(struct chat *c, const char *verb, size_t done, size_t tot
 	return stop;
 }
 
-/* Decide whether the remaining passages are encoded now or later, in a front end with a queue of jobs. Returns
+/* In a front end with a queue of jobs, decide whether the remaining passages are encoded now or later. Returns
  * ENCODING_ON, ENCODING_STOP or ENCODING_LATER. */
 static int encoding_goes_on(struct chat *c, size_t done, size_t total)
 {

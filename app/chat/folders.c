@@ -78,7 +78,7 @@ static void look_todo(struct look *l, const struct doc_path *file, size_t doc)
 	l->todo[l->n_todo++] = (struct file_todo){ .file = file, .doc = doc };
 }
 
-/* Compare a listed file with its document. If the file has changed, add it to the files to read. */
+/* Compare a listed file with its document. If the file has changed, add the file to the list of files to read. */
 static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 {
 	struct document *d = &l->c->conv.doc[doc];
@@ -91,8 +91,9 @@ static void look_known(struct look *l, const struct doc_path *file, size_t doc)
 		d->renewed = d->stored != 0; /* store the file's new time */
 }
 
-/* Handle a document whose file is not listed: the file was deleted, or git ignores it now. The document is kept if the
- * file exists and the user has added it by name or opens the folder now. Otherwise it is marked as gone. */
+/* Handle a document whose file is not listed: the file was deleted, or git ignores it now. If the file still exists,
+ * two kinds of documents are kept: one that the user has added by name, and all documents if the user is opening the
+ * folder now. Otherwise it is marked as gone. */
 static void look_missing(struct look *l, const struct tracked *t)
 {
 	const struct folder_file *left = left_find(l->f, t->path);
@@ -167,8 +168,8 @@ static int look_open(struct look *l, struct err *e)
 		return -1;
 	look_track(l);
 	look_compare(l);
-	/* A document must be dropped or replaced. Files that were skipped because they had its name and text must be
-	 * compared again. */
+	/* A document will be dropped or replaced. Files that were skipped because their name and text equal those of a
+	 * document must be compared again. */
 	if (l->n_gone + l->n_changed && left_drop(l->f, 's'))
 		look_compare(l);
 	return 0;

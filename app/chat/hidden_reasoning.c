@@ -35,7 +35,7 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 		return;
 	}
 	/* Some templates end the prompt with the opening mark of reasoning (<think>). The answer then has no opening
-	 * mark; if it was cut short, it has no closing mark either. */
+	 * mark. If the answer was stopped early, it has no closing mark either. */
 	closed = reasoning_closed(text);
 	think.first = closed ? closed > 0 && (c->conv.info->thinks_first || c->conv.info->asked_thinks_first ||
 	                                      reasoning_unopened(text, m->text.n, 1, &seen))

@@ -17,7 +17,7 @@ static const char ending[] = ".md";
 
 /* ---- files ---- */
 
-/* 1 if the name has only ASCII letters, digits, - and _, so that it cannot lead to another folder. */
+/* 1 if the name consists of ASCII letters, digits, - and _ only, so that it cannot lead to another folder. */
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -83,7 +83,7 @@ size_t prompt_names(const char *folder, const char *head, char ***name, size_t c
 
 /* ---- placeholders ---- */
 
-/* Set *word to word number i (from 0) of args, without its quotes. Returns 1, or 0 if there is none. */
+/* Set *word to word number i (from 0) of args, without its quotes. Returns 1, or 0 if args has fewer words. */
 static int word_at(const char *args, size_t i, struct str *word)
 {
 	size_t n = strlen(args), at = 0, end;

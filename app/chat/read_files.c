@@ -9,7 +9,7 @@ enum {
 	FAILURES_SAID = 3, /* maximum number of unreadable files that a notice names */
 	NOTICES_SAID = 10, /* maximum number of documents whose notices are shown */
 };
-#define STORE_EVERY 2.0 /* seconds after which the documents read so far are stored */
+#define STORE_EVERY 2.0 /* the documents that were read are stored each time this number of seconds has passed */
 
 /* Show the notices of the import. Also warn of invisible characters, because hidden text may steer the model. */
 int document_notices(const struct doc *doc)
@@ -43,8 +43,8 @@ static void file_failed(struct files_read *out, const struct err *why)
 		str_addf(&out->failed, "%s%s", out->failed.n ? "; " : "", why->msg);
 }
 
-/* Add the document that was read from a file, or replace the file's old document by it. Returns the value for
- * file_todo.became. */
+/* Add a document that was read from a file. If the file already has a document, replace that document. Returns the
+ * value for file_todo.became. */
 static char doc_take(struct chat *c, struct file_todo *t, const struct doc *doc, struct err *e)
 {
 	size_t i = t->doc;

@@ -21,7 +21,7 @@ struct role {
 	struct str name, note, left;
 };
 
-/* Append an entry to a list: "key value". */
+/* Append an entry "key value" to a list. */
 static void listed(struct str *out, const char *key, const char *value)
 {
 	str_addf(out, "%s%.60s%s%.60s", out->n ? ", " : "", key, *value ? " " : "", value);
@@ -53,7 +53,7 @@ static int role_read(const char *what, struct str *text, struct err *e)
 	return rc;
 }
 
-/* Cut a value's quotes, and blanks at the end. */
+/* Remove the quotes around a value, and the blanks at its end. */
 static void value_trim(char *value)
 {
 	size_t n = strlen(value);
@@ -66,7 +66,7 @@ static void value_trim(char *value)
 	}
 }
 
-/* Take the model of a role, if it is on this machine and the command line names none. */
+/* Use the model that a role names, if it is on this machine and the command line names no model. */
 static void role_model(struct role *r, const char *value)
 {
 	const char *colon = strchr(value, ':');
@@ -198,7 +198,7 @@ int role_apply(struct chat *c, const char *words, int starting, struct str *note
 		str_clear(&c->role);
 		str_add(&c->role, r.name.p, r.name.n);
 	}
-	if (e->code) { /* the settings stay as they were */
+	if (e->code) { /* after an error, restore the earlier settings */
 		before.owned = c->o.owned;
 		before.n_owned = c->o.n_owned;
 		c->o = before;

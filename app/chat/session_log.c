@@ -8,8 +8,8 @@
 
 /* ---- opening ---- */
 
-/* 1 if the conversation is stored in a session: at a terminal always; with a pipe or -p only if -s or --continue is
- * given; with --private never. */
+/* 1 if the conversation is stored in a session: always at a terminal, with a pipe or -p only if -s or --continue is
+ * given, and never with --private. */
 static int session_wanted(const struct options *o)
 {
 	if (o->private_talk)
@@ -17,7 +17,8 @@ static int session_wanted(const struct options *o)
 	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
 }
 
-/* Add n=4 (four rings) to the cache policy of an old session. Old versions did not store n when it was 4, the
+/* Add n=4 (four rings) to the cache policy of an old session. Old versions of weir did not store n if its value was 4,
+ * which was the
  * default then. */
 static void migrate_default_rings(struct str *kv)
 {
@@ -41,8 +42,8 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, d->type == OPT_POLICY ? policy_current(o, where, text) : text, e);
 }
 
-/* 1 if an old version of weir stored the session. Old versions stored a number for every sampling setting; newer ones
- * store "auto" for a setting that the user has not set. */
+/* 1 if an old version of weir stored the session. Old versions stored a number for every sampling setting. Newer
+ * versions store "auto" for a setting that the user has not changed. */
 static int samples_as_of_old(struct store *store, int64_t session)
 {
 	struct str value = { 0 };
@@ -96,8 +97,8 @@ int session_options(struct store *store, int64_t session, struct options *o, str
 	return rc < 0 ? -1 : 0;
 }
 
-/* Set r->session to the session with this complete name or this number. The beginning of a name does not match, because
- * the user may want a new session of that name. Returns 1 if found, 0 if not, -1 on error. */
+/* Look for a session with exactly this name, or with this number, and store it in r->session. The beginning of a name
+ * does not match, because the user may want a new session of that name. Returns 1 if found, 0 if not, -1 on error. */
 static int session_named(struct session_log *r, const char *name, struct err *e)
 {
 	struct err none = { 0 };
@@ -194,8 +195,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : take_session(r, o, e);
 }
 
-/* Open the store (the database of sessions). Returns 0 or -1. Exception: if the options do not ask for a session, a
- * failure only warns the user, r->store is NULL, and 0 is returned. */
+/* Open the store (the database of sessions). Returns 0 or -1. If the options do not ask for a session, a failure is no
+ * error: the user is warned, r->store is NULL, and 0 is returned. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
 	struct str folder = { 0 };
@@ -291,7 +292,7 @@ struct resuming {
 
 int session_restore_document(struct conversation *conv, const struct stored_document *d, size_t at, struct err *e)
 {
-	/* doc borrows the strings and marks: it must not change or free them */
+	/* `doc` shares the strings and marks with d, so it must not change or free them */
 	struct doc doc = {
 		.name = (char *)(uintptr_t)d->name,
 		.type = d->type,
@@ -373,8 +374,8 @@ static size_t left_to_read(struct conversation *conv, size_t restored)
 	return n;
 }
 
-/* Append a note for the user: what was restored, or why nothing was. `behind` is the number of messages after the
- * restored snapshot. */
+/* Append a note for the user. It says what was restored, or why nothing was. `behind` is the number of messages after
+ * the restored snapshot. */
 static void describe_loaded(struct conversation *conv, const struct snap_loaded *got, int restored, size_t behind,
                             struct str *note)
 {
@@ -499,7 +500,8 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	/* first stop storing changes: otherwise emptying the conversation would empty the previous session */
+	/* stop storing changes first: otherwise the store would take the emptied conversation for a change of the
+	 * previous session */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	conversation_system(conv, o->system);

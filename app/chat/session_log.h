@@ -18,7 +18,7 @@ struct session_log {
 	int64_t writing;    /* id of the stored answer that is still being generated; 0 = none */
 	double written_at;  /* time at which the answer `writing` was last written to the store */
 	int32_t entries_at; /* value of timeline_entries_ready() when KV entries were last saved or loaded */
-	int deferred;       /* 1 = changes of documents are only recorded, and stored later (session_log_defer()) */
+	int deferred;       /* 1 = changes of documents are only recorded now, and stored later (session_log_defer()) */
 	int64_t *dropped;   /* [n_dropped] store ids of the documents that must be deleted from the session */
 	size_t n_dropped, cap_dropped;
 	const struct document *leaving; /* a document that is about to be removed and must not be stored */
@@ -41,7 +41,8 @@ int session_log_saved(const struct session_log *, struct str *out, struct err *)
 
 /* ---- commands of the user ---- */
 
-/* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. Returns 0 or -1. If another
+/* Lock a session for writing. If `wait` is 1, wait until the session is free or the user interrupts. Returns 0 or -1.
+ * If another
  * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
 /* Switch from the current session to another one, after session_log_hold() for that session. Its result `by` is 0 if

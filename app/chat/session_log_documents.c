@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 1 if the store lacks the document or its newest version. */
+/* 1 if the store does not have the document, or does not have its newest version. */
 static int is_due(const struct session_log *r, const struct document *d)
 {
 	return !d->grows && d != r->leaving && (!d->stored || d->renewed);

@@ -6,9 +6,10 @@
 #include <string.h>
 
 enum {
-	/* during a long prefill, number of new tokens after which the KV entries are saved */
+	/* during a long prefill, the KV entries are saved after each ENTRIES_EVERY new tokens */
 	ENTRIES_EVERY = 10000,
-	ENTRIES_LEAST = 512, /* at the end of a prefill, fewest new tokens for which the KV entries are saved */
+	/* at the end of a prefill, the KV entries are saved if there are at least ENTRIES_LEAST new tokens */
+	ENTRIES_LEAST = 512,
 	/* load saved KV entries only if fewer prompt tokens than this are cached */
 	FETCH_BELOW = 256,
 };
@@ -35,7 +36,7 @@ int64_t session_log_head(const struct conversation *conv)
 {
 	size_t n = conv->n_msg;
 
-	if (n && conv->grows) /* the growing text is stored with its question */
+	if (n && conv->grows) /* the growing text is stored later, with its question */
 		n--;
 	return n ? conv->msg[n - 1].stored : 0;
 }
@@ -155,7 +156,7 @@ static void question_stats(const struct message *m, struct str *out)
 }
 
 /* Append an answer's extra data for the store, as JSON: its sources, the statistics of its turn, and the record of how
- * it was made. turn: NULL while the turn runs. */
+ * it was made. `turn` is NULL while the turn runs. */
 static void answer_stats(struct session_log *r, const struct conversation *conv, const struct message *m,
                          const struct turn *turn, struct str *out)
 {
@@ -491,7 +492,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_CLEARED: session_log_unbind(r, conv); break;
 	/* the session still stores the removed turns, so the next answer must be a new message */
 	case EVENT_RETURNED: r->writing = 0; break;
-	case EVENT_TEXT_GREW: break; /* the growing text is stored with its question */
+	case EVENT_TEXT_GREW: break; /* the growing text is stored later, with its question */
 	case EVENT_DOCUMENT_ADDED: log_documents(r, conv); break;
 	case EVENT_DOCUMENT_DROPPED:
 		r->leaving = &conv->doc[event->i];

@@ -37,8 +37,8 @@ static int has_line(const struct str *list, const char *text, size_t n)
 	return 0;
 }
 
-/* Read the file that lists the allowed commands: append its path and its text. If it cannot be read, no command is
- * allowed. */
+/* Read the file that lists the allowed commands: append its path to `path` and its text to `list`. If the file cannot
+ * be read, no command is allowed. */
 static void allowed_read(struct str *path, struct str *list)
 {
 	struct err none = { 0 };
@@ -107,8 +107,8 @@ static int command_run(struct chat *c, const char *command)
 	signals_work(1);
 	rc = external_run(command, DOC_BYTES_MAX, SECONDS_MOST, &out, &status, &e);
 	signals_work(0);
-	/* Name the document after the command. A document's name is only the last part of a path, so a slash would cut
-	 * it: replace each slash by U+2044, the fraction slash. */
+	/* Name the document after the command. Of a name with slashes, only the part after the last slash would be
+	 * used. So replace each slash by U+2044, the fraction slash. */
 	str_adds(&name, "$ ");
 	for (const char *p = command; *p && name.n < 60; p++)
 		str_addf(&name, *p == '/' ? "\xe2\x81\x84" : "%c", *p);

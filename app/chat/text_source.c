@@ -20,7 +20,8 @@
 #include "ui/text/text.h"
 
 enum {
-	LOOK = 4096, /* bytes to read before finding the encoding; if a pipe has fewer yet, these are used */
+	/* number of bytes to read before finding the encoding; if a pipe has fewer bytes so far, these are used */
+	LOOK = 4096,
 	PIECE = 2048,
 	/* maximum number of bytes of an incomplete line that are held back until the line is complete */
 	LINE = 65536,
@@ -37,10 +38,10 @@ struct text_source {
 	int ended;
 	iconv_t conv;
 	int converts; /* 1 = conv is open, because the text is not UTF-8 */
-	/* bytes of the encoding's smallest code unit; after a decoding error, this many bytes are skipped */
+	/* size of the encoding's smallest code unit in bytes; after a decoding error, this many bytes are skipped */
 	size_t unit;
-	/* Bytes that were read but not decoded: an incomplete character, or the start of the file until its
-	 * encoding is known. */
+	/* Bytes that were read but are not decoded yet. They are an incomplete character, or the start of the file
+	 * until its encoding is known. */
 	struct str raw;
 	/* converted text that is not checked yet; between calls only an incomplete character is left */
 	struct str utf8;
@@ -132,8 +133,8 @@ void text_source_close(struct text_source *s)
 
 /* ---- decoding ---- */
 
-/* Find the encoding from the first bytes, in s->raw. Sets s->gathers for formats that must be imported. Returns 0, or
- * -1 for binary data and for encodings that the C library cannot convert. */
+/* Find the encoding from the first bytes of the file, which are in s->raw. Sets s->gathers for formats that must be
+ * imported. Returns 0, or -1 for binary data and for encodings that the C library cannot convert. */
 static int encoding_find(struct text_source *s, struct err *e)
 {
 	struct doc doc;
@@ -234,8 +235,8 @@ static int line_is_settled(const struct str *line)
 	       !memchr(line->p, '\033', line->n);
 }
 
-/* Move the complete lines from s->line to *out, without escape sequences and overstrikes. whole: 1 = move the last
- * line, too, although it is incomplete. */
+/* Move the complete lines from s->line to *out, without escape sequences and overstrikes. If `whole` is 1, move the
+ * last line, too, although it is incomplete. */
 static void line_print(struct text_source *s, int whole, struct str *out)
 {
 	char *end = s->line.n ? memrchr(s->line.p, '\n', s->line.n) : NULL;

@@ -24,8 +24,9 @@ int text_source_next(struct text_source *, int wait_ms, struct str *out, struct 
 const char *text_source_name(const struct text_source *);
 /* How much has been read: bytes of the file, or of an imported document's text. */
 struct source_progress {
-	uint64_t at, total; /* total 0: unknown */
-	/* page: label of the current page, or NULL; number: its number, from 1; pages: how many pages there are. */
+	uint64_t at, total; /* `total` is 0 if it is unknown */
+	/* `page` is the label of the current page, or NULL. `number` is the page's number from 1, and `pages` the
+	 * number of pages. */
 	const char *page;
 	int32_t number, pages;
 	int imports; /* 1 = the document is not imported yet */

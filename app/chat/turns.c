@@ -1,10 +1,10 @@
-/* app/chat/turns.c - asks the model, shows its answer, and the notices that belong to it. */
+/* app/chat/turns.c - asks the model a question, shows the answer, and shows the notices that belong to the turn. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
 
 /* 1 if the text so far is reasoning without an opening mark, and its closing mark has just come: some servers leave out
- * the opening mark. c->shown then gets only the text after the closing mark. whole: 1 = the answer is complete. */
+ * the opening mark. c->shown then gets only the text after the closing mark. `whole` is 1 if the answer is complete. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->conv);
@@ -20,8 +20,8 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. This is so for
- * scripts with a model on a server: text that a script has read cannot be erased. */
+/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. This happens in
+ * scripts with a model on a server: a script reads the text at once, so it cannot be hidden later. */
 static int waits_for_close(const struct chat *c)
 {
 	return !c->interactive && !c->goes_on && !c->conv.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&
@@ -267,13 +267,14 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->close_seen = 0;
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
-	/* Pass the answer so far through the reasoning filter: the continued text may begin inside reasoning. */
+	/* First pass the old text of the continued answer through the reasoning filter, because it may end inside
+	 * reasoning. */
 	if (last && c->hides) {
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
 	}
 	signals_work(1); /* from here on Ctrl-C stops the turn, even during the search */
-	/* A signal may have come after the import of documents: it stops the turn, too. */
+	/* A signal after the last import of a document stops the turn, too. */
 	if (!c->interactive && (signals_take_int() || signals_quit()))
 		signals_stop();
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
@@ -292,7 +293,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		not_found(c, text, n);
 	c->goes_on = 0;
 	quit = signals_quit();
-	/* Standard output is broken: end, because no later answer can be written. */
+	/* Standard output is broken. End the program, because no later answer can be written. */
 	if (!c->interactive && rc < 0 && e.code == ERR_FAIL)
 		c->quit = 1, c->rc = 1;
 	if (quit)

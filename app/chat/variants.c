@@ -1,4 +1,4 @@
-/* app/chat/variants.c - /variant: shows another answer, or another wording, of an earlier question.
+/* app/chat/variants.c - /variant: shows another answer to an earlier question, or another wording of the question.
  *
  * A session is a tree of messages: /regen adds an answer to a question, /edit adds a second question after the
  * same message. The variants of a turn are all answers to all of these questions, oldest first. */
@@ -116,7 +116,8 @@ int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *c
 
 /* ---- showing another variant ---- */
 
-/* Set *end to the last message of the newest branch that begins with an answer. Returns 0 or -1. */
+/* Of the branches that begin with the message `answer`, take the newest, and set *end to its last message. Returns 0 or
+ * -1. */
 static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct err *e)
 {
 	*end = answer;
@@ -144,7 +145,7 @@ static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct
 	return 0;
 }
 
-/* Find the last turn that has variants. Returns the index of its question, or -1. The caller frees v->at. */
+/* Find the last turn that has variants. Returns the index of the turn's question, or -1. The caller frees v->at. */
 static long last_with_variants(const struct chat *c, struct variants *v, struct err *e)
 {
 	int left = TURNS_SEARCHED;
@@ -184,7 +185,7 @@ void slash_variant(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "there are %zu variants of that turn", v.n);
 	} else if (q >= 0) {
 		to = n ? n - 1 : (long)v.now + step;
-		/* If no variant is shown now, `next` and `previous` both show the last one. */
+		/* If the screen shows none of the variants, `next` and `previous` both show the last variant. */
 		if (!n && v.now == v.n)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)

@@ -26,7 +26,8 @@ struct verifying {
 	int64_t session;
 	struct stored_answer *msg; /* [n] messages of the branch that the session shows: questions and answers */
 	size_t n;
-	/* id of the last replayed message; 0 = none yet. Documents that were added after this message come next */
+	/* id of the last replayed message; 0 = none yet. The next documents to replay are those that were added after
+	 * this message. */
 	int64_t shown;
 	struct str sha256, out;
 	int answers, count[NO_ANSWER + 1];

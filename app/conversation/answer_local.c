@@ -1,4 +1,4 @@
-/* app/conversation/answer_local.c - the answerer (interface to a model) for a model in this process
+/* app/conversation/answer_local.c - the functions (struct answerer) that answer with a model in this process
  * (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
@@ -74,7 +74,9 @@ struct generated {
 	struct message *m;
 	int ids; /* 1 = store the ids of the answer's tokens with the message */
 	const struct answer_hooks *hooks;
-	struct tokens held; /* if conv->guarded is set: tokens of the current sentence, which is not shown yet */
+	/* if conv->guarded is set: the tokens of the current sentence, which is not shown until it is complete and
+	 * checked */
+	struct tokens held;
 	struct str held_text;
 	int dropped;   /* 1 = a sentence was left out; the answer ends before this sentence */
 	int32_t shown; /* number of tokens that were shown */
@@ -109,7 +111,7 @@ static int held_show(struct conversation *conv, struct generated *g, struct err 
 	return rc;
 }
 
-/* 1 if a sentence or a line ends at the end of the text. */
+/* 1 if the end of the text is the end of a sentence or line. */
 static int sentence_ends(const struct str *text)
 {
 	size_t n = text->n;
@@ -140,8 +142,9 @@ static int token_show(struct conversation *conv, struct generated *g, int32_t id
 	return rc;
 }
 
-/* End an answer whose sentences are checked before they are shown (conversation.guarded): show its last sentence. If no
- * sentence was allowed, show the tokens that turn hooks append instead (turn_hook_ops.instead). Returns 0 or -1. */
+/* End an answer whose sentences are checked before they are shown (conversation.guarded): check and show the last
+ * sentence. If no sentence of the answer was allowed, show the replacement that turn hooks make
+ * (turn_hook_ops.instead). Returns 0 or -1. */
 static int answer_end(struct conversation *conv, struct generated *g, struct turn *turn, struct err *e)
 {
 	struct tokens instead = { 0 };
@@ -159,8 +162,8 @@ static int answer_end(struct conversation *conv, struct generated *g, struct tur
 	return rc;
 }
 
-/* Append the tokens of an answer that will be continued: its sampled tokens; or, if another model wrote it, the tokens
- * of its text. */
+/* Append the tokens of an answer that will be continued: the ids that were sampled or, if another model wrote the
+ * answer, the tokens of its text. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
@@ -229,8 +232,8 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 	return ends;
 }
 
-/* Remove from the message the repetitions of a loop that was found: a small model that sees them in its own answer goes
- * on with them in the next one. One period is left. */
+/* An answer was stopped because of a loop: it ends with repetitions. Remove them from the message except one period. A
+ * small model that sees repetitions in its own answer repeats them in the next answer. */
 static void loop_remove(struct conversation *conv, struct generated *g, const struct loop_watch *w, int period)
 {
 	struct str piece = { 0 };
@@ -259,7 +262,8 @@ static int generate_tokens(struct conversation *conv, struct generated *g, doubl
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
 	timeline_stats(conv->tl, &st);
-	/* A cache that evicts never fills up, so a model that repeats itself might never stop: limit the answer. */
+	/* A cache that evicts never fills up, so a model in a loop might never stop. So limit the length of the
+	 * answer. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
@@ -332,7 +336,7 @@ static void local_measure(struct conversation *conv, struct turn *turn)
 	timeline_attention_read(conv->tl, &turn->read);
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
-	/* Leave out the first token, which is sampled from the prompt's logits and costs no decode. */
+	/* Do not count the first token: it is sampled from the logits of the prompt, without a decode. */
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
 	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;

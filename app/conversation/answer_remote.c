@@ -1,4 +1,4 @@
-/* app/conversation/answer_remote.c - the answerer (interface to a model) for a model on a server
+/* app/conversation/answer_remote.c - the functions (struct answerer) that answer with a model on a server
  * (conversation_private.h).
  *
  * Each request contains the whole conversation as text. If that exceeds the server's context, the oldest turns are left
@@ -154,9 +154,9 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 	l->n++;
 }
 
-/* Append a message: a question with its passages, or an answer without its reasoning. first: 1 = put the documents that
- * are read whole before it. A question that follows another question is joined to it, because some templates refuse two
- * questions in a row. */
+/* Append a message: a question with its passages, or an answer without its reasoning. If `first` is 1, put the
+ * documents that are read whole before the message. A question that follows another question is joined to it, because
+ * some templates refuse two questions in a row. */
 static void list_add_message(struct list *l, const struct conversation *conv, const struct message *m, int first)
 {
 	struct str *own;
@@ -179,8 +179,8 @@ static void list_add_message(struct list *l, const struct conversation *conv, co
 	list_add(l, m->role, own);
 }
 
-/* Make the list of messages to send: the system prompt, the messages from index `from` on, and then *begun. This is the
- * answer to continue; `begun` may be NULL. Free the list with list_free(). */
+/* Make the list of messages to send: the system prompt, the messages from index `from` on, and then *begun, the answer
+ * to continue. `begun` may be NULL. Free the list with list_free(). */
 static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
 	struct list l = {
@@ -199,7 +199,8 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Return the index of the first question after index `from`. A turn begins there. Returns n_msg if there is none. */
+/* Find the first question after index `from`, because a turn begins there. Returns the question's index, or n_msg if
+ * there is none. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -229,7 +230,7 @@ static size_t tokens_most(const struct list *l)
 }
 
 /* Return the number of tokens of a request that begins with message number `from`. Also sets served.tokens and
- * served.counted. If the request surely has at most `enough` tokens, their number is only estimated. Otherwise the
+ * served.counted. If an estimate shows that there are at most `enough` tokens, the estimate is returned. Otherwise the
  * server counts them, which takes another request. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
@@ -267,8 +268,8 @@ static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 }
 
 /* Set served.left_out, the number of oldest messages to leave out, so that the request and its answer fit the context.
- * refused: 1 = the server has just refused the request, so turns that were left out stay left out. Returns 0, or -1
- * with ERR_FIT if even the last question does not fit. */
+ * `refused` is 1 if the server has just refused the request; then turns that were left out stay left out. Returns 0, or
+ * -1 with ERR_FIT if even the last question does not fit. */
 static int request_fit(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = context_limit(conv), answer, n;
@@ -304,8 +305,8 @@ struct wait {
 	int told;
 };
 
-/* Report progress while a request waits for the server. `why` is the error after which the request is sent again; NULL
- * = none. Only the first such error is shown. */
+/* Report progress while a request waits for the server. `why` is NULL, or the error because of which the request is
+ * sent again. Only the first such error is shown. */
 static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -372,8 +373,8 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	return 0;
 }
 
-/* Hash a piece of the answer. The hash serves as a token id for loop_add(), because a server sends text without token
- * ids. */
+/* Hash a part of the answer, as the server sent it. The hash serves as a token id for loop_add(), because a server
+ * sends text without token ids. */
 static int32_t piece_hash(const char *p, size_t n)
 {
 	uint32_t h = 2166136261u;
@@ -383,7 +384,7 @@ static int32_t piece_hash(const char *p, size_t n)
 	return (int32_t)(h & INT32_MAX);
 }
 
-/* Handle the next piece of the server's stream, which was appended to the last message and begins there at byte `from`.
+/* Handle the next part of the server's stream. It was appended to the last message, where it begins at byte `from`.
  * Returns 1 to stop the answer, 0 to continue, or -1. */
 static int piece_take(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)

@@ -12,7 +12,7 @@ void conversation_stats(const struct conversation *conv, struct timeline_stats *
 	conv->by->stats(conv, out);
 }
 
-enum { CTX_ASSUMED = 4096 }; /* in tokens: assumed context size of a server that does not report it */
+enum { CTX_ASSUMED = 4096 }; /* assumed context size, in tokens, of a server that does not report it */
 
 size_t conversation_context_size(const struct conversation *conv)
 {

@@ -8,7 +8,7 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
-	/* `kept` counts a new token one step late, so while nothing is evicted n_tokens is more accurate */
+	/* `kept` counts a new token one step late. So while nothing was evicted, n_tokens is more accurate. */
 	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
 	                                                                                                 : kept;
 }

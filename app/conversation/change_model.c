@@ -32,7 +32,7 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 }
 
 /* Hide token ids that do not spell their answer's text in the new model's vocabulary: set message.id.n of these answers
- * to 0. was[n_msg]: receives the old values of id.n, for ids_show(). */
+ * to 0. was[n_msg] receives the old values of id.n, for ids_show(). */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {
@@ -61,8 +61,8 @@ static int template_ok(const struct engine *engine, struct err *e)
 	return 0;
 }
 
-/* Check that the conversation fits the context of the new model. *n: receives its number of tokens in the new
- * vocabulary. Returns 0 or -1. */
+/* Check that the conversation fits the context of the new model. *n receives the conversation's number of tokens in the
+ * new vocabulary. Returns 0 or -1. */
 static int check_model(struct conversation *conv, struct engine *engine, const struct options *next, size_t *n,
                        struct err *e)
 {
@@ -92,7 +92,8 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	return 0;
 }
 
-/* Open the model that the options name, and a timeline for it. Returns 0; after -1 no model and no timeline is open. */
+/* Open the model that the options name, and a timeline for it. Returns 0; or -1, and then neither a model nor a
+ * timeline is open. */
 static int model_open_with(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct options with = *o;

@@ -5,7 +5,8 @@
  * edit the list of messages. Answers keep their sampled token ids, because tokenizing their text again could give
  * other tokens.
  *
- * The system prompt and the whole documents are called the prefix. A streamed message is a text that is prefilled
+ * The prefix consists of the system prompt and the documents that are read whole. A streamed message is a text that is
+ * prefilled
  * while it is read from a stream (a pipe or file); the next question is appended to it. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
@@ -40,8 +41,9 @@ struct answer_source {
 	size_t from, to;            /* byte range of the passage in the document's body */
 	/* byte range of the quote: the best sentence of the passage if found is 1, else the passage's beginning */
 	size_t quote, quote_end;
-	char *text;            /* the quote on one line */
-	size_t mark, mark_end; /* [mark, mark_end): bytes of text that answer the question; 0, 0 = not known */
+	char *text; /* the quote on one line */
+	/* bytes [mark, mark_end) of `text` answer the question; both are 0 if these bytes are not known */
+	size_t mark, mark_end;
 	/* 1 = the search found the passage before the answer; 0 = only listed because the answer attended to it */
 	int found;
 	double score; /* score of the search */
@@ -80,22 +82,24 @@ struct document {
 	 * sent with passages of it */
 	int whole;
 	struct str text;
-	size_t body, n_body; /* the file's own text within `text`: its offset and its number of bytes */
-	size_t tokens;       /* number of tokens of text; perhaps an estimate */
+	size_t body, n_body; /* offset and number of bytes, within `text`, of the file's own text */
+	size_t tokens;       /* number of tokens of `text`, which may be an estimate */
 	struct text_at prompt_at;
 	size_t at;      /* number of messages when the document was added */
 	uint64_t bytes; /* size of the file in bytes */
 	int64_t stored; /* row id in the store; 0 = not stored */
 	int type;       /* value of enum doc_type */
 	struct mark *mark;
-	size_t n_mark;             /* number of marks (pages and headings); their byte offsets are relative to `body` */
+	/* number of marks (pages and headings); a mark's byte offset is relative to `body` */
+	size_t n_mark;
 	struct doc_origin *origin; /* where the document is from; never NULL, but it may name no file */
-	/* owned: the version that this one replaced, kept for undo until the next answer; NULL = none */
+	/* the version that this version replaced, kept for undo until the next answer; owned by the document; NULL =
+	 * none */
 	struct document *before;
-	size_t replaced; /* number of messages at the time when this version replaced the one in `before` */
+	size_t replaced; /* number of messages when this version replaced the version in `before` */
 	int told;        /* 1 = the user was told that the file has changed */
 	/* 1 = the document is the text of a streamed message, which is still being read from a stream. Questions search
-	 * the document. The store keeps its text only as a message */
+	 * the document. The store has the text only as a message, not as a document */
 	int grows;
 	/* Only for a document with grows = 1: number of bytes, and of lines, of the stream that come before `body`.
 	 * They are not searched. */
@@ -103,7 +107,7 @@ struct document {
 	/* 1 = this document and those added at the same time are together too large for the context, so all of them are
 	 * searched */
 	int many;
-	int renewed; /* 1 = row number `stored` of the store has an older version */
+	int renewed; /* 1 = the store has an older version in row number `stored` */
 };
 
 /* Page ("12", "xii") and heading ("Methods") of a passage, as the document prints them; NULL = none. */
@@ -112,7 +116,7 @@ struct document_place {
 	int recognised; /* 1 = the page's text was recognised in a picture, and may hold errors */
 };
 
-/* A file below an opened folder that is treated specially. The member `why` is the reason:
+/* A file below an opened folder whose document does not simply follow the file. The member `why` is the reason:
  * - 'b': the file could not be read, so it is not a document;
  * - 's': a document with the same name and text exists, so the file is not added as another one;
  * - 'd': the user has dropped the document;
@@ -124,7 +128,7 @@ struct folder_file {
 };
 struct folder {
 	char *path; /* absolute path of the folder */
-	/* [n_left] files below the folder that are treated specially, sorted by path */
+	/* [n_left] files below the folder for which struct folder_file gives a reason, sorted by path */
 	struct folder_file *left;
 	size_t n_left, cap_left;
 	int told; /* 1 = the user was told that the folder cannot be listed */
@@ -139,13 +143,13 @@ struct turn {
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
 	/* number of cached tokens that had to be prefilled again, because rollback cannot restore evicted entries */
 	int32_t recomputed;
-	/* 1 = at the end of this turn some tokens are evicted; at the end of the previous turn none were */
+	/* 1 = some tokens are evicted now, and none were evicted when the previous turn ended */
 	int outgrown;
 	int loop; /* if stop is STOP_LOOP: period of the loop in tokens */
-	/* for a model on a server: number of oldest messages that the request left out, if more than in the previous
-	 * turn; else 0 */
+	/* for a model on a server: number of oldest messages that the request left out; 0 if there are no more than in
+	 * the previous turn */
 	size_t left_out;
-	int guessed;   /* 1 = left_out is based on an estimate of the tokens */
+	int guessed;   /* 1 = left_out follows from an estimate of the number of tokens */
 	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
 	double ttft_s, prefill_tps, decode_tps;
 	/* speculative decoding: number of draft tokens, and how many of them the model accepted */
@@ -165,7 +169,7 @@ enum conversation_event_what {
 	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed, to be regenerated */
 	/* the last message is an answer, which is empty or has the text that /continue extends */
 	EVENT_ANSWER_BEGAN,
-	EVENT_ANSWER_GREW,  /* the answer has one more token */
+	EVENT_ANSWER_GREW,  /* the answer has grown by one token */
 	EVENT_ANSWER_ENDED, /* the answer is complete; `turn` has its statistics */
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
@@ -179,7 +183,7 @@ enum conversation_event_what {
 	EVENT_DOCUMENT_PUT_BACK, /* document i was restored at its old index, or replaced by another version */
 	EVENT_SETTINGS,          /* options, cache policy or system prompt changed */
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
-	/* a prefill has ended without an answer, because it was stopped, it failed, or no answer was asked for */
+	/* a prefill has ended and no answer follows, because it was stopped, it failed, or no answer was asked for */
 	EVENT_PREFILL_ENDED,
 	EVENT_NOTICE,     /* text: a sentence for the user */
 	EVENT_OPENING,    /* the KV cache is about to be allocated (i = 1), or this has ended or failed (i = 0) */
@@ -206,9 +210,9 @@ struct conversation_hooks {
 	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. `same` is the
 	 * number of leading tokens of the prompt whose entries the timeline already has. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
-	/* Find the turn that followed the last message in an earlier run of weir and was undone there. Returns 1:
-	 * out[0] is the question and out[1] the answer; the caller frees both. Returns 0 if there is none, or -1 on
-	 * error. */
+	/* Find a turn that followed the last message in an earlier run of weir, and that the user has undone in that
+	 * run. Returns 1: out[0] is the question and out[1] the answer; the caller frees both. Returns 0 if there is
+	 * none, or -1 on error. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 };
@@ -232,19 +236,19 @@ struct conversation {
 		size_t left_out;
 		int32_t tokens; /* number of tokens of the last prompt together with its answer */
 		int counted;    /* 1 = the server counted these tokens; 0 = an estimate */
-		/* last turn: number of prompt tokens that the server had cached; number of answer tokens */
+		/* for the last turn: number of prompt tokens that the server had cached, and number of answer tokens */
 		int32_t reused, answer;
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
 	/* sampling settings, and the random generator, whose state is kept from turn to turn */
 	struct sampling sampling;
-	struct tokens given;            /* tokens that the answer is forced to begin with */
+	struct tokens given;            /* tokens with which the answer is forced to begin */
 	int guarded;                    /* 1 = a sentence of the answer is shown only if all turn hooks allow it */
-	struct sampling_choice sampled; /* sampling settings in force, each with its origin */
+	struct sampling_choice sampled; /* sampling settings in force; each of them says where its value is from */
 	struct str system;
 	int has_system;
-	char *kv; /* cache policy set during the conversation; NULL = as in the options */
+	char *kv; /* cache policy that was set during the conversation; NULL = the policy of the options */
 	struct message *msg;
 	size_t n_msg, cap_msg;
 	struct document *doc;
@@ -252,7 +256,7 @@ struct conversation {
 	struct folder *folder; /* [n_folder] the folders that were opened */
 	size_t n_folder;
 	int folders_changed; /* 1 = the list of folders has changed since it was stored */
-	/* the value that --docs had when document.whole of all documents was last computed */
+	/* value of --docs when document.whole was last computed for all documents */
 	const char *docs;
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
@@ -265,7 +269,7 @@ struct conversation {
 	int grows; /* 1 = the last message is still being read from a stream; the next question is appended to it */
 	struct turn last;
 	uint64_t total_answer; /* number of tokens of all answers */
-	int outgrown;          /* 1 = at the end of the last turn, some tokens were evicted */
+	int outgrown;          /* 1 = when the last turn ended, some tokens were evicted */
 	struct turn_hook *turn_hook;
 	int n_turn_hook, cap_turn_hook;
 	struct observer observer[OBSERVERS_MOST];
@@ -287,11 +291,11 @@ void conversation_server_models(const struct conversation *, struct str *out);
 /* Check that the model is in this process, as the command `what` (such as "/stream") needs it. Returns 0, or -1 with an
  * error that names the command. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
-/* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
+/* Apply the sampling options and the model's recommended settings. If `reseed` is 1, also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
 /* Set *out to the sampling settings for this model. Each setting is taken from the first of these sources that has it:
- * the user, the model file, the model family, the defaults. engine: NULL = the server chooses the settings that the
- * user has not given. */
+ * the user, the model file, the model family, the defaults. If `engine` is NULL, the model is on a server, which
+ * chooses the settings that the user has not given. */
 void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
 /* sampling_value(): append the value of a setting, as "0.6". sampling_show(): append it with its origin, as "0.6
  * (family: Qwen3)". */
@@ -305,12 +309,12 @@ void sampling_json(const struct sampling_choice *, const char *key, struct str *
  * << enum sampling_setting. */
 unsigned sampling_from_json(struct jv, struct sampling *out);
 /* Change the cache policy to `text`. `where` is the name of the setting, for error messages. Returns the number of
- * tokens to recompute before the next answer, or -1. After -1 the old policy is in force; no model is open if the cache
- * of the old policy can no longer be allocated. */
+ * tokens to recompute before the next answer, or -1. After -1 the old policy is in force. But if the cache of the old
+ * policy can no longer be allocated, no model is open. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
 /* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1. After
- * -1 the old model is open; no model is open if the old one can no longer be opened. */
+ * -1 the old model is open. But if the old model can no longer be opened, none is open. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
 /* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary. Also 1 if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
@@ -327,8 +331,8 @@ struct answer_record {
 	int32_t limit;
 	struct str sha256, device; /* SHA-256 of the model file; the processor, as "cpu avx512, 2 threads" */
 };
-/* Append a record of the answer to which *turn belongs, as JSON member "made". sha256: SHA-256 of the model file, 64
- * hexadecimal digits; NULL = unknown. */
+/* Append a record of the answer to which *turn belongs, as JSON member "made". `sha256` is the SHA-256 of the model
+ * file in 64 hexadecimal digits, or NULL if it is unknown. */
 void answer_record_json(const struct conversation *, const struct turn *, const char *sha256, struct str *out);
 /* Read the record from `stats`, the JSON that is stored with an answer. Returns 0, or -1 if there is no record: an
  * older version of weir stored the answer, or the answer was continued. Call answer_record_free() in both cases. */
@@ -344,9 +348,9 @@ int conversation_add_document(struct conversation *, const struct doc *, struct 
 /* Add a document that an earlier run stored, without an event. `at` is the number of messages when the document was
  * first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* Find the page and the heading of bytes [from, to) of the document's body: the last page and the last heading that
- * begin at or before the first byte of the range that is not blank. If there is no such heading, the first heading
- * within the range is taken. */
+/* Find the page and the heading of bytes [from, to) of the document's body. They are the last page and the last heading
+ * that begin at or before the first non-blank byte of the range. If no heading begins there or before, take the first
+ * heading within the range. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 typedef void recognition_fn(int32_t page, int32_t pages, double left, void *ud);
 /* Set up the import to recognise scanned pages and pictures as the options say. The function `progress` is called
@@ -409,7 +413,8 @@ int32_t tokens_in_cache(const struct timeline_stats *);
 /* Append what the cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part". "In part" means: in some layers or
  * heads. Returns 1; 0 if nothing was evicted. */
 int describe_evicted(const struct timeline_stats *, struct str *out);
-/* Append the tokens of the whole conversation to *out. reply_head: 1 = append the tokens with which the template
+/* Append the tokens of the whole conversation to *out. If `reply_head` is 1, also append the tokens with which the
+ * template
  * begins an answer. */
 int conversation_render(struct conversation *, int reply_head, struct tokens *out, struct err *);
 /* Prefill documents and messages now, before the next question is asked. Returns the number of tokens computed, or -1.
@@ -423,16 +428,16 @@ int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progre
  * lost if it comes while no timeline runs. */
 int conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *,
                      struct err *);
-/* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept.
- * ERR_USAGE if there is no question. */
+/* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept. If there
+ * is no question, the error is ERR_USAGE. */
 int conversation_regenerate(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Continue the last answer, which was stopped or cut short. turn->answer_tokens: number of new tokens; 0 = nothing was
- * added. */
+/* Continue the last answer, which was stopped or cut short. turn->answer_tokens receives the number of new tokens; 0 =
+ * nothing was added. */
 int conversation_continue(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
 /* conversation_observe(): add an observer; there may be OBSERVERS_MOST. conversation_ignore(): remove it. */
 void conversation_observe(struct conversation *, observer_fn *, void *ud);
 void conversation_ignore(struct conversation *, observer_fn *, void *ud);
-/* Apply changed options and emit EVENT_SETTINGS. reseed: 1 = also seed the random generator. */
+/* Apply changed options and emit EVENT_SETTINGS. If `reseed` is 1, also seed the random generator. */
 void conversation_options_changed(struct conversation *, int reseed);
 /* Append a message of an earlier run, with its token ids. No event is sent. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
@@ -487,19 +492,19 @@ struct reasoning {
 	int mark; /* index of the opening mark, for reasoning_mark_at(); -1 = the text has none */
 	/* bytes not parsed yet: perhaps part of a mark, or blanks at the beginning of the answer */
 	struct str held;
-	size_t blanks; /* in state REASONING_BEGIN: number of leading blanks in held */
+	size_t blanks; /* in state REASONING_BEGIN: number of blanks at the beginning of `held` */
 	size_t words;  /* words of the reasoning so far */
 	int in_word;   /* 1 = the last byte of reasoning belonged to a word */
 };
 void reasoning_free(struct reasoning *);
-/* Parse the next piece of the answer, which may be cut at any byte. Append the bytes that are not reasoning. */
+/* Parse the next piece of the answer. Pieces may begin and end at any byte. Append the bytes that are not reasoning. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
 /* Finish the text: append the bytes of `held` that belong to the answer. */
 void reasoning_end(struct reasoning *, struct str *out);
 /* Append "reasoned for 312 words first"; nothing if there was no reasoning. */
 void reasoning_describe(const struct reasoning *, struct str *out);
-/* Return how many bytes of a complete answer are reasoning, with its marks. Reasoning is at the beginning, and is also
- * found if it has no opening mark. */
+/* Return how many bytes of a complete answer are reasoning, including its marks. The reasoning is at the beginning of
+ * the answer. It is also found without an opening mark. */
 size_t reasoning_length(const char *text, size_t n);
 /* Find reasoning that has no opening mark, because the server's template has put the mark into the prompt. Returns the
  * number of bytes up to the end of the closing mark; 0 if there is no such reasoning. A closing mark that is quoted in

@@ -9,19 +9,20 @@
  * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages), and then *begun, an answer to continue; `begun` may be NULL. Sets
-	 * turn->answered and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
+	/* Prefill the prompt, which is all messages. If `begun` is not NULL, also prefill *begun, the answer to
+	 * continue. Sets turn->answered and the prompt's figures in *turn. Returns the index of the answer's first
+	 * token, or -1. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the answer into the last message. If `ids` is 1, also store the sampled token ids. If it is 0, store
-	 * only the text, because another model wrote its beginning. `start` is the time at which the turn began. Sets
-	 * turn->stop. Returns 0 or -1. */
+	/* Generate the answer into the last message. If `ids` is 1, also store the sampled token ids. If `ids` is 0,
+	 * store only the text, because another model wrote the beginning of the answer. `start` is the time at which
+	 * the turn began. Sets turn->stop. Returns 0 or -1. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
 	/* begin() is called before read(), end() after generate(). Between these calls, a signal stops the turn. */
 	void (*begin)(struct conversation *);
 	void (*end)(struct conversation *);
-	/* Set the speeds and counts of a finished turn. */
+	/* Set the speeds and counts in *turn after a turn has finished. */
 	void (*measure)(struct conversation *, struct turn *);
 	/* Prefill documents and messages before the next question is asked. Returns the number of tokens computed, or
 	 * -1. */
@@ -69,9 +70,10 @@ struct message *message_add(struct conversation *, enum chat_role);
 /* Set `prompt_at` of all documents, and `prompt_at` and `context_at` of all messages. These are the positions of their
  * texts in conv->rendered. */
 void locate_all(struct conversation *);
-/* Return how many tokens document i has in conv->rendered. If it is not there, tokenize its text on its own. */
+/* Return how many tokens document i has in conv->rendered. If the document is not rendered there, tokenize its text on
+ * its own. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Render the conversation, and prefill its tokens that are not cached, so that the timeline's sequence equals it. If
+/* Render the conversation, and prefill its tokens that are not cached, so that the timeline has the same tokens. If
  * `reply_head` is 1, append the tokens with which the template begins an answer. `begun` has the first tokens of that
  * answer, or is NULL. *n receives the number of tokens of the sequence. *again receives the number of cached tokens
  * that were prefilled again, because the cache could not roll back. Returns the number of tokens reused, or -1. */
@@ -97,8 +99,8 @@ int document_put_back(struct conversation *, const struct document *, size_t i, 
 /* Store *old as the previous version of document i, so that undo can restore it. The document then owns the members of
  * *old. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
-/* Replace document i by another version, and move the previous version to *old. Returns 0, or -1 with no change if the
- * new version does not fit. */
+/* Replace document i by the version in the second argument, and move the previous version to *old. Returns 0, or -1
+ * with no change if the new version does not fit. */
 int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
@@ -112,15 +114,15 @@ struct undone {
 	int replaces;  /* 1 = redo replaces document doc_at by doc; 0 = redo inserts doc at index doc_at */
 };
 
-/* Push the messages from index `from` on, or document i, on the redo stack. undo_keep_turns() also removes the
- * messages; after undo_keep_document() the caller removes the document. */
+/* undo_keep_turns() pushes the messages from index `from` on to the redo stack, undo_keep_document() document i.
+ * undo_keep_turns() also removes the messages; after undo_keep_document() the caller removes the document. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
 /* Return how many tokens at the end of the cache belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
 /* Record that the cache no longer has tokens of undone turns. Call after timeline_sync(). */
 void undo_uncached(struct conversation *);
-/* Push the newer version of a document on the redo stack, after undo has put the older version at index i. */
+/* Push the newer version of a document on the redo stack, after undo has restored the older version at index i. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */

@@ -1,7 +1,7 @@
 /* app/conversation/documents.c - adds, replaces and removes the documents of a conversation (conversation.h).
  *
- * A document that fits the context is prefilled whole, before the first question. This is also so for a document added
- * later: it is inserted there, and the messages after it are recomputed. A document that does not fit is searched: each
+ * A document that fits the context is prefilled whole, before the first question. A document that is added later is
+ * inserted at the same place, and the messages after it are recomputed. A document that does not fit is searched: each
  * question is sent with the passages that the search finds (app/retrieval). If the files of a folder do not fit
  * together, all of them are searched. */
 #include <stdlib.h>
@@ -10,12 +10,13 @@
 #include "app/conversation/conversation_private.h"
 
 enum {
-	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
-	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	/* a text with more bytes than this for each token of the context surely does not fit: it is searched, and its
+	ROOM_MIN = 32,       /* number of tokens that documents leave free for a question and its answer */
+	BYTES_PER_TOKEN = 4, /* number of bytes per token that estimates assume */
+	/* a text surely does not fit if it has more bytes than this per token of the context: it is searched, and its
 	 * tokens are not counted */
 	BYTES_HOPELESS = 16,
-	/* If documents that are added at the same time would fill more contexts than this, all of them are searched. */
+	/* if the documents that are added at the same time would fill more than this number of contexts, all of them
+	 * are searched */
 	CONTEXTS_OF_MANY = 2,
 };
 
@@ -186,8 +187,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 		document_free(&conv->doc[--conv->n_doc]);
 		return -1;
 	}
-	/* Documents that were added before d, but at the same time, may be marked to be prefilled whole. If all of them
-	 * together with d are too large for that (is_one_of_many()), search all of them. */
+	/* Documents that were added together with d, but before it, may be marked to be prefilled whole. If they and d
+	 * are too large for that (is_one_of_many()), search all of them. */
 	for (size_t i = 0; last->many && !follows_many(conv, last) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at) {
 			conv->doc[i].whole = 0;

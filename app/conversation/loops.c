@@ -1,8 +1,8 @@
 /* app/conversation/loops.c - detects an answer that repeats itself (conversation_private.h).
  *
- * An answer has a loop of period p at its end if each of its last tokens equals the token p positions before. The
- * answer is stopped when the loop has at least LEAST tokens and at least TURNS periods. Tables and lists do not count
- * as loops, because each row has new words. */
+ * The end of an answer is a loop of period p if each of its tokens equals the token p positions before. The answer is
+ * stopped when the loop has at least LEAST tokens and at least TURNS periods. Tables and lists do not count as loops,
+ * because each row has new words. */
 #include "app/conversation/conversation_private.h"
 
 enum { LEAST = 96, TURNS = 4 };

@@ -79,7 +79,7 @@ static int find_close(const char *p, size_t n, int which)
  * bytes are needed. If the mark does not come within HEAD_BYTES, the text counts as the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	/* the limit is fixed, so that the result does not depend on how the text is cut into pieces */
+	/* the limit is fixed, so that the result does not depend on where the pieces of the text end */
 	size_t most = MIN(n, HEAD_BYTES);
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
@@ -228,8 +228,8 @@ int reasoning_closed(const char *text)
 
 /* ---- reasoning without an opening mark ---- */
 
-/* Find the first closing (closes = 1) or opening (closes = 0) mark in p[from .. n). Marks of channels do not count.
- * *len: bytes of the mark. Returns NULL if there is none. */
+/* Find the first mark in p[from .. n): a closing mark if `closes` is 1, an opening mark if it is 0. Marks of channels
+ * do not count. *len receives the number of bytes of the mark. Returns NULL if there is none. */
 static const char *find_mark(const char *p, size_t from, size_t n, int closes, size_t *len)
 {
 	const char *first = NULL;

@@ -1,5 +1,5 @@
-/* app/conversation/recognition.c - sets up the import to recognise scanned pages and pictures: passes on the options,
- * and names the folder where recognised pages are cached. */
+/* app/conversation/recognition.c - sets up the import to recognise scanned pages and pictures: passes the options to
+ * the import, and names the folder where recognised pages are cached. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* tokens count as cached if the cache has KEPT_LEAST / 255 (90 %) of their KV entries */
+/* tokens count as cached if the cache still has at least KEPT_LEAST / 255 (90 %) of their KV entries */
 enum { KEPT_LEAST = 230 };
 
 /* ---- the list of messages for the template ---- */
@@ -23,22 +23,23 @@ static int system_leads(const struct conversation *conv)
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Return the number of bytes of the system prompt and a separator, which begin the first question if the template has
- * no system message. If it has one, return 0. */
+/* Return the number of bytes that the system prompt and a separator take at the beginning of the first question. If the
+ * template has a system message, the system prompt is not part of the question: return 0. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1 if message i is rendered as part of the message before it. This is so if both are questions, because some templates
- * refuse two questions in a row. Two questions follow each other if the program was killed before an answer. */
+/* 1 if message i is rendered as part of the message before it. A question is joined to a question before it, because
+ * some templates refuse two questions in a row. Two questions follow each other if the program was killed before an
+ * answer. */
 static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Return how many bytes at the beginning of a message are not rendered: in templates with channels, the reasoning of an
- * answer. */
+/* Return how many bytes at the beginning of a message are not rendered. Only templates with channels leave out bytes:
+ * the reasoning of an answer. */
 static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && conv->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n)
@@ -150,8 +151,8 @@ void locate_all(struct conversation *conv)
 		}
 		locate_text(&conv->rendered, at, before, m->context.n, &m->context_at);
 		locate_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->prompt_at);
-		/* The first `cut` bytes of the text (its reasoning) are not rendered, so locate_text() has found byte
-		 * number `cut`. Byte 0 would be `cut` bytes earlier. */
+		/* The first `cut` bytes of the text (its reasoning) are not rendered, so locate_text() has returned the
+		 * position of byte number `cut`. Byte 0 would be `cut` bytes before it. */
 		m->prompt_at.byte -= cut;
 		before += m->context.n + m->text.n;
 	}
@@ -325,8 +326,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* The whole answer to continue is cached. Decode its last token again, because some cache policies
-		 * treat a decoded token differently from a prefilled one. */
+		/* The whole answer to continue is cached. Decode the last token of this answer again, because some
+		 * cache policies treat a decoded token differently from a prefilled one. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(conv, &want, e)) {

@@ -28,7 +28,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 		m = message_add(conv, ROLE_ASSISTANT);
 		if (begun)
 			*m = *begun;
-		m->number = 0; /* the search index does not have the longer text yet */
+		m->number = 0; /* the search index has only the shorter text */
 		m->interrupted = 0;
 		/* Store the longer answer as a new message. The session also keeps the shorter one, because forks may
 		 * refer to it. */
@@ -71,8 +71,8 @@ static int turn_hooks_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question as a new message. Exception: while the last message is still being read from a stream (conv->grows),
- * the question is appended to that message. Takes ownership of context. */
+/* Add the question as a new message. But if the last message is still being read from a stream (conv->grows), append
+ * the question to that message. Takes ownership of `context`. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
@@ -162,7 +162,7 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 	if (!conv->n_msg || conv->grows)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
-	/* If the turn was stopped before its answer began, there is nothing to continue: generate the answer. */
+	/* The turn was stopped before its answer began, so there is no answer to continue: generate one. */
 	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT)
 		return answer_generate(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
@@ -177,7 +177,8 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 /* ---- JSON ---- */
 
-/* Append figures of a KV cache that --kv-memory keeps on disk, or, for a GPU, in host memory. */
+/* Append the figures of a KV cache that is partly outside the memory that computes (--kv-memory): on disk, or in host
+ * memory beside a GPU. */
 static void kv_memory_json(const struct conversation *conv, struct str *out)
 {
 	struct timeline_stats st;

@@ -16,7 +16,8 @@ struct question {
 	const struct answer_hooks *hooks;
 };
 
-/* Changes of the conversation that changed() reports, because a turn hook's state may depend on them. */
+/* Changes of the conversation. They are reported by turn_hook_ops.changed(), because the state of a turn hook may
+ * depend on them. */
 enum turn_hook_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
@@ -24,8 +25,8 @@ enum turn_hook_change {
 	CHANGE_DOCUMENTS, /* documents were or will be removed, moved or replaced, or a streamed message begins */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
-	/* the streamed message (a text read from a stream) has ended, because a question was appended to it, or because
-	 * it will be removed */
+	/* the streamed message (a text read from a stream) stops growing, because a question was appended to it, or
+	 * because the message will be removed */
 	CHANGE_CLOSED,
 	/* the streamed message (a text read from a stream) can grow again, because the question that was appended to it
 	 * will be removed */
@@ -34,8 +35,8 @@ enum turn_hook_change {
 
 struct turn_hook_ops {
 	const char *name;
-	/* Prepare for a question. Returns 0 to ask the model; 1 not to ask it, because the documents do not answer the
-	 * question (STOP_NOT_FOUND); -1 on error, or with ERR_CANCELLED. */
+	/* Prepare for a question. Returns 0 if the model shall be asked; 1 if it shall not be asked, because the
+	 * documents do not answer the question (STOP_NOT_FOUND); -1 on error, or with ERR_CANCELLED. */
 	int (*before)(void *self, struct conversation *, const struct question *, struct err *);
 	/* Append the text that is rendered before the question. */
 	void (*context)(void *self, struct conversation *, struct str *out);
@@ -46,7 +47,7 @@ struct turn_hook_ops {
 	int (*again)(void *self, struct conversation *, const struct message *old, int goes_on, struct err *);
 	/* Prepare for the answer, before the prompt is prefilled. */
 	void (*begin)(void *self, struct conversation *, const struct answer_hooks *);
-	/* Begin the answer, after the prompt is prefilled. `answer` is the new last message. It is empty, or has the
+	/* Begin the answer, after the prompt is prefilled. `answer` is the new last message, which is empty, or has the
 	 * text that will be continued. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
 	/* 1 if the next sentence of the answer, text[0 .. n), may be shown. Called only if conv->guarded is set. */
@@ -77,12 +78,13 @@ void conversation_emit(struct conversation *, enum conversation_event_what, size
 void conversation_notice(struct conversation *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the context size in tokens; CTX_ASSUMED (answerer.c) if the server does not report it. */
 size_t conversation_context_size(const struct conversation *);
-/* Return the number of tokens of a text that is tokenized on its own; for a server this may be an estimate. */
+/* Return the number of tokens of a text that is tokenized on its own; for a model on a server, the number may be an
+ * estimate. */
 size_t conversation_count(const struct conversation *, const char *text, size_t n);
 /* 1 if the cache still has at least 90 % of the KV entries of tokens [first, first + n). */
 int tokens_cached(const struct conversation *, int32_t first, int32_t n);
-/* Append the tokens of the conversation up to byte `bytes` of the last message. The token that marks the end of a
- * message is not appended, because more text of this message may follow. */
+/* Append the tokens of the conversation up to, but not including, byte `bytes` of the last message. Do not append the
+ * token that marks the end of a message, because more text of this message may follow. */
 int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
 /* Pin the prefix (system prompt and documents), so that the cache never evicts it. The token sequence *want begins with
  * the prefix. Returns 0, or -1 with ERR_FIT if the prefix does not fit. */

@@ -12,7 +12,7 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 	size_t done = 0;
 
 	while (done < n && conv->n_msg) {
-		/* Find the question of the last turn. */
+		/* move back from the last message to the question of the last turn */
 		size_t from = conv->n_msg - 1;
 		struct message *m;
 		while (from && conv->msg[from].role != ROLE_USER)

@@ -2,9 +2,9 @@
  * contexts.
  *
  * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; "answers" is empty if the documents do
- * not answer the question. Each question is asked on its own, --seeds times, with each of these contexts: no documents;
- * the best sentence; 1, 3 and 5 passages; the whole text, if it fits. An answer is right if it contains one of
- * "answers". */
+ * not answer the question. Each question is asked in a new conversation, --seeds times with each of these contexts: no
+ * documents; the best sentence; 1, 3 and 5 passages; the whole text, if it fits. An answer is right if it contains one
+ * of "answers". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
  * questions. `good` is the share of right answers. `tokens` is the number of prompt tokens. `first_s` is the time to
  * the first token in seconds. */
 struct setting {
-	const char *name, *docs; /* docs: value of --docs in this setting */
+	const char *name, *docs; /* `docs` is the value of --docs in this setting */
 	int32_t passages;        /* value of --passages; -1 = no documents are given */
 	struct mean good, tokens, first_s;
 };
@@ -33,10 +33,11 @@ struct asking {
 	struct passage_index *index;
 	uint64_t seed; /* seed of the first answer to a question */
 	int32_t seeds;
-	/* Results of the search, as means over questions. For questions that the documents answer: `first` is 1 if the
-	 * first passage contains an answer, `among` if one of the first five passages does, `quote` if the best
-	 * sentence does, and `found` if passages were found. For all other questions, `not_found` is 1 if no passage
-	 * was found. `seconds` is the time of the search. */
+	/* Results of the search, as means over the questions. Over the questions that the documents answer: `first` is
+	 * the share whose first passage contains an answer, `among` the share for which one of the first five passages
+	 * contains an answer, `quote` the share whose best sentence contains an answer, and `found` the share for which
+	 * passages were found. Over the other questions: `not_found` is the share for which no passage was found.
+	 * `seconds` is the time of the search. */
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
@@ -51,7 +52,7 @@ static int documents_search(const struct indexed_text *text, size_t n_text, cons
 	return passages_score(ud, text, n_text, question, n, out, n_out, e);
 }
 
-/* 1 if one of the answers `gold` occurs in bytes [from, to) of the document. */
+/* 1 if one of the right answers, `gold`, occurs in bytes [from, to) of the document. */
 static int passage_holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from,
                          size_t to)
 {
@@ -62,7 +63,7 @@ static int passage_holds(const struct asking *a, const struct words *gold, const
 	return good;
 }
 
-/* Search the documents for the question, and check which passages contain one of the answers `gold`. */
+/* Search the documents for the question, and check which passages contain one of the right answers, `gold`. */
 static int judge_search(struct asking *a, const char *question, const struct words *gold, struct err *e)
 {
 	struct sources s;
@@ -108,8 +109,8 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to the same question are not independent, so each question counts once: as the share of its right
-	 * answers. */
+	/* Answers to the same question are not independent, so each question counts once, with the share of right
+	 * answers among its answers. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }

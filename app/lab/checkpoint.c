@@ -23,7 +23,8 @@ static const char head[] = "{\"weir\":\"eval\",\"piece\":";
 
 /* ---- the file ---- */
 
-/* Compare two results by the text of their keys. Of two equal keys, the one in the later line is the greater. */
+/* Compare two results by the text of their keys. If the keys are equal, the result in the later line counts as
+ * greater. */
 static int by_key(const void *a, const void *b)
 {
 	const struct finished *x = a, *y = b;
@@ -55,9 +56,9 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* Parse all complete lines. *whole: receives the offset after the last one. If a line is not a result, the file belongs
- * to another program and is refused. A file without a complete line is accepted only if it is empty or begins like a
- * result. */
+/* Parse all complete lines. *whole receives the offset after the last complete line. If a line is not a result, the
+ * file belongs to another program and is refused. A file without a complete line is accepted only if it is empty or
+ * begins like a result. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;
@@ -217,7 +218,7 @@ int checkpoint_get(struct checkpoint *p, const struct str *key, struct jv *resul
 	struct finished want = { .key = { key->p, key->p + key->n } };
 	size_t lo = 0, hi = p->n;
 
-	/* Find the last one of equal keys. */
+	/* of the results with an equal key, find the last one */
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 		const struct jv *x = &p->done[mid].key;

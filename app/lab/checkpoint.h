@@ -17,18 +17,20 @@ struct checkpoint {
 	struct str text;       /* content of the file when it was opened */
 	struct finished *done; /* [n] results of the file, sorted by key */
 	size_t n, cap;
-	struct str same;      /* members that every key has: model, engine, element type of the KV cache, chunk size */
-	int64_t taken, added; /* number of results used from the file; number of results appended */
+	struct str same; /* members that every key has: model, engine, element type of the KV cache, chunk size */
+	/* `taken` is the number of results that were used from the file, `added` the number of results that were
+	 * appended to it */
+	int64_t taken, added;
 };
-/* Open the file that --resume names, and report how many results it has. A file that contains anything other than
- * results of an evaluation is refused and not changed. */
+/* Open the file that --resume names, and report how many results it has. If the file contains anything else than
+ * results of an evaluation, refuse it and do not change it. */
 int checkpoint_open(struct checkpoint *, const struct options *, struct err *);
 void checkpoint_close(struct checkpoint *);
 /* Add the model to all keys. Call this before the first checkpoint_key(). */
 int checkpoint_model(struct checkpoint *, const struct engine *, struct err *);
 /* Begin a key. The caller adds its own members to the JSON object and closes it. */
 void checkpoint_key(const struct checkpoint *, const char *task, const char *kv, int32_t ctx, struct str *out);
-/* 1 if the file has a result with this key. The caller validates the result and then counts it in `taken`. */
+/* 1 if the file has a result with this key. The caller must validate the result, and then add 1 to `taken`. */
 int checkpoint_get(struct checkpoint *, const struct str *key, struct jv *result);
 /* Append a result to the file. key and result are JSON objects. Returns 0 or -1. */
 int checkpoint_put(struct checkpoint *, const struct str *key, const struct str *result, struct err *);

@@ -41,7 +41,7 @@ static int word_order(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Split text into lines, in place; *out gets each line as a string. */
+/* Split `text` into lines, in place. *out receives each line as a string. */
 static void split_lines(char *text, struct words *out)
 {
 	for (char *p = text; p && *p;) {
@@ -58,8 +58,9 @@ static void split_lines(char *text, struct words *out)
 	}
 }
 
-/* Append the word list `name`, a file with one word a line, to m->lists. It is read from the user's folder; if it is
- * missing or empty there, the installed list is read. *at: receives the offset in m->lists at which the list begins. */
+/* Append the word list `name`, a file with one word a line, to m->lists. Read it from the user's folder, or read the
+ * installed list if the user's folder has no such file or an empty one. *at receives the offset in m->lists at which
+ * the list begins. */
 static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };
@@ -125,7 +126,7 @@ static void span_add(struct spans *l, size_t at, size_t n)
 }
 
 /* Add an essay with its white space reduced to single blanks, and find its sentences. A sentence ends with . ! or ?
- * before a blank; quotes and brackets may come between them. */
+ * before a blank; quotes and brackets may come before that blank. */
 static void take_essay(struct corpus *m, const char *text, size_t n)
 {
 	size_t from = 0;
@@ -243,7 +244,8 @@ static int same_value(struct jv a, struct jv b)
 	return a.p && b.p && a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p));
 }
 
-/* 1 if one of the pairs [title, ...] has this title. pairs: the list "context" or "supporting_facts" of HotpotQA. */
+/* 1 if one of the pairs [title, ...] has this title. `pairs` is the list "context" or "supporting_facts" of a HotpotQA
+ * item. */
 static int names_title(struct jv pairs, struct jv title)
 {
 	struct jv pair = { 0 };
@@ -398,7 +400,7 @@ void corpus_free(struct corpus *m)
 	*m = (struct corpus){ .lists = { 0 } };
 }
 
-/* Return a hash that covers the hash so_far and n more bytes. */
+/* Return a hash that depends on n bytes and on `so_far`, the hash of all bytes before them. */
 static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)
 {
 	uint64_t both[2] = { so_far, checkpoint_hash(bytes, n) };

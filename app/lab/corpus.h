@@ -11,7 +11,7 @@ struct words {
 };
 void words_add(struct words *, const char *);
 void words_free(struct words *);
-void words_free_owned(struct words *); /* frees the strings, too */
+void words_free_owned(struct words *); /* frees the list and its strings */
 
 /* A part of a text: offset and length in bytes. */
 struct span {
@@ -36,15 +36,15 @@ struct questions {
 };
 struct corpus {
 	struct str lists;                  /* text of all word lists; the lists below point into it */
-	struct words adjective, noun, all; /* all: the words of all lists, sorted, without duplicates */
+	struct words adjective, noun, all; /* `all` has the words of all lists, sorted, without duplicates */
 	struct str essay;                  /* the essays, with single blanks; empty = no essays were given */
 	struct spans sentence;             /* sentences of the essay */
 	struct questions squad, hotpot;
 	const struct given_set *set; /* prompts from the user's files for the running task (given.h), or NULL */
 };
-/* Load word lists, essays and questions. path: NULL; or a text file, which is used as an essay; or a folder with any of
- * these files: adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json, hotpotqa-open.json.
- * Installed word lists (app/lab/words/) replace missing ones. Returns 0 or -1. */
+/* Load word lists, essays and questions. `path` is NULL, or a text file, which is used as an essay, or a folder with
+ * any of these files: adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json,
+ * hotpotqa-open.json. Installed word lists (app/lab/words/) replace missing ones. Returns 0 or -1. */
 int corpus_load(struct corpus *, const char *path, struct err *);
 void corpus_free(struct corpus *);
 uint64_t corpus_hash(const struct corpus *); /* returns a hash of all texts, for checkpoint keys */

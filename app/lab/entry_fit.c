@@ -50,7 +50,8 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 	 * reads all entries, and that the rest reads exactly `value` entries. The slope is then 1 - s. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		/* the last two values of the setting select equally many pages, so equally many entries were read */
+		/* the last two values of the setting select the same number of pages, so the same number of entries was
+		 * read */
 		slope = 1;
 	next = round(value + (want - read) / slope);
 	if (next < 1) {

@@ -11,7 +11,7 @@
 #include "app/options/options.h"
 #include "engine/engine.h"
 
-enum { FIT_ROUNDS = 4 }; /* maximum number of times that the window of text is computed */
+enum { FIT_ROUNDS = 4 }; /* maximum number of times that one window of text is computed */
 
 struct entry_fit {
 	/* KV entries that each policy should read per token; 0 = leave the settings unchanged */
@@ -21,7 +21,7 @@ struct entry_fit {
 		const char *key; /* the setting that is fitted: k, or size */
 		struct str kv;   /* the policy with the fitted setting */
 		double value;    /* the fitted value */
-		/* The setting had the value `before` in the previous round, and the policy then read `read` entries per
+		/* In the previous round, the setting had the value `before`, and the policy read `read` entries per
 		 * token. In the first round both are 0. */
 		double before, read;
 		int done; /* 1 = no other value of the setting comes closer to `want` */

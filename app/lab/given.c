@@ -1,7 +1,5 @@
-/* app/lab/given.c - makes tasks of the user's files (given.h).
- *
- * The metrics and the lengths of answers are as published, and so are the prompts of few-shot and code sets. The other
- * prompts have weir's own wording. */
+/* app/lab/given.c - turns the user's files into tasks (given.h). Metrics, and maximum lengths of answers, are those of
+ * the published benchmarks. So are the prompts of few-shot and code sets. The other prompts have weir's own wording. */
 #include "app/lab/given.h"
 
 #include <stdio.h>
@@ -13,7 +11,7 @@
 
 enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN_MOST = 65536, GEN_OWN = 128 };
 
-/* A prompt. head: the beginning of the answer, which the model is given. */
+/* A prompt. `head` is the beginning of the answer, which the model is given. */
 struct item {
 	struct str prompt, head;
 	struct words ref; /* owned: the right answers */
@@ -22,7 +20,7 @@ struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
 	int32_t gen; /* maximum number of tokens of an answer; 0 = GEN_OWN tokens */
-	/* one_line: 1 = an answer is one line; plain: 1 = prompts are sent without a chat template */
+	/* one_line is 1 if an answer is one line; plain is 1 if prompts are sent without a chat template */
 	int one_line, plain;
 	struct item *item; /* [n] prompts of the task */
 	size_t n, cap;
@@ -43,8 +41,8 @@ static const struct longbench { const char *name; enum eval_metric metric; int32
 };
 /* clang-format on */
 
-/* Templates for each form of record. prompt: the user's message. head: how the answer begins. In both, %c stands for
- * the record's context and %i for its input. */
+/* Templates for each kind of record. `prompt` is the user's message, and `head` is how the answer begins. In both, %c
+ * stands for the record's context and %i for its input. */
 /* clang-format off */
 static const struct { const char *prompt, *head; } forms[] = {
 	[QA] = {"Answer a question by the text below, in as few words as possible, and say nothing else.\n\n%c\n\nAnswer the question by the text above, in as "
@@ -233,7 +231,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	/* allow one token for every two bytes of the table: most tokens have more than two bytes */
+	/* allow one token for two bytes of the table: on average, tokens have more than two bytes */
 	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32;
 	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))

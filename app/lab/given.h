@@ -10,7 +10,7 @@ struct given {
 	struct task_def *task;
 	size_t n;               /* number of tasks */
 	struct given_set *set;  /* [n] the prompts of each task */
-	size_t left_out;        /* records of tasks that weir cannot score */
+	size_t left_out;        /* number of records that were left out, because weir cannot score their tasks */
 	char left_out_name[48]; /* name of a task whose records were left out */
 	uint64_t hash;          /* hash of the user's files */
 };
@@ -29,8 +29,8 @@ int given_load(struct given *, const char *const *file, int n_file, struct err *
 void given_free(struct given *);
 int32_t given_count(const struct given_set *); /* returns the number of the set's prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
-/* Build prompt number i of m->set, as task_def.build does. A prompt of n bytes is shortened to n * units / (len - 1)
- * bytes by dropping its middle, as in LongBench. */
+/* Build prompt number i of m->set in the way of task_def.build. A prompt of n bytes is shortened to n * units / (len -
+ * 1) bytes by dropping its middle, as in LongBench. */
 int given_build(const struct corpus *m, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
                 struct err *);
 

@@ -30,8 +30,8 @@
 struct lab_options {
 	struct options o;
 
-	int32_t layer, head; /* plot: layer (-1 = the middle one) and KV head (-1 = the mean of all heads) */
-	/* Options of the commands that evaluate texts. The default of `skip` is 1; that of the others is 0. */
+	int32_t layer, head; /* `plot`: layer (-1 = the middle layer) and KV head (-1 = the mean of all heads) */
+	/* Options of the commands that evaluate texts. The default of `skip` is 1; the default of the others is 0. */
 	int32_t tokens, window, skip, last, offset, curve;
 	/* recovery: number of KV entries that every policy must read; 0 = each policy keeps its own setting */
 	int32_t entries;

@@ -15,7 +15,8 @@ static void help(const struct options *o, struct str *out)
 
 static int run(struct options *o)
 {
-	struct lab_options *l = (struct lab_options *)o; /* o is the first member of struct lab_options */
+	/* allowed, because o points to the first member of struct lab_options */
+	struct lab_options *l = (struct lab_options *)o;
 	struct err e = { 0 };
 
 	if (!l->samples)
@@ -40,7 +41,7 @@ static int run(struct options *o)
 }
 
 #ifdef WEIR_STATIC
-#define main lab_main /* app/main.c calls it */
+#define main lab_main /* in a static build, app/main.c calls this main() by another name */
 #endif
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). If there are several references,
- * the best score counts.
+/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). An answer gets the best of its
+ * scores against the references.
  *
  *     F1: F measure of the words, without case, punctuation and articles (SQuAD; LongBench's question answering);
  *     ROUGE-L: F measure of the longest common subsequence (LCS) of words (Lin 2004);
@@ -17,7 +17,7 @@
 
 /* ---- words ---- */
 
-/* Words of a text; they point into `text`. */
+/* The words of a text, as pointers into the member `text`. */
 struct split {
 	struct str text;
 	const char **w;
@@ -30,8 +30,8 @@ static void split_free(struct split *s)
 	free(s->w);
 }
 
-/* Split text into lower-case words. joins: 1 = punctuation is deleted ("it's" becomes "its"); 0 = punctuation separates
- * words. articles: 0 = articles are left out. */
+/* Split text into lower-case words. If `joins` is 1, punctuation is deleted ("it's" becomes "its"); if it is 0,
+ * punctuation separates words. If `articles` is 0, articles are left out. */
 static struct split split_words(const char *p, int joins, int articles)
 {
 	struct split s = { .n = 0 };
@@ -53,7 +53,7 @@ static struct split split_words(const char *p, int joins, int articles)
 	return s;
 }
 
-/* Return the F measure of two sets: one has a elements, the other b, and they share `common` elements. */
+/* Return the F measure of two sets. The sets have `a` and `b` elements, and share `common` of them. */
 static double f_of(size_t common, size_t a, size_t b)
 {
 	return a + b ? 2 * (double)common / (double)(a + b) : 0;
@@ -68,7 +68,7 @@ static double score_f1(const char *ref, const char *answer)
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t k = 0; k < b.n; k++)
 			if (b.w[k] && !strcmp(a.w[i], b.w[k])) {
-				b.w[k] = NULL; /* match this word of the reference only once */
+				b.w[k] = NULL; /* no further word of the answer may match this word of the reference */
 				common++;
 				break;
 			}
@@ -143,8 +143,8 @@ static double score_class(const char *ref, const struct words *classes, const ch
 	return right ? 1.0 / (double)named : 0;
 }
 
-/* Find the next number at or after p, and set *v to its value. Commas between digits are skipped. Returns the number's
- * end, or NULL if there is no number. */
+/* Find the next number at or after p, and store its value in *v. Commas between digits are skipped. Returns the end of
+ * the number, or NULL if there is no number. */
 static const char *next_number(const char *p, double *v)
 {
 	char text[64];

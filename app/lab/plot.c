@@ -28,7 +28,7 @@ struct plot {
 	struct tokens text;
 	struct policy_list kvs;
 	struct progress progress;
-	int32_t cell;    /* number of tokens that one pixel of a matrix, or one point of a span, stands for */
+	int32_t cell;    /* number of tokens for which one pixel of a matrix, or one point of a span, stands */
 	struct str said; /* lines of output so far */
 };
 
@@ -226,8 +226,8 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* ---- span ---- */
 
-/* Return the age of the oldest token that at least one KV head has kept. Attention sinks do not count; these are the
- * tokens at the beginning of the text that all heads have kept. kept[n] is that of span_say(). */
+/* Return the age of the oldest token that at least one KV head has kept. Attention sinks do not count. (They are the
+ * tokens at the beginning of the text that all heads have kept.) For kept[n], see span_say(). */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;

@@ -10,8 +10,8 @@ void policies_compared(const struct options *, struct policy_list *out);
 /* Set order[] to an order in which one timeline can run the policies with little prefill. Policies that drop KV entries
  * come first, because no other policy can use their prefill. */
 void policies_order(const struct policy_list *, int order[LIST_MAX]);
-/* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens. 0 =
- * the policy has no such setting. */
+/* Return how many KV entries the policy selects (its setting k) for a generated token if the sequence has len tokens. 0
+ * = the policy has no such setting. */
 int32_t policy_entries_read(const char *kv, int32_t len);
 
 /* One timeline that runs several policies, one after the other, over the same texts. */

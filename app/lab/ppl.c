@@ -1,9 +1,9 @@
 /* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
  *
- * Without --window, the whole text is one sequence. With --window, the text is cut into windows that do not overlap,
- * and each begins with an empty cache. The tokens of a window from index --skip on are scored while they are prefilled
- * in chunks. With --last N, only the last N tokens are scored, one at a time, as if they were generated. --resume
- * stores a result for each policy and window. */
+ * Without --window, the whole text is one sequence. With --window, the text is split into windows that do not overlap,
+ * and each window begins with an empty cache. The tokens of a window from index --skip on are scored while they are
+ * prefilled in chunks. With --last N, only the last N tokens are scored, one at a time, as if they were generated.
+ * --resume stores a result for each policy and window. */
 #include "app/lab/lab.h"
 #include "app/lab/checkpoint.h"
 #include "app/lab/policies.h"
@@ -17,11 +17,12 @@
 /* Sums over the windows of one text, under one policy. */
 struct score {
 	double nll, seconds; /* sums over all windows */
-	/* sum over windows: bytes of the cache that a token generated at the end of the window reads */
+	/* sum over all windows: number of bytes of the cache that are read for a token generated at the end of the
+	 * window */
 	double read;
 	int windows;
 	uint64_t scored;   /* number of scored tokens */
-	int32_t curve;     /* tokens scored between two points of the curve; 0 = no curve */
+	int32_t curve;     /* number of scored tokens between two points of the curve; 0 = there is no curve */
 	struct str points; /* JSON list of the nll at each point of the curve */
 };
 
@@ -35,7 +36,7 @@ struct ppl {
 	struct score score[LIST_MAX]; /* [kvs.n] sums of each policy */
 	struct progress progress;
 	size_t text_tokens, base; /* number of tokens of the text; index of the current window's first token */
-	int nth;                  /* index of the running policy in `order` */
+	int nth;                  /* index in order[] of the policy that is running */
 };
 
 static void reading_show(size_t at, void *ud)

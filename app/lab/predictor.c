@@ -99,7 +99,7 @@ static int window_take(struct training *w, const int32_t *id, int held, struct e
 static int texts_take(struct training *w, struct err *e)
 {
 	struct tokens *t = xcalloc((size_t)w->o->n_file, sizeof *t);
-	int first = 1, rc = 0; /* file[0] is the word 'train' */
+	int first = 1, rc = 0; /* file[0] is the word "train", so the texts begin at file[1] */
 
 	for (int f = first; !rc && f < w->o->n_file; f++) {
 		rc = text_read(w, w->o->file[f], &t[f], e);

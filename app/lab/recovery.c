@@ -3,7 +3,8 @@
  *
  * The last tokens of windows of a text are computed one at a time, always under full attention. At each token, every
  * policy selects KV entries, but attention does not use the selection. The share of the attention mass on the selection
- * is averaged over query heads, layers and tokens. Other selections of the same size are measured for comparison:
+ * is averaged over query heads, layers and tokens. For comparison, the share on other selections of the same size is
+ * measured:
  *
  *     oracle:   the entries with the largest mass, for each KV head;
  *     last_row: the entries with the largest mass at the previous token;
@@ -38,7 +39,7 @@ struct run {
 	struct recovered sum[LIST_MAX]; /* sums of each policy over all windows */
 	/* for each policy: share of the attention mass that is on its selection, as a mean over windows */
 	struct mean mass[LIST_MAX];
-	/* for each policy: JSON list with one share for each window; `mass` is the mean of these shares */
+	/* for each policy: JSON list with the share in each window, of which `mass` is the mean */
 	struct str list[LIST_MAX];
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
@@ -209,7 +210,7 @@ static void add_window(struct run *run, const struct parts *parts)
 	query_sums_add(&run->queries, jv_parse(parts->queries.p, parts->queries.n), run->n_layer, run->n_head);
 }
 
-/* Open a timeline that watches all policies. */
+/* Open a timeline that watches the selections of all policies. */
 static int open_window(struct run *run, struct err *e)
 {
 	const struct options *o = run->o;
@@ -300,7 +301,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 	return rc;
 }
 
-/* 1 if the number of entries that policy k reads is within 2 % of --entries, or if --entries is not given. */
+/* 1 if policy k reads as many entries as --entries says, give or take 2 %, or if --entries is not given. */
 static int reads_what_was_asked(const struct run *run, int k)
 {
 	const struct recovered *r = &run->sum[k];

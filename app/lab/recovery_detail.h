@@ -8,8 +8,9 @@
 
 /* Sums for a policy that uses each selection of KV entries (set) for several tokens (timeline_recovery_ages). */
 struct set_sums {
-	/* Sums by age, which is the number of tokens since the selection. `age_mass` is the attention mass on the
-	 * selection, summed over pairs of a token and a layer. `age_n` is the number of these pairs. */
+	/* Sums for each age of a selection, which is the number of tokens since it was made. `age_mass` is the
+	 * attention mass on the selection, summed over pairs of a token and a layer. `age_n` is the number of these
+	 * pairs. */
 	double age_mass[RECOVERY_AGES], age_n[RECOVERY_AGES];
 	/* [n_layer] `layer_n` is the number of generated tokens. `layer_selected` is the number of those tokens for
 	 * which the layer made a new selection. Both are NULL until a window is added. */
@@ -18,7 +19,8 @@ struct set_sums {
 /* Write the sums of watched policy number k into `out`, the open JSON object of a window's result. Writes nothing if
  * the policy makes a new selection for every token. */
 void set_sums_write(const struct timeline *, int k, int32_t n_layer, struct str *out);
-/* 1 if a stored result has valid members as set_sums_write() writes them, or none of these members. */
+/* 1 if a stored result has the members that set_sums_write() writes, with valid values, or has none of these
+ * members. */
 int set_sums_sound(struct jv result, int32_t n_layer);
 /* Add the sums of a window's result. */
 void set_sums_add(struct set_sums *, struct jv result, int32_t n_layer);
@@ -26,8 +28,9 @@ void set_sums_free(struct set_sums *);
 /* Return the mean number of tokens between two selections, over all layers that use a selection more than once; 0 =
  * there is no such layer. */
 double set_sums_stride(const struct set_sums *, int32_t n_layer);
-/* Write two JSON members. "ages": share of the mass on the selection, by number of tokens since the selection; null =
- * there was no such token. "strides": number of tokens between two selections, for each layer. */
+/* Write two JSON members. "ages" lists, for each number of tokens since the selection, the share of the mass that is on
+ * the selection; null = no token had this number. "strides" lists, for each layer, the number of tokens between two
+ * selections. */
 void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 
 /* Sums of the cosine between the queries of consecutive tokens (timeline_query_cosine). */
@@ -47,8 +50,8 @@ void query_sums_free(struct query_sums *);
 /* Return the mean cosine between the queries of consecutive tokens in a layer, over all heads; NAN if the layer has no
  * pairs. *low and *high receive the smallest and largest mean of a single head. */
 double query_sums_layer(const struct query_sums *, int32_t layer, int32_t n_head, double *low, double *high);
-/* Write the JSON member "cosine": a list for each layer, with one value for each head; null if the layer has no
- * pairs. */
+/* Write the JSON member "cosine". It has a list for each layer, with one value for each head. The list of a layer
+ * without pairs is null. */
 void query_sums_json(const struct query_sums *, int32_t n_layer, int32_t n_head, struct str *out);
 
 #endif

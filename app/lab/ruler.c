@@ -11,8 +11,8 @@
 
 /* What the haystack is made of: repeated sentences, essays, other needles, random words. */
 enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES, HAY_WORDS };
-/* LISTED, FIT: number of values of a key, in the tasks `list` and `copy`. HOPS: number of variables in a chain. COMMON:
- * number of common words, which the question asks for. */
+/* LISTED, FIT: number of values of a key in the task `list`, and in the task `copy`. HOPS: number of variables in a
+ * chain. COMMON: number of common words that the question asks for. */
 enum { LISTED = 12, FIT = 8, NEEDLES_MAX = 2 * FIT, HOPS = 5, COMMON = 10 };
 
 static const char *const noise[] = {
@@ -293,8 +293,7 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                     struct err *e)
 {
-	/* An example with its answer comes first. It takes about 500 tokens; in a short prompt, a quarter of the
-	 * prompt. */
+	/* An example with its answer comes first. It takes about 500 tokens, or a quarter of a short prompt. */
 	int32_t example = (len < 2000 ? len / 4 : 500) - 130;
 
 	add_chain(&r, example > 0 ? example / 24 : 0, 3, 1, s);
@@ -413,7 +412,7 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	list_shuffle(&r, more, n_all);
-	/* the first unit consists of all documents that are needed for the answer; each further unit is one document */
+	/* the first unit has all documents that are needed for the answer, and each further unit is one document */
 	units += q->n_gold - 1;
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];

@@ -51,8 +51,8 @@ static int in_word(char c)
 	return isalpha((unsigned char)c) || c == '\'';
 }
 
-/* Find the next key "a-b" at or after p. half[], len[]: receive its two words and their lengths. Returns where the key
- * ends; NULL if there are no more keys. */
+/* Find the next key "a-b" at or after p. half[] and len[] receive the two words of the key and their lengths. Returns
+ * the end of the key, or NULL if there are no more keys. */
 static const char *next_key(const char *p, const char *half[2], size_t len[2])
 {
 	for (; *p; p++) {

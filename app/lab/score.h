@@ -28,18 +28,18 @@ double score_any(const struct words *ref, const char *answer);
 /* Compare the answer's first number with the reference, digit by digit. Returns which share of the reference's digits
  * is equal. */
 double score_digits(const char *ref, const char *answer);
-/* Score a chain of keys "a-b", "b-c", .... Count the keys of the answer, at most n, until the first wrong key. A key is
- * wrong if it is not in `keys`, or if it does not begin with the last word of the previous key. Returns the count /
- * n. */
+/* Score a chain of keys "a-b", "b-c", .... Count the keys of the answer before the first wrong key, but no more than n.
+ * A key is wrong if it is not in `keys`, or if it does not begin with the last word of the previous key. Returns the
+ * count / n. */
 double score_chain(const struct words *keys, const char *answer, int n);
 /* Return the F1 of the answer's rows (rows.c). A row is right if it has the same words as a reference row that no
  * earlier row has matched; case, punctuation and list marks are ignored. A last line without a line feed does not
- * count, because the token limit may have cut it. */
+ * count, because the token limit may have truncated it. */
 double score_rows(const struct words *ref, const char *answer);
 size_t answer_rows(const char *answer); /* returns the number of complete rows */
 /* Score by METRIC_F1 or one of the metrics below it (metrics.c). Only METRIC_CLASS uses `classes`. */
 double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
-/* Score by any metric. classes may be NULL. */
+/* Score by any metric. `classes` may be NULL. */
 double score_answer(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 
 /* Sums of n values and of their squares. */

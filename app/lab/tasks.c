@@ -5,7 +5,8 @@
  * Policies that keep every KV entry share one prefill; each other policy prefills separately.
  *
  * `needle` hides a sentence at D depths (0 = beginning, 1 = end of the prompt): sample number i has the depth (i % D) /
- * (D - 1). Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
+ * (D - 1). Every sample has its own needle and haystack, so that a difficult sample affects only one cell of the
+ * table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,8 +110,8 @@ struct run {
 	int64_t done, total; /* number of answers so far, and of all answers */
 };
 
-/* 1 if generating can stop: the answer has all references; or as many rows as the reference; or, if the task wants one
- * line, the line has ended. */
+/* 1 if generating can stop, because the answer is complete. It is complete if it has all references, or as many rows as
+ * the reference, or if the task wants one line and this line has ended. */
 static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
@@ -128,8 +129,8 @@ struct answer_cost {
 	int32_t tokens;
 };
 
-/* Return the number of tokens of a prompt before its question: those that it has in common with a prompt that ends
- * there. Returns -1 on error. */
+/* Return the number of tokens of a prompt before its question. They are the tokens that the whole prompt has in common
+ * with a prompt that ends before the question. Returns -1 on error. */
 static int32_t tokens_before_question(const struct run *run, const struct sample *s, const struct tokens *prompt,
                                       struct err *e)
 {
@@ -159,8 +160,8 @@ static int sample_read(struct run *run, const struct sample *s, const struct tok
 	return timeline_extend(tl, prompt->id + n, prompt->n - (size_t)n, 1, NULL, NULL, e);
 }
 
-/* Generate the answer to a prompt. Control characters become blanks; line feeds stay if the metric needs them. *cost:
- * receives the time and tokens of generating, without the prefill. */
+/* Generate the answer to a prompt. Control characters become blanks; line feeds stay if the metric needs them. *cost
+ * receives the time and the number of tokens of generating, without the prefill. */
 static int sample_answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
                          struct str *out, struct answer_cost *cost, struct err *e)
 {
@@ -197,8 +198,8 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 
 /* Results of one task at one prompt length under one policy. */
 struct cell {
-	/* `all` is the mean score of all samples. by_depth[0] is that of the samples with a needle at depth 0 to 0.2,
-	 * by_depth[1] at depth 0.2 to 0.4, and so on. */
+	/* `all` is the mean score of all samples. by_depth[0] is the mean score of the samples with a needle at depth 0
+	 * to 0.2, by_depth[1] at depth 0.2 to 0.4, and so on. */
 	struct mean all, by_depth[5];
 	struct mean *swept;        /* [depths] for `needle`: the mean score at each depth */
 	struct str list, depths;   /* JSON lists of the scores and of the depths, in the order of the samples */
@@ -267,8 +268,8 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 	return rc;
 }
 
-/* Print the table of `needle` for one policy: a row for each length, a column for each depth. cell[k * stride]: results
- * at length number k. */
+/* Print the table of the task `needle` for one policy: a row for each length, a column for each depth. cell[k * stride]
+ * has the results at length number k. */
 static int report_sweep(struct run *run, const struct cell *cell, int32_t stride, const char *kv, struct err *e)
 {
 	const struct options *o = run->o;
@@ -399,7 +400,7 @@ static int32_t samples_of(const struct run *run, const struct task_def *t)
 	return t->set && given_count(t->set) < run->samples ? given_count(t->set) : run->samples;
 }
 
-/* Run a task at one length under all policies. cell[kvs.n]: receives the results. */
+/* Run a task at one length under all policies. cell[kvs.n] receives the results. */
 static int run_task(struct run *run, const struct task_def *t, int32_t len, struct cell *cell, struct err *e)
 {
 	int rc = 0;
@@ -497,7 +498,7 @@ static const struct task_def *task_find(const char *name, size_t n)
 }
 
 /* List the tasks to run: those that --tasks names. Without --tasks, list all tasks of the command whose texts are
- * available, and tell the user about the other ones. */
+ * available, and tell the user which tasks are left out. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

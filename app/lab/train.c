@@ -14,7 +14,7 @@
 
 #define TEXT_MAX (1u << 30)
 enum { HELD = 20, SAVE_SECONDS = 120, MASKS = 2 };
-/* The scale of an adapter is LORA_ALPHA / rank. GRADIENT_MOST: gradients are clipped to this norm. */
+/* The scale of an adapter is LORA_ALPHA / rank. GRADIENT_MOST is the norm to which gradients are clipped. */
 enum { LORA_ALPHA = 16, GRADIENT_MOST = 1 };
 
 struct training {
@@ -24,7 +24,9 @@ struct training {
 	struct train_settings s;
 	struct tokens text, held;
 	int n_held;
-	double *loss[2][MASKS]; /* [before, after][mask][n_held] the loss of each window */
+	/* [before, after][mask][n_held] the loss of each window; the first index says whether it was measured before or
+	 * after the training */
+	double *loss[2][MASKS];
 	struct progress progress;
 };
 
@@ -77,7 +79,7 @@ static int masks_of(const struct training *w)
 	return w->s.mask.k ? 2 : 1;
 }
 
-/* Measure the loss on all held-out windows. after: 0 = this is before the training; 1 = it is after the training. */
+/* Measure the loss on all held-out windows. `after` is 0 before the training, and 1 after it. */
 static int held_measure(struct training *w, int after, struct err *e)
 {
 	const struct train_mask masks[MASKS] = { { 0 }, w->s.mask };
@@ -98,8 +100,8 @@ static int held_measure(struct training *w, int after, struct err *e)
 	return rc;
 }
 
-/* Return the mean of the n values x[i], or of the differences x[i] - minus[i] if minus is not NULL. *error: receives
- * the standard error of the mean. */
+/* Return the mean of the n values x[i], or of the differences x[i] - minus[i] if minus is not NULL. *error receives the
+ * standard error of the mean. */
 static double mean_of(const double *x, const double *minus, int n, double *error)
 {
 	double sum = 0, squares = 0;

@@ -2,8 +2,8 @@
  *
  * The last tokens of windows of a text are computed one at a time: under full attention, and under the policy with each
  * value. With more KV entries read, the perplexity is usually lower. So `tune` considers all values whose perplexity is
- * within one standard error of the lowest one, and recommends the one with which the policy reads least. The standard
- * error is that of the difference between two perplexities, paired by window. */
+ * within one standard error of the lowest one, and recommends the value with which the policy reads the fewest entries.
+ * The standard error is that of the difference between two perplexities, paired by window. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ struct tune {
 	int windows;
 	double read[LIST_MAX]; /* for each policy: sum over windows of the bytes of the cache that a token reads */
 	struct progress progress;
-	int64_t at, all; /* for the progress line: number of tokens done; number of all tokens */
+	/* for the progress line: `at` is the number of tokens done so far, `all` the number of all tokens */
+	int64_t at, all;
 };
 
 static void reading_show(size_t done, void *ud)
@@ -116,7 +117,7 @@ static struct mean difference(const struct tune *t, int a, int b)
 	return m;
 }
 
-/* Return the index of the recommended policy. *lowest: index of the policy with the lowest perplexity. */
+/* Return the index of the recommended policy. *lowest receives the index of the policy with the lowest perplexity. */
 static int best_of(const struct tune *t, int *lowest)
 {
 	int best;

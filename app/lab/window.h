@@ -28,14 +28,14 @@ struct window {
 	int32_t every, after;
 
 	/* ---- results ---- */
-	double nll, seconds; /* nll: sum of -ln p of the scored tokens */
+	double nll, seconds; /* `nll` is the sum of -ln p over the scored tokens */
 	double read;         /* bytes of the KV cache that are read to generate one token at the window's end */
 	uint64_t scored;     /* number of scored tokens */
 	struct str curve;    /* the points of the loss curve, as a JSON list; it is empty if `every` is 0 */
 };
 
-/* Score a window under policy kv, or take its result from the checkpoint. A new result is stored in the checkpoint. The
- * function `show` is called with the number of tokens done so far; it may be NULL. Returns 0 or -1. */
+/* Score a window under policy kv, or take its result from the checkpoint. A new result is stored in the checkpoint. If
+ * the function `show` is not NULL, it is called with the number of tokens done so far. Returns 0 or -1. */
 int window_score(struct window *, const char *kv, int32_t ctx, struct shared_timeline *, struct checkpoint *,
                  void (*show)(size_t done, void *ud), void *ud, struct err *);
 void window_free(struct window *);

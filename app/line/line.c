@@ -16,7 +16,7 @@ struct line {
 	struct output out;
 	struct progress progress;
 	int color, notice_fd;
-	int once; /* 1 = -p: there is only the question from the command line */
+	int once; /* 1 = option -p: the chat ends after the question of the command line */
 };
 
 /* ---- the callbacks of struct front ---- */
@@ -56,7 +56,8 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* If the work is not measured in tokens (such as indexing), show its name at once. */
+		/* Progress that has no number of tokens (such as that of indexing) shows the name of the work at
+		 * once. */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
@@ -142,7 +143,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 }
 
 /* Write the end of an answer; with --json, write the whole answer as one object. A script gets an object even if there
- * is no answer: because -p was stopped before the answer began, or because the documents do not answer the question. */
+ * is no answer. This happens if -p was stopped before the answer began, or if the documents do not answer the
+ * question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
@@ -234,7 +236,7 @@ static const struct front line_front = {
 };
 /* clang-format on */
 
-/* The callbacks if questions come from a pipe. They cannot fill an input line or ask a user. */
+/* The callbacks of a chat whose questions come from a pipe. They cannot fill an input line or ask a user. */
 static const struct front pipe_front = {
 	.notice = line_notice,
 	.error = line_error,

@@ -1,7 +1,7 @@
 /* app/line/prompt.c - the input line: readline, its history and completion (line.h).
  *
- * readline runs in callback mode: this file waits by poll() for a key or for signals_fd(), which becomes readable for
- * every signal, even one that another thread caught. readline installs no signal handlers. */
+ * readline runs in callback mode: this file waits by poll() for a key or for signals_fd(), which becomes readable at
+ * every signal, even if another thread catches the signal. readline installs no signal handlers. */
 #include "app/line/line.h"
 
 #include <errno.h>
@@ -19,21 +19,21 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 }; /* this many bytes that arrive at once count as a paste */
+enum { BURST = 32 }; /* minimum number of bytes that count as a paste if they arrive at once */
 
 /* The input line. It is global, because readline's state is global too. */
 static struct {
 	const char *const *names, *const *file_names;
 	struct str history; /* path of the history file; empty = none */
-	FILE *screen;       /* where prompts are written */
+	FILE *screen;       /* stream to which prompts are written */
 	int color;
 	char *line; /* the line that readline's callback received */
 	int have_line, eof;
-	int draft;         /* 1 = Ctrl-C has cleared a line with text */
+	int draft;         /* 1 = the last Ctrl-C has cleared a line that had text */
 	double last_int;   /* time of the last Ctrl-C on an empty line */
-	struct str begins; /* text that the next line begins with */
+	struct str begins; /* text with which the next line begins */
 	int edit;          /* 1 = Ctrl-G was pressed: edit the line in the user's editor */
-	/* 1 = many bytes arrived at once. This counts as a paste, even if the terminal does not mark pastes */
+	/* 1 = many bytes arrived at once; they count as a paste, even if the terminal does not mark pastes */
 	int burst;
 	int marks_pastes; /* 1 = the terminal marks pastes */
 	int private_talk;
@@ -43,7 +43,7 @@ static struct {
 
 /* ---- completion ---- */
 
-/* 1 if the file name has no control or invisible characters. Completion offers only such names. */
+/* 1 if the file name has no control or invisible characters. Completion offers no other names. */
 static int is_plain(const char *name)
 {
 	struct str s = { 0 };
@@ -151,8 +151,8 @@ static void read_key(void)
 	p.burst = waits > 1;
 }
 
-/* Ctrl-G: end the line, so that the user can edit it in the editor. Exception: in a history search, Ctrl-G ends the
- * search. */
+/* Ctrl-G: end the line, so that the user can edit it in the editor. In a history search, Ctrl-G ends the search
+ * instead. */
 static int to_editor(int count, int key)
 {
 	(void)count, (void)key;
@@ -161,8 +161,8 @@ static int to_editor(int count, int key)
 	return 0;
 }
 
-/* Begin the line with the draft. If keys wait, the user has typed the next line already: then the draft moves to the
- * history, because it would become the beginning of that line. */
+/* Begin the line with the draft. But if keys are waiting, the user has already typed the next line, and the draft would
+ * become its beginning: so move the draft to the history. */
 static int put_begins(void)
 {
 	int waits = 0;
@@ -179,7 +179,7 @@ static int put_begins(void)
 void prompt_draft(const char *text, size_t n)
 {
 	str_clear(&p.begins);
-	/* readline's line ends at the first NUL: cut the text there */
+	/* readline ends its line at the first NUL byte, so truncate the text there */
 	str_add(&p.begins, text, strnlen(text ? text : "", n));
 }
 
@@ -367,7 +367,7 @@ static int goes_on(struct str *s, int *block)
 		memmove(s->p, s->p + 3, s->n - 3 + 1);
 		s->n -= 3;
 		if (!s->n)
-			return 2; /* """ alone: the text begins on the next line */
+			return 2; /* """ alone on the first line: the text begins on the next line */
 	}
 	if (*block) {
 		if (!ends_with(s, BLOCK))

@@ -58,7 +58,7 @@ static void check_keep(const char *gpu, const char *why)
 		if (fd >= 0) {
 			ssize_t written = write(fd, line.p, line.n);
 
-			(void)written; /* check_find() ignores an incomplete line */
+			(void)written; /* a failure has no effect, because check_find() ignores an incomplete line */
 			close(fd);
 		}
 	}

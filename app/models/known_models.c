@@ -1,8 +1,9 @@
-/* app/models/known_models.c - the built-in table of models and text encoders to choose from, ordered by size; what models
- * of a size are good for, and which larger models of the table fit on this machine.
+/* app/models/known_models.c - the built-in table of models and text encoders from which users choose, ordered by size.
+ * It also tells what models of a size are good for, and which larger models of the table fit into this machine's
+ * memory.
  *
- * All models are of families that weir runs. Files published by a model's makers are preferred to other conversions. The
- * sizes of the encoders are rounded. */
+ * All models are of families that weir runs. Files published by a model's makers are preferred to other conversions.
+ * The sizes of the encoders are rounded. */
 #include "app/models/models.h"
 
 #include <math.h>
@@ -138,7 +139,7 @@ const char *model_good_for(const struct engine_info *i)
 	return by_size[k].what;
 }
 
-/* Append a line about a larger model. file: the list of model files on this machine. */
+/* Append a line about a larger model. `file` is the list of model files on this machine. */
 static void larger_line(const struct known_model *k, const struct model_file *file, size_t n, struct str *out)
 {
 	const struct model_file *here = known_model_file(k, file, n);

@@ -37,25 +37,26 @@ struct known_model {
 	uint64_t bytes;
 	const char *what;
 	int encoder; /* 1 = a text encoder instead of a chat model */
-	int step;    /* 1 = suggested as a larger model where it fits */
+	int step;    /* 1 = this model is suggested as a larger one if it fits into memory */
 };
 /* models by size, followed by encoders by size; ends with name = NULL */
 extern const struct known_model known_models[];
 /* Find a model of the table by its name or the beginning of its name. Returns NULL with *e set if none or several
  * match. */
 const struct known_model *known_model(const char *name, struct err *e);
-/* Return the row of the table for the file FILE.gguf; NULL if there is none. file: its name without .gguf. */
+/* Return the row of the table for the model file FILE.gguf; NULL if there is none. The parameter `file` is FILE, the
+ * name without .gguf. */
 const struct known_model *known_model_of(const char *file);
-/* Return the one of file[0 .. n) that is the file of model k; NULL if there is none. */
+/* Return the entry of file[0 .. n) that is the file of model k; NULL if there is none. */
 const struct model_file *known_model_file(const struct known_model *k, const struct model_file *file, size_t n);
-/* Append the models of the table, one per line. encoders: 1 = append the encoders instead of the models. here: 1 =
- * leave out models whose file is on this machine. numbered: 1 = number the lines from 1. */
+/* Append the models of the table, one per line. If `encoders` is 1, append the encoders instead of the models. If
+ * `here` is 1, leave out models whose file is on this machine. If `numbered` is 1, number the lines from 1. */
 void known_models_show(struct str *out, int encoders, int here, int numbered);
 /* Return what models of this size and kind are good for, as the rest of a sentence that begins "Good for". */
 const char *model_good_for(const struct engine_info *);
-/* Append which models of the table are larger than the open one and fit into the GPU's memory or, without a GPU, into
- * `free_memory` bytes: a headline, and a line each for the smallest and the largest of those with `step`. Appends
- * nothing if there is none. */
+/* Append which models of the table are larger than the open model and fit into memory: into the GPU's memory, or
+ * without a GPU into `free_memory` bytes. The text is a headline and two lines, for the smallest and the largest of
+ * those models that have `step` set. Appends nothing if there is no such model. */
 void known_models_larger(const struct engine_info *now, uint64_t free_memory, struct str *out);
 
 /* ---- checks of GPUs (gpu_checks.c) ---- */
@@ -63,7 +64,8 @@ void known_models_larger(const struct engine_info *now, uint64_t free_memory, st
 /* Return where results of GPU checks are stored. A private conversation reads stored results and writes none. Returns
  * NULL if the environment variable WEIR_GPU_CHECK is "off": GPUs are then used unchecked. */
 const struct gpu_checks *gpu_checks_for(const struct options *);
-/* part of a sentence of `weir doctor`; remove it once tests/cuda/gpu-results.md has the results of a real GPU */
+/* part of a sentence that `weir doctor` prints; remove it once tests/cuda/gpu-results.md has the results of a real
+ * GPU */
 #define GPU_UNPROVEN  "weir has not yet run on a real GPU"
 
 /* ---- the model (open_model.c) ---- */

@@ -2,7 +2,8 @@
  *
  * `weir completion SHELL` prints a script that the user loads into the shell. At each Tab the script runs `weir
  * __complete WORD ...`. The words are the command line up to the cursor, without the program's name; the last word is
- * the one to complete. Each line of the output is an offered word, a tab and its help. The line ":files" asks the
+ * the one to complete. Each line of the output is an offered word, a tab and the word's help. The line ":files" asks
+ * the
  * shell to complete file names. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 /* ---- what may come next ---- */
 
 struct offers {
-	const char *begin; /* what the user has typed so far of the word to complete */
-	const char *head;  /* n_head bytes that are printed before each offered word, such as "--NAME=" */
+	const char *begin; /* the part of the word to complete that the user has typed so far */
+	const char *head;  /* The n_head bytes at `head` are printed before each offered word, such as "--NAME=". */
 	size_t n_head;
 	struct str out;
 	size_t (*roles)(char ***out);
@@ -119,7 +120,8 @@ static void offer_words(struct offers *x, const struct typed *t)
 		for (size_t i = 0; t->help && help_topics[i]; i++)
 			offer(x, help_topics[i], strlen(help_topics[i]), "");
 	} else if (!t->words && *args >= 'a' && *args <= 'z') {
-		offer_list(x, args, strcspn(args, " ")); /* offers "md", "json" and "txt" for "md|json|txt NAME" */
+		/* `args` may be "md|json|txt NAME": offer "md", "json" and "txt" */
+		offer_list(x, args, strcspn(args, " "));
 	}
 	if (!t->help)
 		offer_files(x, args);

@@ -52,7 +52,8 @@ static const char *not_opened(void)
 	return errno == EINVAL ? "it is a pipe or a device; it must be a regular file" : strerror(errno);
 }
 
-/* Read the next line. Returns 1; 0 at the end; -1 if the file cannot be read (it may be a directory). */
+/* Read the next line. Returns 1; 0 at the end; -1 if the file cannot be read (for example, because it is a
+ * directory). */
 static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct err *e)
 {
 	errno = 0;

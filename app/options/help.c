@@ -48,7 +48,7 @@ static void help_row(const struct options *o, const struct option_def *d, struct
 	str_free(&text);
 }
 
-/* Append the help of the options of these commands. Options that all commands have come last. */
+/* Append the help of the options of these commands. The options that all commands have come last. */
 static void help_rows(const struct option_def *more, command_set commands, struct str *out)
 {
 	struct options o;

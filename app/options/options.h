@@ -20,7 +20,7 @@
 typedef uint64_t command_set;
 #define COMMAND_BIT(i)       (UINT64_C(1) << (i))
 #define CMD_ALL              (~UINT64_C(0))
-#define CMD_CHAT             COMMAND_BIT(0) /* `weir` and `weir -p` */
+#define CMD_CHAT             COMMAND_BIT(0) /* the command `weir` without a command's name, also with -p */
 #define CMD_MODELS           COMMAND_BIT(1)
 #define CMD_INSPECT_MODEL    COMMAND_BIT(2)
 #define CMD_INSPECT_TOKENS   COMMAND_BIT(3)
@@ -64,7 +64,7 @@ typedef uint64_t command_set;
 #define CMD_VERIFY           COMMAND_BIT(41)
 #define EVAL_TEXTS           (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL_TASKS           (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
-/* The commands of the second program, weir-lab. `weir` starts it for them. */
+/* The commands of the second program, weir-lab, which `weir` starts to run them. */
 #define CMD_LAB              (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR | CMD_TRAIN)
 
 struct command_def {
@@ -108,7 +108,7 @@ struct option_def {
 	const char *name; /* name without the dashes */
 	char key;         /* letter of the short form, or 0 */
 	enum option_type type;
-	const char *arg; /* name of the value in --help; for OPT_CHOICE: the choices, "a|b|c" */
+	const char *arg; /* name of the value in --help; for OPT_CHOICE it is the list of choices, "a|b|c" */
 	const char *env; /* name of the environment variable, or NULL */
 	const char *help;
 	command_set commands;
@@ -135,8 +135,8 @@ struct options {
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory that the KV cache may use; 0 = no limit */
-	/* share of the attention, 0 .. 1. Each token of a prompt reads only those KV entries that together get about
-	 * this share; 1 = it reads all entries */
+	/* Each token of a prompt reads only those KV entries that together get about this share of the attention, 0 ..
+	 * 1. If it is 1, the token reads all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
@@ -151,19 +151,19 @@ struct options {
 	const char *system; /* system prompt; NULL = the template's own */
 	/* argument of -r: the name of a role, and words to put into the role's text; NULL = no role */
 	const char *role;
-	const char *prompt; /* question of -p; NULL = a conversation */
+	const char *prompt; /* the question after -p; NULL = the user can ask many questions */
 	const char *color;
 	/* "on", "off": while a growing file is read, colour the sentences that surprise the model */
 	const char *surprise;
 	const char *think;     /* "auto", "on", "show", "hide", "off": reasoning */
 	const char *docs;      /* "auto", "whole", "passages": how documents reach the model */
 	const char *speculate; /* "on", "off": speculative decoding */
-	const char *memory;    /* "on", "off": search the facts of /remember for each question */
+	const char *memory;    /* "on", "off": whether the facts of /remember are searched for each question */
 	/* "on", "off": if a question asks about evicted turns, add these turns to the prompt again */
 	const char *recall;
 	const char *loops;                   /* "stop", "go": what to do with an answer that repeats itself */
 	const char *theme;                   /* "auto" or the name of a theme */
-	const char *mouse, *panel, *answers; /* mouse, panel: "on", "off"; answers: "formatted", "raw" */
+	const char *mouse, *panel, *answers; /* mouse and panel: "on", "off"; answers: "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
 	const char *sources;                 /* "on", "off": show the passages that an answer rests on */
@@ -174,28 +174,30 @@ struct options {
 	int inlined; /* 1 = the conversation is written into the terminal's scrollback instead of the full screen */
 	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
-	int special, bos, decode;     /* options of `weir inspect tokens` */
-	const char *token_file, *out; /* --tokens, --out of inspect logits; eval plot and train have --out, too */
+	int special, bos, decode; /* options of `weir inspect tokens` */
+	/* arguments of --tokens and --out in `inspect logits`; eval plot and train have --out, too */
+	const char *token_file, *out;
 	const char *messages, *bos_text, *eos_text, *thinking;
-	int no_reply;                   /* --no-reply of inspect chat */
-	struct policy_list kvs;         /* all values of --kv, in order: eval and bench compare several policies */
-	int32_t chunk;                  /* number of tokens of a prefill chunk (eval, bench); 0 = the default */
+	int no_reply;           /* 1 = option --no-reply of `inspect chat` */
+	struct policy_list kvs; /* all values of --kv, in order: eval and bench compare several policies */
+	/* number of tokens that a prefill computes at once (eval, bench); 0 = the default */
+	int32_t chunk;
 	struct int_list prefill, depth; /* the members from `prefill` to `fill` are options of `weir bench` */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 
 	const char *session;     /* name of the session (-s), or NULL */
-	int go_on, private_talk; /* --continue, --private */
+	int go_on, private_talk; /* 1 = option --continue; 1 = option --private */
 	int limit;               /* maximum number of results of a search */
 	int yes;                 /* 1 = do not ask for confirmation (pull, models rm) */
 
 	char **file;
-	int n_file; /* number of entries of `file`: the words after the command that are not options */
+	int n_file; /* number of entries of `file`, which has the words after the command that are not options */
 	const struct option_def **said;
-	int n_said; /* number of entries of `said`: the options on the command line */
+	int n_said; /* number of entries of `said`, which has the options of the command line */
 
 	char **owned;
-	size_t n_owned; /* number of entries of `owned`: the strings that options_own() has copied */
+	size_t n_owned; /* number of entries of `owned`, which has the strings that options_own() has copied */
 };
 
 /* Set all options to their defaults, and the member `file` to NULL. */
@@ -215,9 +217,9 @@ int option_set(struct options *, const struct option_def *, const char *where, c
  * --quiet is set, a message names the removed settings; `where` is the beginning of this message. */
 const char *policy_current(struct options *, const char *where, const char *text);
 /* Return the sampling setting that the option sets, or SAMPLING_SETTINGS if it sets none. An option for a sampling
- * setting also accepts "auto", which means that the user has not set it. */
+ * setting also accepts "auto", as if the user had not set the option. */
 enum sampling_setting option_sampling(const struct option_def *);
-/* Find the option with this name that one of the commands takes; NULL = none. */
+/* Find the option that has this name and that at least one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
 /* Return the option after d: the options of option_defs come first, then those of `more` (may be NULL). If d is NULL,
  * return the first option. Returns NULL at the end. */
@@ -226,13 +228,13 @@ const struct option_def *option_next(const struct option_def *d, const struct op
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
                                           command_set commands);
 const struct option_def *option_letter(const struct option_def *more, char letter, command_set commands);
-/* Return the commands whose names begin with these words. second: NULL if only one word is known. *exact: receives the
- * command with exactly this name, or NULL. */
+/* Return the commands whose names begin with these words. `second` is NULL if only one word is known. *exact receives
+ * the command with exactly this name, or NULL. */
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Give *o all strings that *copy owns, so that options_free(o) frees them. *copy was made from *o earlier, and may own
- * more strings by now. It must not be freed afterwards. */
+/* Move the ownership of all strings that *copy owns to *o, so that options_free(o) frees them. *copy was made from *o
+ * earlier, and may own more strings by now. Do not free *copy afterwards. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);
@@ -241,8 +243,8 @@ void option_show(const struct options *, const struct option_def *, struct str *
 
 /* Read the config file into the options. Called by options_parse(). A missing file is not an error. */
 int config_read(struct options *, struct err *);
-/* Set an option in the config file; the other lines stay. `value` is text as for option_set(). *where receives the path
- * of the file. Returns 0, or -1 with the file unchanged. */
+/* Set an option in the config file, and keep the other lines. `value` is text as for option_set(). *where receives the
+ * path of the file. Returns 0, or -1 with the file unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
 extern const char *const help_topics[]; /* ends with NULL */
@@ -255,7 +257,7 @@ void options_help_commands(command_set, struct str *out);
 /* ---- parsing of a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	/* the commands that the words so far may name; it is CMD_CHAT if they name no command */
+	/* the commands that the words so far may begin; CMD_CHAT if they begin no command */
 	command_set commands;
 	const struct command_def *at; /* the command that the words name; NULL if its second word is still missing */
 	/* first word of a two-word command whose second word has not been read yet; else NULL */
@@ -265,13 +267,13 @@ struct typed {
 	int help;                     /* 1 = the first word is "help", or there is --help */
 };
 void typed_read(struct typed *, const struct option_def *more, int n, char **word);
-/* Find the option of a word "--NAME", "--NAME=VALUE" or "-L": first among the options of these commands, then among
- * all. Returns NULL if there is none. */
+/* Find the option of a word "--NAME", "--NAME=VALUE" or "-L": first among the options of these commands, then among all
+ * options. Returns NULL if there is none. */
 const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
 
-/* Run `weir completion SHELL`, which prints the shell's script, or `weir __complete WORD ...`, which the script
- * runs. Both return the exit code. `roles` sets *out to a list of the names of roles and returns their number; the
- * list and its strings are freed. NULL = no roles. */
+/* Run `weir completion SHELL`, which prints the script for a shell, or `weir __complete WORD ...`, which this script
+ * runs. Both return the exit code. The callback `roles` sets *out to a list of the names of roles and returns their
+ * number; the list and its strings are freed. If `roles` is NULL, there are no roles. */
 int cmd_completion(const struct options *);
 int completion_answer(const struct option_def *more, size_t (*roles)(char ***out), int n_words, char **word);
 

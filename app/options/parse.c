@@ -186,8 +186,8 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
-	/* The command may come after this option. So accept an option of any command now; parse_argv() checks it at the
-	 * end. */
+	/* The option may come before the command. So accept an option of any command here; parse_argv() checks it at
+	 * the end. */
 	if (!d)
 		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)
@@ -236,7 +236,7 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	int rc = take_letters(p, word, next, used_next);
 
-	/* In other programs -c continues the last conversation: explain what to use here. */
+	/* other programs use -c for continuing the last conversation: name the option that does this in weir */
 	return rc < 0 && word[1] == 'c'
 	               ? err_set(p->e, p->e->code,
 	                         "%s (-c is the size of the context; --continue goes on with the last session)",
@@ -333,8 +333,8 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	char **file = xcalloc((size_t)argc + 1, sizeof *file);
 	int quiet;
 
-	/* Parse argv twice. The first pass finds mistakes and --help before any file is read. The second pass follows
-	 * the config file and the environment, because argv takes precedence over them. */
+	/* Parse argv twice. The first pass finds mistakes and --help before any file is read. The second pass comes
+	 * after the config file and the environment, because argv takes precedence over them. */
 	options_default(o);
 	o->more = more;
 	o->file = file;
@@ -343,7 +343,7 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	o->file = NULL; /* the list is used again: keep options_free() from freeing it */
+	o->file = NULL; /* parse_argv() below uses the list again: keep options_free() from freeing it */
 	options_free(o);
 	options_default(o);
 	o->more = more;

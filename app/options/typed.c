@@ -57,7 +57,7 @@ void typed_read(struct typed *t, const struct option_def *more, int n, char **wo
 	for (int i = 0; i < n; i++) {
 		const struct option_def *d;
 
-		if (t->due && !strcmp(word[i], "=")) /* bash passes --NAME=VALUE as three words */
+		if (t->due && !strcmp(word[i], "=")) /* bash passes --NAME=VALUE as three words: --NAME, = and VALUE */
 			continue;
 		if (t->due) {
 			t->due = NULL;
@@ -75,7 +75,7 @@ void typed_read(struct typed *t, const struct option_def *more, int n, char **wo
 		t->due = d && d->type != OPT_FLAG && !strchr(word[i], '=') ? d : NULL;
 		t->help |= d && d->off == offsetof(struct options, help);
 		t->words += d && d->off == offsetof(struct options,
-		                                    prompt); /* after -p, words are documents, not commands */
+		                                    prompt); /* after -p, a word is a document, not a command */
 		/* This may be an option of weir-lab, which weir does not know. Assume that the next word is its value,
 		 * unless the next word is the name of a command. */
 		if (!d && word[i][1] == '-' && !strchr(word[i], '=') && i + 1 < n && !names_command(word[i + 1]))

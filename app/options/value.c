@@ -72,8 +72,8 @@ static int bad_number(const struct option_def *d, const char *where, const char 
 	               value);
 }
 
-/* Record whether the user has set sampling setting number i. said: 1 = yes; 0 = no, and the setting gets its default
- * again. */
+/* Record whether the user has set sampling setting number i. If `said` is 0, the user has not, and the setting gets its
+ * default again. */
 static void sampling_said(struct options *o, enum sampling_setting i, int said)
 {
 	if (i == SAMPLING_SETTINGS)

@@ -8,14 +8,14 @@
  * server answers with status 500. */
 enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 };
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
-/* seconds to wait for the usage figures and the end of the stream after the text is complete */
+/* after the text is complete, number of seconds to wait for the usage figures and the end of the stream */
 static const double AFTERWARDS = 2;
 
 /* ---- the reply's body ---- */
 
 /* Append text of the answer to a->ready. When llama-server continues an answer, it may first send the old text
- * (a->echo) again; this repetition is dropped. If the text turns out to differ from the old text, it is not a
- * repetition, and all of it is appended. */
+ * (a->echo) again; this repetition is dropped. If the new text turns out to differ from the old text, all of the new
+ * text is appended. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -231,8 +231,8 @@ static void answer_begin(struct remote *r, const struct remote_request *q)
 		a->sent += q->msg[i].n;
 }
 
-/* Send the request once, and read until text is ready or the answer ends. *again: set to 1 if another try may succeed.
- * Returns 0 or -1. */
+/* Send the request once, and read until text is ready or the answer ends. *again is set to 1 if another try may
+ * succeed. Returns 0 or -1. */
 static int answer_try(struct remote *r, const struct remote_request *q, const struct str *json,
                       struct http_reply *reply, int *again, struct err *e)
 {
@@ -263,9 +263,9 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try: as long as the server asks for. If it asks for no time, wait twice as long as before the
- * previous try, at most WAIT_MOST. Returns 0 if there is another try. Returns -1 with *e unchanged if there is none, or
- * with ERR_CANCELLED if the user has stopped. */
+/* Wait before the next try: for the time that the server asks for, else twice as long as before the previous try, but
+ * no longer than WAIT_MOST. Returns 0 if there is another try. Returns -1 with *e unchanged if there is none, or with
+ * ERR_CANCELLED if the user has stopped. */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -310,7 +310,7 @@ static unsigned refused_field(const struct remote *r, const struct remote_reques
 	return lacks & ~r->lacks;
 }
 
-/* Compute bytes_per_token from the last prompt, which has `tokens` tokens. */
+/* Compute bytes_per_token from the last prompt, which the server has counted as `tokens` tokens. */
 static void learn_bytes(struct remote *r, double tokens)
 {
 	double per = (double)r->answer.sent / tokens;
@@ -326,7 +326,8 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	unsigned lacks;
 	int rc, again;
 
-	/* even if the server has refused the limit, send it again: there may be room for it beside this prompt */
+	/* send the limit again even if the server has refused it before: with this prompt it may fit into the
+	 * context */
 	r->lacks &= ~(unsigned)FIELD_LIMIT;
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
@@ -378,8 +379,8 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	/* A server that is asked to continue a text may first repeat it. So bytes that match this text are held back.
-	 * This answer has ended before it repeated the whole text: the held bytes are new text. */
+	/* When a server is asked to continue a text, it may repeat this text first. So bytes that are equal to the text
+	 * are held back. This answer has ended before it repeated the whole text: so the held bytes are new text. */
 	if (!a->ready.n && a->echoed < a->echo.n) {
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;

@@ -115,7 +115,8 @@ static int32_t context_in(const struct str *text)
 	return 0;
 }
 
-/* Append the complaint about one field of a request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed: ...". */
+/* Append the server's complaint about one field of a request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed:
+ * ...". */
 static void read_complaint(struct jv v, struct str *out)
 {
 	struct jv it = { 0 }, loc = jv_get(v, "loc");
@@ -132,7 +133,7 @@ static void read_complaint(struct jv v, struct str *out)
 }
 
 /* Append the message of an error, which is a string, a message in an object, or the first element of a list. A proxy
- * adds the error of its upstream server as "metadata": {"raw": ...}, as JSON or as text. depth: depth of the
+ * adds the error of its upstream server as "metadata": {"raw": ...}, as JSON or as text. `depth` is the depth of the
  * recursion. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
@@ -185,7 +186,7 @@ static void read_error(struct chunk *c, struct jv v)
 		c->ctx = context_in(&c->error);
 }
 
-/* 1 if the value is something else than null, false or empty. */
+/* 1 if the value is anything but null, false or empty. */
 static int is_something(struct jv v)
 {
 	return v.p && *v.p != 'n' && *v.p != 'f' && !(v.end - v.p == 2 && (*v.p == '[' || *v.p == '"'));

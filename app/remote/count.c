@@ -1,5 +1,5 @@
-/* app/remote/count.c - counts the tokens of a text or a conversation: the server counts them, or else they are
- * estimated (remote.h).
+/* app/remote/count.c - counts the tokens of a text or a conversation (remote.h). If the server cannot count them, their
+ * number is estimated.
  *
  * llama-server needs two requests for a conversation: /apply-template renders it, /tokenize counts its tokens. vLLM
  * needs one: /tokenize. */
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { EACH_MESSAGE = 8 }; /* estimated tokens that a template adds to a message */
+enum { EACH_MESSAGE = 8 }; /* estimated number of tokens that a template adds to a message */
 
 static int32_t estimate(const struct remote *r, size_t n)
 {
@@ -17,8 +17,8 @@ static int32_t estimate(const struct remote *r, size_t n)
 	return tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
 }
 
-/* Send JSON, and find the member `key` in the answer. *out: receives the answer. Returns 0 with *v set, which points
- * into *out; or -1. */
+/* Send JSON, and find the member `key` in the answer. *out receives the answer, and *v the member's value, which points
+ * into *out. Returns 0 or -1. */
 static int count_ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
                      struct jv *v)
 {
@@ -43,8 +43,8 @@ static int32_t length(struct jv list)
 	return n;
 }
 
-/* Let the server count the tokens of a text. special: 1 = the text is a rendered prompt, with BOS and special tokens.
- * Returns 0, or -1 if the server did not count. */
+/* Let the server count the tokens of a text. If `special` is 1, the text is a rendered prompt, with BOS and special
+ * tokens. Returns 0, or -1 if the server did not count. */
 static int text_tokens(struct remote *r, const char *text, size_t n_text, int special, int32_t *n)
 {
 	struct str json = { 0 }, out = { 0 };

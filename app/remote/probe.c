@@ -1,11 +1,11 @@
-/* app/remote/probe.c - finds out for `weir doctor` which server is at an address (remote.h). */
+/* app/remote/probe.c - finds out for `weir doctor` which server program runs at an address (remote.h). */
 #include "app/remote/remote_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Test the key by a chat request, because some servers list their models without a key. The request is empty: a server
- * that accepts the key then refuses the request, before it loads a model or charges anything. */
+/* Test the key by a chat request, because some servers list their models without a key. The request is empty. So a
+ * server that accepts the key refuses the request before it loads a model or charges anything. */
 static enum remote_key try_key(struct remote *r)
 {
 	struct str empty = { 0 }, out = { 0 };

@@ -31,7 +31,7 @@ struct remote_options {
 	const char *key_file;
 	int insecure;         /* 1 = the key may be sent unencrypted to another machine */
 	int timeout;          /* seconds without progress after which a request fails */
-	int (*stopped)(void); /* returns 1 to cancel; called 25 times a second; may be NULL */
+	int (*stopped)(void); /* callback that is called 25 times a second, and returns 1 to cancel; may be NULL */
 };
 
 enum remote_kind { REMOTE_PLAIN, REMOTE_LLAMA, REMOTE_VLLM, REMOTE_SGLANG, REMOTE_OLLAMA };
@@ -62,11 +62,11 @@ enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMO
 struct remote_report {
 	int reached;         /* 1 = something answered at the address */
 	int n_models;        /* number of models in the server's list */
-	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server works without one */
+	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server needs none */
 	struct err why;      /* why the server cannot be used; its code is ERR_NONE if the server can be used */
 };
-/* Do the same as remote_open(), and also test the key by a chat request. Returns a struct even after an error, so that
- * remote_info() shows what is known. Returns NULL only if the address or the key cannot be used. */
+/* Do the same as remote_open(), and also test the key by a chat request. Even after an error, a struct is returned, so
+ * that remote_info() shows what is known. NULL is returned only if the address or the key cannot be used. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {
@@ -79,22 +79,23 @@ struct remote_request {
 	const struct remote_message *msg;
 	size_t n_msg;
 	int extends;    /* 1 = the last message is the beginning of the answer, which the server must continue */
-	int thought;    /* 1 = ask for an answer with reasoning; ignored if info.think_switch is 0 */
-	int no_thought; /* 1 = ask for an answer without reasoning; ignored if info.think_switch is 0 */
+	int thought;    /* 1 = ask the server for an answer with reasoning; ignored if info.think_switch is 0 */
+	int no_thought; /* 1 = ask the server for an answer without reasoning; ignored if info.think_switch is 0 */
 	int32_t most;   /* maximum number of tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
 	unsigned said; /* which settings to send: bits 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
 	/* Called until the answer begins; may be NULL. `done` of the `total` prompt tokens are prefilled; `total` is 0
-	 * if it is unknown. `why` is the error after which the request will be sent again; NULL = none. */
+	 * if it is unknown. `why` is the error because of which the request will be sent again; NULL = none. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
 
 /* The server's figures about an answer that has ended; -1 = not reported. */
 struct remote_usage {
-	/* numbers of tokens; the server did not recompute `cached` of the prompt tokens */
+	/* numbers of tokens: of the prompt, of the part of the prompt that the server did not recompute, and of the
+	 * answer */
 	int32_t prompt, cached, answer;
 	double prefill_tps, decode_tps;
 };
@@ -111,9 +112,10 @@ int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct
 void remote_end(struct remote *);
 const struct remote_usage *remote_usage(const struct remote *);
 
-/* remote_count(): return the number of tokens of a text. remote_count_messages(): return the number of tokens of a
- * conversation, with the beginning of its answer. *exact: 1 = the server counted; 0 = the number is estimated from the
- * bytes and from earlier prompts, because the server cannot count or the request failed. */
+/* remote_count() returns the number of tokens of a text. remote_count_messages() returns the number of tokens of a
+ * conversation, with the beginning of its answer. *exact is set to 1 if the server has counted the tokens. It is set to
+ * 0 if their number is estimated from the bytes and from earlier prompts, because the server cannot count or the
+ * request failed. */
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 
@@ -128,7 +130,8 @@ struct sse {
 	int cr;       /* 1 = the last byte was a carriage return; if \n follows, it belongs to the same line end */
 	int begun;    /* 1 = the first line was read; only this line may begin with a byte order mark */
 };
-/* Receives the data of an event. Returns 0 to continue. Another value stops, and sse_feed() then returns -1. */
+/* Receives the data of an event. Returns 0 to continue. Any other value ends the parsing, and sse_feed() then returns
+ * -1. */
 typedef int sse_fn(const char *data, size_t n, void *ud, struct err *);
 int sse_feed(struct sse *, const char *bytes, size_t n, sse_fn *, void *ud, struct err *);
 /* End the stream. A last event is delivered even if the empty line after it is missing. */
@@ -140,14 +143,15 @@ void sse_free(struct sse *);
 struct chunk {
 	struct str text, thought; /* text and reasoning; chunk_parse() appends to them */
 	enum { CHUNK_GOES_ON, CHUNK_STOP, CHUNK_LENGTH, CHUNK_REFUSED } finish;
-	struct str why;   /* if finish is CHUNK_REFUSED: the server's word for the reason */
+	struct str why;   /* if finish is CHUNK_REFUSED: the server's word for why the answer was refused */
 	int fault;        /* 1 = the event is an error; the next four members describe it */
 	struct str error; /* text of the error */
 	int status;       /* number of the error; 0 = none */
 	int overflow;     /* 1 = the prompt exceeds the context */
 	int32_t ctx;      /* context size in tokens, reported with an overflow; 0 = unknown */
 	struct remote_usage usage;
-	/* number of prompt tokens that are prefilled, and of all prompt tokens; total 0 = unknown */
+	/* number of prompt tokens that are prefilled so far, and number of all prompt tokens; `total` is 0 if it is
+	 * unknown */
 	int32_t done, total;
 };
 void chunk_clear(struct chunk *);

@@ -19,7 +19,8 @@ enum {
  * - root: api without "/v1", for requests that only llama-server and vLLM understand.
  * - server: the address without path and query, for messages.
  * - query: appended to every request, as "?api-version=1"; it may be secret.
- * - secure: 1 = https. here: 1 = the server is on this machine. */
+ * - secure: 1 = the scheme is https.
+ * - here: 1 = the server is on this machine. */
 struct address {
 	struct str api, root, server, query;
 	int secure, here;
@@ -36,34 +37,35 @@ struct remote {
 	struct str key, model, shown, models;
 	int timeout;
 	int reached;      /* 1 = the server has answered a request, with any status */
-	struct str leads; /* if the last answer was a redirection: its target */
+	struct str leads; /* target of the redirection, if the last answer was one */
 	int (*stopped)(void);
 	struct http_client *client;
-	double bytes_per_token; /* for estimates: (bytes of the last prompt) / (its tokens) */
-	unsigned lacks;         /* fields that the server has refused: bits of enum request_field */
+	/* for estimates: number of bytes of the last prompt divided by the number of its tokens */
+	double bytes_per_token;
+	unsigned lacks; /* fields that the server has refused: bits of enum request_field */
 	struct answer {
 		int open;
 		struct sse sse;
 		struct chunk chunk;
 		struct str in; /* bytes of the body that are not parsed yet */
 		int streams;   /* 1 = the body is a stream of events; 0 = it is one JSON value */
-		int any;       /* 1 = at least one event has come */
+		int any;       /* 1 = at least one event has arrived */
 		int broken;    /* 1 = the connection failed */
 		int thinking;  /* 1 = the text ends within <think> */
-		/* `finished` is 1 if the text is complete; `done` is 1 if nothing more is to be read */
+		/* `finished` is 1 if the text is complete; `done` is 1 if no more of the body must be read */
 		int finished, done;
 		enum remote_stop stop;
 		struct err late; /* error to report after remote_next() has returned `ready` */
-		/* if the server cut the answer off: its finish reason, such as "content_filter"; else empty */
+		/* the finish reason, such as "content_filter", if the server has ended the answer early; else empty */
 		struct str refused;
 		struct str ready; /* text that remote_next() has not returned yet */
 		struct str echo;
 		/* `echo` is the old text of a continued answer, which the server may send again. `echoed` is the number
 		 * of its bytes that have arrived again. */
 		size_t echoed;
-		size_t bytes; /* bytes of the answer's text so far */
-		size_t sent;  /* sum of the bytes of the request's messages */
-		int32_t read; /* tokens of the prompt that the server has prefilled */
+		size_t bytes; /* number of bytes of the answer's text so far */
+		size_t sent;  /* number of bytes of all messages of the request */
+		int32_t read; /* number of tokens of the prompt that the server has prefilled */
 		struct remote_usage usage;
 		void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 		void *waiting_ud;
@@ -72,12 +74,12 @@ struct remote {
 
 /* ---- server.c ---- */
 
-/* Send JSON to the address base + path; json NULL: send a GET request. Returns 0 as soon as the header of the answer
- * was read, or -1. */
+/* Send JSON to the address base + path; If `json` is NULL, send a GET request. Returns 0 as soon as the header of the
+ * answer was read, or -1. */
 int server_send(struct remote *, const struct str *base, const char *path, const struct str *json, struct http_reply *,
                 struct err *);
-/* Do the same as server_send(), and read the whole answer into *out, at most BODY_MOST bytes. *status: receives its
- * HTTP status. Returns 0, or -1 if there is no answer. */
+/* Do the same as server_send(), and read the whole answer into *out, at most BODY_MOST bytes. *status receives the HTTP
+ * status of the answer. Returns 0, or -1 if there is no answer. */
 int server_get(struct remote *, const struct str *base, const char *path, const struct str *json, int *status,
                struct str *out, struct err *);
 /* Set *e to the message of an answer with an error status. The message is in its JSON (*chunk), or else in its HTML

@@ -82,8 +82,8 @@ void request_json(const struct remote *r, const struct remote_request *q, struct
 		json_bool(out, "add_generation_prompt", 0);
 		json_bool(out, "continue_final_message", 1);
 	}
-	/* Also switch reasoning off when llama-server continues an answer: it cannot continue one if the template opens
-	 * reasoning. */
+	/* when llama-server continues an answer, also switch reasoning off: it cannot continue an answer if the
+	 * template opens reasoning */
 	off = q->no_thought || (q->extends && r->info.kind == REMOTE_LLAMA);
 	if (r->info.think_switch && (off || q->thought)) {
 		json_open(out, "chat_template_kwargs", '{');

@@ -67,8 +67,8 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* Ask for a fact that only some server programs report. *out: receives the answer. Returns the JSON value, which points
- * into *out; if there is no value, its p is NULL. */
+/* Ask for a fact that only some server programs report. *out receives the answer. Returns the answer as a JSON value,
+ * which points into *out; member p of the value is NULL if there is none. */
 static struct jv ask_optional(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
@@ -116,7 +116,8 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 	return rc;
 }
 
-/* Append the title of an HTML page. A text that is not HTML is appended if it has at most SHORT_PAGE bytes. */
+/* Append the title of an HTML page. If the text is not HTML, append the text itself, provided that it has at most
+ * SHORT_PAGE bytes. */
 static void page_words(const struct remote *r, const struct str *page, struct str *out)
 {
 	const char *p = page->n ? page->p : "", *title = strcasestr(p, "<title>");
@@ -132,13 +133,13 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
-/* 1 if the answer may come from a proxy instead of the server; 0 with TLS, which makes this impossible. */
+/* 1 if the answer may come from a proxy instead of the server; 0 with TLS, by which the server proves who it is. */
 static int may_be_proxy(const struct remote *r)
 {
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
 }
 
-/* Return advice to append to the error message, or NULL. said: 1 = the server itself has explained the error. */
+/* Return advice to append to the error message, or NULL. `said` is 1 if the server itself has explained the error. */
 static const char *status_advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
@@ -196,8 +197,8 @@ static int32_t whole(struct jv v)
 	return jv_number(v, &x) == 0 && x > 0 && x <= INT32_MAX ? (int32_t)x : 0;
 }
 
-/* Find the short name of a model: its name without folders and without ".gguf". *from: offset in `name` at which it
- * begins. Returns its length. */
+/* Find the short name of a model: its name without folders and without ".gguf". *from receives the offset in `name` at
+ * which the short name begins. Returns the length of the short name. */
 static size_t short_name(const char *name, size_t n, size_t *from)
 {
 	const char *slash = memrchr(name, '/', n);
@@ -207,8 +208,8 @@ static size_t short_name(const char *name, size_t n, size_t *from)
 	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
 }
 
-/* 1 if `wanted` is one of these names of the model: the whole name; the name without folders; the name without folders
- * and without ".gguf". */
+/* 1 if `wanted` is one of these three names of the model: the whole name; the name without folders; the name without
+ * folders and without ".gguf". */
 static int is_model(const struct str *id, const char *wanted)
 {
 	size_t n = strlen(wanted), from, k;
@@ -241,8 +242,9 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Find the model `wanted` in the server's list. If wanted is NULL, take the only model of the list. *n: number of
- * models in the list. Returns 1 if found, else 0 (also if wanted is NULL and there are several). */
+/* Find the model `wanted` in the server's list. If `wanted` is NULL, take the only model of the list. *n receives the
+ * number of models in the list. Returns 1 if found. Returns 0 if not, or if `wanted` is NULL and there are several
+ * models. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
@@ -273,7 +275,7 @@ static int find_model(struct remote *r, struct jv list, const char *wanted, size
 	return found;
 }
 
-/* Append the first NAMED models as "a, b, c and 9 more". */
+/* Append the names of the first NAMED models, and how many more there are: "a, b, c and 9 more". */
 static void name_some(const struct str *models, size_t n, struct str *out)
 {
 	const char *p = models->n ? models->p : "";
@@ -330,7 +332,7 @@ static void ask_props(struct remote *r)
 	str_free(&template);
 }
 
-/* Return the number after "num_ctx" in the parameters of a model, which has one parameter per line; 0 if there is
+/* Return the number after "num_ctx" in the parameters of a model, a text with one parameter per line; 0 if there is
  * none. */
 static int32_t context_of_parameters(const struct str *lines)
 {

@@ -3,8 +3,8 @@
  *
  * A search by words cannot answer "Who wrote it?", because a title page has none of these words. A question is about
  * the whole document if two conditions hold. All words of the question are in the table below, in one language; and at
- * least one of them names a document or a property of documents. A word that is not in the table asks for a detail:
- * "costs" in "What does it say about costs?". */
+ * least one of them names a document or a property of documents. A word that is not in the table means that the
+ * question asks for a detail, such as "costs" in "What does it say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "app/retrieval/retrieval_private.h"
 
 /* Word lists of a language, by which a question about a whole document is recognised. The words are in lower case and
- * separated by blanks; "word*" matches every word with that prefix.
+ * separated by blanks. An entry "word*" matches every word that begins with "word".
  *     nothing:  function words and fillers, which are ignored;
  *     says:     verbs for what a document does, such as "says" and "mentions";
  *     document: nouns for a document, such as "book";
@@ -155,7 +155,7 @@ static const char which[] =
 /* A number before one of these words is the length of a summary: "in 100 words". */
 static const char words_of_length[] =
 	" words w\xc3\xb6rter w\xc3\xb6rtern worten mots palabras parole palavras woorden ";
-/* The writer of one of these is not the writer of the document: "Who wrote this line?" */
+/* The writer of one of these parts is not the writer of the document: "Who wrote this line?" */
 static const char parts_of_text[] =
 	" line lines sentence sentences paragraph paragraphs word words zeile zeilen satz s\xc3\xa4tze wort "
 	"ligne lignes phrase phrases mot frase frases palabra riga righe parola linha linhas palavra zin woord ";
@@ -164,7 +164,7 @@ enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 
 /* ---- the words of a question ---- */
 
-/* 1 if the list has the word, or an entry "prefix*" that matches it. */
+/* 1 if the list has the word, or has an entry "prefix*" where the word begins with this prefix. */
 static int list_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -187,8 +187,8 @@ static size_t punctuation_bytes(const char *s, size_t n)
 	return n >= 3 && (unsigned char)s[0] == 0xe2 && (unsigned char)s[1] == 0x80 ? 3 : 0;
 }
 
-/* Copy the next word of s[*at .. n) in lower case, and advance *at. Returns 1; 0 at the end; -1 if the word is longer
- * than any word of the word lists. */
+/* Copy the next word of s[*at .. n) in lower case, and set *at to the end of this word. Returns 1; 0 at the end; -1 if
+ * the word is longer than any word of the word lists. */
 static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 {
 	size_t i = *at, skip, len = 0;
@@ -312,10 +312,10 @@ enum {
 	TITLE_MOST = 150,
 	PROSE_WITHIN = 40000,
 	ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80, /* a line with more bytes than this is not a heading */
+	HEADING_MOST = 80, /* maximum number of bytes of a heading; a longer line is not a heading */
 };
-/* Beginnings of headings. abstracts: sections that summarise the text. beside: front matter, whose text is
- * skipped. */
+/* Beginnings of headings. Headings in `abstracts` are those of sections that summarise the text. Headings in `beside`
+ * are those of front matter, whose text is skipped. */
 static const char *const abstracts[] = { "abstract", "summary",         "executive summary",    "overview",
 	                                 "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen",
 	                                 "resumo",   "riassunto",       "samenvatting",         NULL };
@@ -367,7 +367,7 @@ static int is_prose(const char *p, size_t n, size_t least)
 }
 
 /* Find the next block of lines from byte `from` on. Blocks are separated by blank lines. Returns the byte at which the
- * block begins; n if there is none. *end: the byte at which it ends. */
+ * block begins; n if there is none. *end receives the byte at which the block ends. */
 static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 {
 	const char *blank;
@@ -379,8 +379,8 @@ static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 	return from;
 }
 
-/* Find the abstract; without an abstract, the first paragraph of prose. *begin .. *end: its bytes. *head: where its
- * heading begins, or *begin if it has no heading. Returns 1 if found, else 0. */
+/* Find the abstract, or without an abstract the first paragraph of prose. It is the bytes *begin to *end. *head
+ * receives the byte at which its heading begins, or *begin if it has no heading. Returns 1 if found, else 0. */
 static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
 {
 	const char *body = d->text.p + d->body;
@@ -393,7 +393,7 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 
 		if (found && at - from > ABSTRACT_WITHIN)
 			break;
-		/* skip Markdown marks and section numbers */
+		/* skip Markdown marks and section numbers at the beginning of the line */
 		while (mark < len && strchr("#*_= 0123456789.", p[mark]))
 			mark++;
 		if (len <= HEADING_MOST && (len == to - at || begins_with_any(p + mark, len - mark, abstracts))) {
@@ -415,8 +415,8 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
-/* Find the title: the text after "Title: "; without that, the first line, together with the second line if that one is
- * short. Returns 1; 0 if there is no title. */
+/* Find the title. It is the text after "Title: " or, if no line begins so, the first line; the second line is included
+ * if the first one is short. Returns 1; 0 if there is no title. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
 {
 	static const char says[] = "\nTitle: ";
@@ -441,7 +441,7 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 
 int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
-	/* In a file of Project Gutenberg, a line with this text ends the licence; the book begins after it. */
+	/* A line with this text ends the licence in a file of Project Gutenberg; the book begins after it. */
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;

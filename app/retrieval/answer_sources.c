@@ -14,9 +14,10 @@ enum {
 	 * model */
 	FOUND_MOST = 3,
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
-	TEXT_MOST = 200, /* bytes shown of a passage that is listed only because the answer attended to it */
+	/* number of bytes that are shown of a passage that is listed only because the answer attended to it */
+	TEXT_MOST = 200,
 };
-static const double ATTENDED_LEAST = 0.05; /* share of attention; smaller shares are noise */
+static const double ATTENDED_LEAST = 0.05; /* minimum share of the attention; smaller shares are noise */
 
 static char *text_copy(const char *text)
 {
@@ -32,8 +33,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Find the words that answer the question in s->text, the source's quote on one line. Set s->mark and s->mark_end to
- * where they begin and end. [answer, answer_end) is the byte range of these words in the document's body. */
+/* In s->text, the source's quote on one line, find the words that answer the question. Set s->mark and s->mark_end to
+ * the beginning and end of these words. [answer, answer_end) is their byte range in the document's body. */
 static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
 {
 	struct str before = { 0 };
@@ -102,7 +103,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .found = 1,
 				   .score = s->score,
 				   /* If no source is good enough, no passage was sent with the question. All sources
-				    * then count as sent, so that the list does not add "(not sent to the model)" to
+				    * then count as sent: otherwise the list would say "(not sent to the model)" after
 				    * each of them. */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
@@ -111,7 +112,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 	}
 }
 
-/* 1 if two passages overlap in at least half of the shorter one. */
+/* 1 if the overlap of two passages is at least half of the shorter passage. */
 static int same_passage(const struct answer_source *a, const struct evidence *b)
 {
 	size_t from = MAX(a->from, b->from), to = MIN(a->to, b->to);
@@ -122,9 +123,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 
 /* 1 if the attention shares of the listed passages can be compared. For this, at least two passages must have attention
  * (evidence_list.compared), and one of two conditions must hold:
- * - The whole text of a document is in the prompt, and so are all its passages.
- * - At least two of the listed passages are in the prompt. With only one of them, the rest of the attention may be on
- *   passages that are not listed, because they were sent with earlier questions. */
+ * - The whole text of a document is in the prompt, so all its passages are.
+ * - At least two of the listed passages are in the prompt. If only one of them is there, the rest of the attention may
+ *   be on passages that are not listed, because they were sent with earlier questions. */
 static int shares_are_comparable(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

@@ -2,9 +2,9 @@
  * (retrieval_private.h).
  *
  * The score is a sum in units of bm25: bm25 of the question's words, from the index; a score for similarity of meaning,
- * if there is a text encoder (meaning.c); a score for words of the last turn. To the best passages more is added: from
- * the encoder's reader (reading.c), or, without a reader, for the query likelihood computed by the chat model
- * (rerank.c). */
+ * if there is a text encoder (meaning.c); a score for words of the last turn. The best passages also get points from
+ * the encoder's reader (reading.c). If there is no reader, they get points for the query likelihood, which the chat
+ * model computes (rerank.c). */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,12 +28,14 @@ static const double NAT = 1.8, NAT_SIMILAR = 0.2;
  * Measured on 140 questions of tests/measure/questions: the right passage is among the first ten for 98 questions. With
  * a fixed score instead, it is among them for at most 91 questions. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
-/* For questions like "who is X": score of passages that have all words of X. The unit is one standard deviation of the
- * similarity. The first such passage of the text gets INTRODUCED units; each later one gets INTRODUCED_LATER times the
- * score of the one before it. Measured on 20 such questions: the right passage comes first for 16 of them; without
+/* For questions like "who is X": additional score of passages that have all words of X. The unit is one standard
+ * deviation of the similarity. The first such passage of the text gets INTRODUCED units; each later one gets
+ * INTRODUCED_LATER times the score of the one before it. Measured on 20 such questions: the right passage comes first
+ * for 16 of them; without
  * this score, for 12. */
 static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
-/* Lower limit of the standard deviation of bm25, which is 0 if no passage has a word of the question. */
+/* Lower limit of the standard deviation of bm25. Without it, the deviation would be 0 if no passage has a word of the
+ * question. */
 static const double SPREAD_LEAST = 0.1;
 /* Usual standard deviation of the similarity over the passages of a book. With few passages the measured deviation is
  * unreliable. So it is averaged with the usual one, as if there were SIMILAR_FEW more passages. */
@@ -59,7 +61,7 @@ static const double READ = 0.5;
 static const double WEAK_BELOW = 0.4;
 
 /* The score of a table of contents is multiplied by CONTENTS, and the reader or the chat model adds nothing to it.
- * It is looked for among the best CONTENTS_AMONG passages. */
+ * Only the best CONTENTS_AMONG passages are checked for tables of contents. */
 static const double CONTENTS = 0.25;
 enum { CONTENTS_AMONG = 20 };
 
@@ -70,23 +72,23 @@ static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 /* upper limit of passage_candidate.lean, as a share of the best bm25 that a passage has for the question's words */
 static const double LEAN_MOST = 0.75;
 
-/* A source is marked as sure (source.sure) if two conditions hold. The passage has at least SURE_COVERED of the
- * question's words. The bm25 of its best sentence is at least SURE_SENTENCE of the bm25 of the whole passage. For "who
- * is X" no source is sure, because every sentence about X has all words of that question. */
+/* A source is marked as sure (source.sure) if two conditions hold. The passage has at least the share SURE_COVERED of
+ * the question's words. The bm25 of its best sentence is at least SURE_SENTENCE of the bm25 of the whole passage. For
+ * "who is X" no source is sure, because every sentence about X has all words of that question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
-	INTRODUCTIONS = 6,     /* maximum number of passages with a score for introducing X ("who is X") */
-	QUOTED_BY_MEANING = 4, /* number of best passages in which the quoted sentence is chosen by meaning */
+	INTRODUCTIONS = 6,     /* maximum number of passages that get a score because they introduce X ("who is X") */
+	QUOTED_BY_MEANING = 4, /* number of best passages whose quoted sentence is chosen by meaning */
 	/* maximum number of bytes that are used from the beginning of each message of the last turn */
 	BEFORE_MOST = 400,
-	WINDOW = 300,         /* about how many bytes of a passage the chat model scores */
+	WINDOW = 300,         /* approximate number of bytes of a passage that the chat model scores */
 	SENTENCE_BYTES = 100, /* usual number of bytes of a sentence */
 };
 
 /* ---- what is searched for ---- */
 
-/* Append a blank and the first bytes of a text, at most `most`, in whole characters. */
+/* Append a blank, and the first bytes of a text: as many whole characters as fit into `most` bytes. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
 	if (n > most)
@@ -115,14 +117,15 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 
 	str_add(out, question, n);
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!conv->msg[k].read) { /* skip a text that was read from a stream, because it is not a turn */
+		/* skip a message with a text that was read from a stream, because it is not a turn */
+		if (!conv->msg[k].read) {
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
 	return any;
 }
 
-/* Set the texts that are compared with the passages. */
+/* Make the texts that are compared with the passages. */
 static void asked_set(const struct conversation *conv, const char *question, size_t n, struct asked *a)
 {
 	size_t i = messages_before(conv, question, n);
@@ -151,13 +154,13 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	return MIN(utf8_forward(p, n, end), n);
 }
 
-/* The texts to index. A document is one text; a document that is still being read from a stream is several texts
- * (text_part_end()). */
+/* The texts to index. A document is one text. But a document that is still being read from a stream is split into
+ * several texts (text_part_end()). */
 struct parts {
 	struct indexed_text *text;
 	struct {
 		size_t doc, at;
-	} * of; /* [n] for each text: its document, and the byte of the document's body at which it begins */
+	} * of; /* [n] for each text: its document, and the byte at which the text begins in the document's body */
 	size_t n;
 };
 
@@ -208,8 +211,8 @@ struct spread {
 };
 
 /* Compute mean and standard deviation of one member of all candidates. `member` is the offset of this member in the
- * struct. With few candidates, the measured deviation is unreliable. So usual^2 is averaged into the variance, with the
- * weight of `few` candidates. */
+ * struct. With few candidates, the measured deviation is unreliable. So the variance is averaged with usual^2, which
+ * has the weight of `few` candidates. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -226,8 +229,8 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* If there is an encoder, set the similarity of all passages and their scores for it. Always set c->nat. Returns 0 or
- * -1. */
+/* If there is an encoder, set the similarity of all passages, and the scores that they get for their similarity. Always
+ * set c->nat. Returns 0 or -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct asked *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
@@ -286,8 +289,8 @@ static void candidates_introduce(const struct parts *p, const struct subject *x,
 	}
 }
 
-/* Set *c to all passages of the texts. Set their members `words` (bm25 of the question's words) and `meaning` (the
- * score for similarity). `asked` has the texts that asked_set() sets. Returns 0 or -1. */
+/* Set *c to all passages of the texts. Set two members of each: `words` (bm25 of the question's words) and `meaning`
+ * (the score for similarity). `asked` has the texts that asked_set() makes. Returns 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                              const struct asked *asked, struct candidates *c, struct err *e)
 {
@@ -365,7 +368,8 @@ static double candidate_total(const struct passage_candidate *c)
 	return candidate_score(c) + (c->contents ? MIN(c->gain, 0) : c->gain);
 }
 
-/* Sort by score, the best first. Judged passages (scored by the reader or the chat model) come before all others. */
+/* Sort by score, the best first. But judged passages (passages that the reader or the chat model has scored) come
+ * before all others. */
 static int by_total(const void *a, const void *b)
 {
 	const struct passage_candidate *x = a, *y = b;
@@ -379,8 +383,8 @@ static int by_total(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence; with whole = 1,
- * the whole passage. */
+/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence, or the whole
+ * passage if `whole` is 1. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f, int whole)
 {
 	const char *body = d->text.p + d->body;
@@ -451,7 +455,7 @@ static void candidates_drop(struct candidates *c)
 	c->n = n;
 }
 
-/* Sort the candidates, and lower the scores of tables of contents among the best. */
+/* Sort the candidates. Then lower the scores of tables of contents among the best candidates. */
 static void candidates_sort(const struct conversation *conv, struct candidates *c)
 {
 	qsort(c->at, c->n, sizeof *c->at, by_total);
@@ -513,8 +517,8 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	/* Judged passages rank first, even above passages with a higher score. So this passage's score is limited to
-	 * the lowest score among the passages that rank above it. */
+	/* Judged passages rank first, even above passages with a higher score. So limit this passage's score to the
+	 * lowest score of the passages that rank above it. */
 	for (size_t k = 0; k < i; k++)
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
@@ -527,8 +531,8 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
-		/* The `gain` of a passage that was not judged is 0. So compare it with the best passage without these
-		 * scores. */
+		/* A passage that was not judged has no `gain`. So compare it with the best passage's score without the
+		 * gain. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
 		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
 	};

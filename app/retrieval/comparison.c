@@ -16,10 +16,9 @@
 
 enum {
 	WORDS_MOST = 64, /* maximum number of words of a question, each of which has one bit in a uint64_t */
-	APART_MOST =
-		/* maximum number of words between a joining word and the name before or after it: "taller than the one
-		 * at X" */
-	3,
+	/* maximum number of words between a joining word and the name before or after it, as in "taller than the one at
+	 * X" */
+	APART_MOST = 3,
 };
 
 /* Words that join two names in English, German, French, Spanish, Italian, Portuguese and Dutch. A question that is
@@ -27,7 +26,7 @@ enum {
 static const char joins_english[] = " and or than vs versus ",
 		  joins_any[] = " and or than vs versus und oder als et ou que y e o u che ed mas en of dan ";
 
-/* The words of a question. Each uint64_t is a set of these words, with one bit for each word. */
+/* The words of a question. A uint64_t is a set of these words, with one bit for each word. */
 struct compared {
 	struct str key[WORDS_MOST]; /* see word_key() */
 	int n;
@@ -38,7 +37,8 @@ struct compared {
 static int has_capital(struct word w)
 {
 	return byte_is_upper(*w.p) ||
-	       (w.n > 1 && (unsigned char)w.p[0] == 0xc3 && (unsigned char)w.p[1] <= 0x9e); /* A grave to Thorn */
+	       /* a capital letter of Latin-1, from A grave to Thorn */
+	       (w.n > 1 && (unsigned char)w.p[0] == 0xc3 && (unsigned char)w.p[1] <= 0x9e);
 }
 
 static void question_split(const char *question, size_t n, struct compared *c)

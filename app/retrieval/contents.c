@@ -6,11 +6,12 @@
 #include "engine/base/utf8.h"
 #include "sessions/import/import.h"
 
-/* A passage is a table of contents if at least this many of its lines are headings of the document, and these are at
- * least 1 / SHARE_OF_LINES of its lines. */
+/* A passage is a table of contents if at least TITLES_LEAST of its lines are headings of the document, and at least 1 /
+ * SHARE_OF_LINES of its lines are. */
 enum { TITLES_LEAST = 4, SHARE_OF_LINES = 2, TITLE_BYTES = 3 };
 
-/* 1 for a byte of what stands before a title: blanks, also no-break ones, bullets, numbers such as "2.1." or "|2.1|". */
+/* 1 if the byte may be part of what comes before a title: blanks, also no-break ones, bullets, and numbers such as
+ * "2.1." or "|2.1|". */
 static int leads(char c)
 {
 	return byte_is_blank(c) || byte_is_digit(c) || c == '\xc2' || c == '\xa0' || (c && strchr("-*|.()#>", c));
@@ -26,7 +27,8 @@ static struct quote title_in(const char *p, size_t n)
 	return (struct quote){ p, n };
 }
 
-/* 1 if a line, which begins at byte `at` of the document's body, is the title of a heading at another place. */
+/* 1 if a line, which begins at byte `at` of the document's body, has the title of a heading that is at another
+ * place. */
 static int is_title(const struct document *d, struct quote line, size_t at)
 {
 	struct quote title = title_in(line.p, line.n), heading;

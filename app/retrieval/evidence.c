@@ -28,8 +28,8 @@ struct looked_at {
 	double weight;
 };
 
-/* Set end[k] to the byte of d->text at which the document's k-th token in the prompt ends. Returns the number of its
- * tokens. */
+/* Set end[k] to the byte of d->text at which the document's k-th token in the prompt ends. Returns the number of the
+ * document's tokens. */
 static size_t tokens_in(const struct conversation *conv, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
@@ -50,7 +50,7 @@ static int by_weight(const void *a, const void *b)
 	return x->d != y->d ? (x->d < y->d ? -1 : 1) : x->p.from < y->p.from ? -1 : 1;
 }
 
-/* Trim white space at both ends of a passage. */
+/* Remove the white space at both ends of a passage. */
 static void passage_trim(const char *text, struct passage *p)
 {
 	while (p->from < p->to && (unsigned char)text[p->from] <= ' ')
@@ -59,8 +59,8 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* Cut a document into the passages that the search indexes, and also at page boundaries, because evidence is shown with
- * one page number. Returns the number of passages; the caller frees *out. */
+/* Split a document into the passages that the search indexes. Also split them at page boundaries, because evidence is
+ * shown with one page number. Returns the number of passages; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
 	struct passage *whole, *part;
@@ -83,7 +83,7 @@ static size_t page_passages(const struct document *d, struct passage **out)
 }
 
 /* Sum the attention mass on each passage of document d, and keep the BEST passages with the most mass in best[].
- * best[BEST] is scratch space. end[n_token]: see tokens_in(). Returns the mass on all passages of d. */
+ * best[BEST] is scratch space. tokens_in() has set end[n_token]. Returns the mass on all passages of d. */
 static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token,
                            struct looked_at *best)
 {
@@ -122,9 +122,9 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* Message m may quote passages in its context. Add the attention mass on each of these quotations to the passage in
- * best[] that it quotes. Returns the sum of the mass over all quotations. A document that is not prefilled whole
- * (document.whole = 0) is in the prompt only as quotations. */
+/* Message m may quote passages in its context. Add the attention mass on each quotation to the passage in best[] that
+ * is quoted. Returns the sum of the mass over all quotations. A document that is not prefilled whole (document.whole =
+ * 0) is in the prompt only in the form of quotations. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {
@@ -175,7 +175,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		/* leave out a growing document, because it is the text of a message */
+		/* leave out a growing document, because its text is also the text of a message */
 		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;

@@ -1,8 +1,9 @@
 /* app/retrieval/meaning.c - compares passages with a question by meaning: the cosine of their vectors, which a text
  * encoder computes (engine/encoder.h).
  *
- * The vectors of a text are computed when it is first searched, and stored beside its index. If that is interrupted,
- * the next search continues it. A stored vector has one signed byte per component, scaled so that the largest is 127.
+ * The vectors of a text are computed when it is first searched, and stored beside its index. If the computation is
+ * interrupted, the next search continues it. A stored vector has one signed byte per component, scaled so that the
+ * largest is 127.
  *
  * All vectors of an encoder have a large common part, which hides their differences. So a mean vector is subtracted:
  * from a passage's vector, the mean of all passages; from a question's vector, the mean of usual questions. */
@@ -19,14 +20,15 @@ enum {
 	SENTENCES_MOST = 32, /* maximum number of sentences of a passage that are compared with the question */
 	/* in the mean vector of all passages, the mean vector of usual[] has the same weight as FEW passages */
 	FEW = 10,
-	/* passages encoded between two progress reports; 16 take 0.2 s on two cores with AVX-512 */
+	/* number of passages that are encoded between two progress reports; 16 passages take 0.2 s on two cores with
+	 * AVX-512 */
 	AT_ONCE = 16,
-	/* with more passages than this, the search uses words alone; encoding this many takes 7 minutes, once, on two
-	 * cores with AVX-512 */
+	/* If there are more passages than this, the search uses words alone. Encoding this number of passages takes 7
+	 * minutes, once, on two cores with AVX-512. */
 	PASSAGES_MOST = 40000,
 	PASSAGES_MOST_C = 400, /* PASSAGES_MOST on a processor without SIMD kernels */
 };
-/* Bonus added to the cosine of the sentence that the search by words has chosen. */
+/* Bonus for the sentence that the search by words has chosen; it is added to the sentence's cosine. */
 static const double PREFERRED = 0.05;
 /* Questions of all kinds. Their mean vector shows what all questions have in common. */
 static const char *const usual[] = {
@@ -83,8 +85,8 @@ void meaning_close(struct meaning *m)
 
 /* ---- vectors of passages ---- */
 
-/* Append the vectors v[n][dims] as bytes. Each vector is scaled so that its largest component, by magnitude, becomes
- * 127 or -127. */
+/* Append the vectors v[n][dims] with one byte per component. Each vector is scaled so that its largest component, by
+ * magnitude, becomes 127 or -127. */
 static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 {
 	for (size_t i = 0; i < n; i++, v += dims) {
@@ -167,8 +169,8 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 
 /* ---- similarity ---- */
 
-/* Set m->centre, which has one vector for each enum encoder_side. Each is the mean vector of the questions in usual[],
- * encoded for that side. Returns 0 or -1. */
+/* Compute m->centre. It has a vector for each enum encoder_side: the mean vector of the questions in usual[], encoded
+ * for that side. Returns 0 or -1. */
 static int centre_compute(struct meaning *m, struct err *e)
 {
 	struct encoder_string text[LEN(usual)];
@@ -245,7 +247,8 @@ static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, cons
 
 		for (size_t k = 0; k < dims; k++)
 			squares += at[k] * at[k];
-		similar[i] = 1 / sqrtf((float)squares); /* so far only the factor that scales the vector to length 1 */
+		/* for now, only the factor that scales the vector to length 1 */
+		similar[i] = 1 / sqrtf((float)squares);
 		for (size_t k = 0; k < dims; k++)
 			mean[k] += (float)at[k] * similar[i] / all;
 	}
@@ -308,8 +311,8 @@ int meaning_similar(struct conversation *conv, struct passage_index *index, cons
 
 /* ---- sentences ---- */
 
-/* Return the index of the sentence that is closest to the question. v[n][dims]: vectors of the sentences; preferred:
- * the sentence that the search by words chose, or SIZE_MAX. */
+/* Return the index of the sentence that is closest to the question. v[n][dims] has the vectors of the sentences.
+ * `preferred` is the index of the sentence that the search by words chose, or SIZE_MAX. */
 static size_t closest(const struct meaning *m, const float *v, size_t n, size_t preferred)
 {
 	size_t dims = (size_t)encoder_dims(m->encoder), best = 0;

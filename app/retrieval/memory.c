@@ -11,8 +11,8 @@
 
 enum { FACTS_MOST = 2 }; /* maximum number of facts that are sent with a question */
 /* A fact is sent with a question if its score is at least TOTAL_LEAST. The score is the similarity by meaning, plus OWN
- * if the question has a word by which users mean themselves ("my"). Without an encoder, the score is the share of the
- * question's words that the fact has, plus OWN_WORDS for such a word; the limit is then TOTAL_WORDS.
+ * if the question has a word with which users speak of themselves ("my"). Without an encoder, the score is the share of
+ * the question's words that the fact has, plus OWN_WORDS for a word such as "my"; the limit is then TOTAL_WORDS.
  *
  * Measured with tests/measure/memory.tsv (60 facts): of 60 questions that need a fact, 57 get it; of 60 questions that
  * need no fact, 1 gets one. Without OWN, the numbers are 46 and 1; without an encoder, 44 and 1. For no question would
@@ -79,7 +79,7 @@ static int facts_score(struct conversation *conv, const struct facts *all, const
 
 /* ---- the turn hook ---- */
 
-/* Append a fact as it is sent with a question. */
+/* Append a fact in the form in which it is sent with a question. */
 static void add_fact(const struct known_fact *f, struct str *out)
 {
 	size_t from;
@@ -87,7 +87,8 @@ static void add_fact(const struct known_fact *f, struct str *out)
 	str_adds(out, "Earlier the user said: \"");
 	from = out->n;
 	str_add(out, str_text(&f->text), f->text.n);
-	for (size_t i = from; i < out->n; i++) /* fact_remove() finds the quotation by its double quotes */
+	/* replace double quotes inside the fact, because fact_remove() finds the quotation by its double quotes */
+	for (size_t i = from; i < out->n; i++)
 		if (out->p[i] == '"')
 			out->p[i] = '\'';
 	str_adds(out, "\"\n");
@@ -98,7 +99,8 @@ static void memory_context(void *self, struct conversation *conv, struct str *ou
 	const struct memory_search *m = self;
 
 	(void)conv;
-	for (size_t i = m->last.n; i--;) /* write the best fact last, next to the question */
+	/* go through the list backwards, so that the best fact is last, next to the question */
+	for (size_t i = m->last.n; i--;)
 		add_fact(&m->last.at[i], out);
 	if (m->last.n)
 		str_adds(out, "\n");

@@ -14,13 +14,13 @@
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 
-/* PLACE_ANY: a number alone, or a Chinese or Japanese form that does not name a page. */
+/* PLACE_ANY: the name is a number alone, or a Chinese or Japanese form that does not name a page. */
 enum place_kind { PLACE_ANY, PLACE_PAGE, PLACE_CHAPTER, PLACE_SECTION, PLACE_APPENDIX, PLACE_PART, PLACE_BOOK };
 
 /* The name of a place, such as "page 30" or "chapter 4.3.1". */
 struct place_name {
 	enum place_kind kind;
-	int part[PARTS], n; /* part[n] has the numbers in the name: 4, 3 and 1 for "4.3.1" */
+	int part[PARTS], n; /* part[0 .. n) are the numbers in the name: 4, 3 and 1 for "4.3.1" */
 };
 
 static const struct {
@@ -43,7 +43,8 @@ static const struct {
 } units[] = { { "页", PLACE_PAGE }, { "頁", PLACE_PAGE }, { "ページ", PLACE_PAGE }, { "章", PLACE_ANY },
 	      { "节", PLACE_ANY },  { "節", PLACE_ANY },  { "回", PLACE_ANY } };
 
-/* If s begins with the word, in any case, return the number of bytes that match; else return 0. word: in lower case. */
+/* If s begins with the word, in upper or lower case, return the number of bytes that match; else return 0. The
+ * parameter `word` is in lower case. */
 static size_t prefix_bytes(const char *s, size_t n, const char *word)
 {
 	size_t at = 0, left = strlen(word);
@@ -145,7 +146,8 @@ static int heading_has(const char *text, const struct place_name *want)
 	return has.kind == PLACE_ANY || want->kind == PLACE_ANY || has.kind == want->kind;
 }
 
-/* Return where page or section i ends: at the next page, or at the next heading of the same or a higher level. */
+/* Return the byte at which page or section i ends: where the next page begins, or the next heading of the same or a
+ * higher level. */
 static size_t place_end(const struct document *d, size_t i)
 {
 	for (size_t k = i + 1; k < d->n_mark; k++)
@@ -195,7 +197,7 @@ size_t cut_end(const char *body, size_t from, size_t to, size_t most)
 	return from + utf8_complete(body + from, most);
 }
 
-/* 1 for space and control characters. */
+/* 1 for a space or control character. */
 static int is_blank_or_control(char c)
 {
 	return (unsigned char)c <= ' ';
@@ -207,7 +209,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* A name must not begin inside a word or number. Exception: after a character from U+3000 on, because
+		/* A name must not begin inside a word or number. But it may follow a character from U+3000 on, because
 		 * Chinese and Japanese write no blanks between words. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
@@ -227,7 +229,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
-			/* The quote begins after the heading line of a section, and at the first text of a page. */
+			/* the quote begins after the heading line of a section, or with the first text of a page */
 			line = want.kind == PLACE_PAGE ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)

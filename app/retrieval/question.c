@@ -1,5 +1,5 @@
-/* app/retrieval/question.c - tells by its words what a message asks for: a subject, a new text or nothing; and whether
- * it refers to earlier messages (retrieval_private.h). */
+/* app/retrieval/question.c - tells by the words of a message what the message asks for: a subject, a new text or
+ * nothing. Also tells whether it refers to earlier messages (retrieval_private.h). */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,8 @@ static const char pronouns[] =
 	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
 static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
 
-/* 1 if the text has a word of the list `words`, or if its first word is in the list `first` (may be NULL). The words in
- * a list are in lower case and separated by blanks. */
+/* 1 if the text has a word of the list `words`, or if the text's first word is in the list `first` (may be NULL). The
+ * words in a list are in lower case and separated by blanks. */
 static int text_has_word(const char *text, size_t n, const char *words, const char *first)
 {
 	char word[16] = " ";
@@ -141,7 +141,7 @@ int question_wants_text(const char *question, size_t n)
 	return *word && in_list(writing, word);
 }
 
-/* Words of greetings, thanks and assent, in the same languages. */
+/* Words of greetings, thanks and assent, in the same languages as `writing`. */
 static const char small_talk[] =
 	" hi hello hey thanks thank thx you very much so ok okay cool great nice good perfect awesome wow lol yes no yep nope sure please bye "
 	"goodbye morning afternoon evening night day fine well alright hallo danke vielen dank dir gut super toll ja nein bitte guten morgen "

@@ -15,14 +15,14 @@
 enum {
 	/* the passages take at most 1 / SHARE_OF_CTX of the context size */
 	SHARE_OF_CTX = 3,
-	/* the passages also take at most 1 / SHARE_OF_FREE of the free context, unless the KV cache evicts */
+	/* unless the KV cache evicts, the passages also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
 	/* maximum number of passages that go with a question if a server does not report its model's size */
 	PASSAGES_UNKNOWN = 3,
 };
-/* Maximum number of passages for a question, by the model's number of parameters; --passages overrides it. The row that
- * applies is the last one whose `params` is not greater than this number. A model with fewer than a billion parameters
- * gets one passage, because more would distract it (tests/results.md). */
+/* Maximum number of passages for a question, by the model's number of parameters; --passages overrides it. The last row
+ * applies whose `params` is not greater than the model's number. A model with fewer than a billion parameters gets one
+ * passage, because more would distract it (tests/results.md). */
 static const struct {
 	uint64_t params;
 	size_t passages;
@@ -33,11 +33,12 @@ static const uint64_t MARKS = 1000000000;
  * the next line break. Measured with a model of 135 million parameters on 80 easy questions: 80 right answers; without
  * the forced beginning, 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Maximum number of bytes of the quotation with which an answer is forced to begin: the best sentence with its
- * neighbours. Measured on 140 questions in people's own words, with the right passage given: the best sentence alone
- * contains the answer for 56 questions, the longer quotation for 101 (tests/results.md). */
+/* Maximum number of bytes of the quotation with which an answer is forced to begin. It consists of the best sentence
+ * and its neighbours. Measured on 140 questions in people's own words, with the right passage given: the best sentence
+ * alone contains the answer for 56 questions, the longer quotation for 101 (tests/results.md). */
 enum { QUOTATION = 350 };
-/* If the model has a passage already (sent_before()), the context only refers to it by its first REFERENCE bytes. */
+/* If an earlier question has already sent a passage (sent_before()), the context only refers to the passage, by its
+ * first REFERENCE bytes. */
 enum { REFERENCE = 60 };
 #define MARK_IT                                                                                                        \
 	"Put behind each sentence of the answer the number of the passage that says it, in brackets, like [1].\n\n"
@@ -102,7 +103,8 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* 1 if a text read from a stream contains these bytes, and the cache still has their KV entries. */
+/* 1 if a text that was read from a stream contains text[0 .. n), and the cache still has the KV entries of these
+ * bytes. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -294,7 +296,7 @@ static void add_quotation(const struct conversation *conv, const struct source *
 	str_adds(out, "\"");
 }
 
-/* Append the heading of a passage: 'From report.pdf, page 12, "Methods":'. If mark is not 0, the heading begins with
+/* Append the heading of a passage: 'From report.pdf, page 12, "Methods":'. If `mark` is not 0, the heading begins with
  * "[mark] ". */
 static void passage_heading(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
@@ -312,8 +314,8 @@ static void passage_heading(const struct conversation *conv, const struct source
 	}
 }
 
-/* Append a chosen passage, with the number `mark` before it; 0 = without a number. If the model has the passage already
- * (sent_before()), append only a reference to it, and nothing if `mark` is 0. */
+/* Append a chosen passage, with the number `mark` before it; 0 = without a number. If an earlier question has already
+ * sent the passage (sent_before()), append only a reference to it, or nothing if `mark` is 0. */
 static void passage_add(const struct conversation *conv, const struct source *s, size_t mark, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -334,7 +336,7 @@ static void passage_add(const struct conversation *conv, const struct source *s,
 	str_adds(out, "\n\n");
 }
 
-/* Return the number of the source, from 1, in the list that the user sees; 0 = it is not in the list. */
+/* Return the number of the source, from 1, in the list that the user sees; 0 = the source is not in the list. */
 static size_t mark_of(const struct conversation *conv, const struct answer_sources *list, const struct source *s)
 {
 	for (size_t i = 0; i < list->n; i++)

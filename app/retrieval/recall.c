@@ -9,10 +9,10 @@
 #include "app/retrieval/recall.h"
 
 enum {
-	/* maximum number of sentences that the model scores, at most one of each turn */
+	/* maximum number of sentences that the model scores; at most one of them is from the same turn */
 	CANDIDATES = 4,
 	LOOKED_AT = 40, /* number of best turns that are checked for eviction */
-	/* fewest words that a candidate must share with the question */
+	/* minimum number of words that a candidate must share with the question */
 	SHARED_LEAST = 2,
 	RECALLED_MOST = 3,
 	TOKENS_MOST = 150, /* maximum number of tokens of all recalled turns */
@@ -20,7 +20,7 @@ enum {
 	OTHER_BYTES = RECALL_BEGINNING,
 };
 /* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 among the cached sentences.
- * Otherwise the cached sentence probably has the answer. */
+ * Otherwise the best cached sentence probably has the answer. */
 static const double CACHED_SHARE = 0.8;
 /* Thresholds that a candidate must reach. The share of the question's words that it has, weighted by idf (`covered`),
  * must reach COVERED_LEAST. Its bm25 must reach SCORE_LEAST. If the model has scored it, gain + NATS_OF_COVERED *
@@ -36,8 +36,8 @@ static const double BESIDE_SHARE = 0.5;
 
 /* ---- the cache ---- */
 
-/* Find the tokens that bytes [from, to) of a message consist of. *first receives the index of the first token. Returns
- * the number of tokens; 0 if the message is not rendered. */
+/* Find the tokens that belong to bytes [from, to) of a message. *first receives the index of the first of these tokens.
+ * Returns their number; 0 if the message is not rendered. */
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
 {
@@ -46,7 +46,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->prompt_at.first < 0)
 		return 0;
-	/* For an answer, find the tokens of these bytes from the lengths of its sampled tokens. */
+	/* The lengths of an answer's sampled tokens tell which tokens belong to these bytes. */
 	if (m->id.n) {
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
@@ -101,8 +101,8 @@ static int candidate_accepted_alone(const struct candidate *c)
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
-/* Let the model score the first candidates, as many as its speed allows, and set their gain. Returns how many it
- * scored, or -1. */
+/* Let the model score the first candidates, as many as its speed allows, and set their gain. Returns the number of
+ * scored candidates, or -1. */
 static int candidates_score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                             struct err *e)
 {
@@ -153,7 +153,7 @@ static int candidates_accept(struct conversation *conv, const char *question, si
 /* ---- quoting ---- */
 
 /* Append to `out` the bytes of a text from offset `from` up to, but not including, offset `to`, on one line. If there
- * are more than `most` bytes, cut them after a word and append " ...". */
+ * are more than `most` bytes, truncate the text after a word and append " ...". */
 static void text_quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
 {
 	size_t end = to;
@@ -193,7 +193,7 @@ static void add_quoted(const char *who, const struct str *text, struct str *out)
 	str_addf(out, "%s: \"", who);
 	from = out->n;
 	str_add(out, text->p, text->n);
-	for (size_t i = from; i < out->n; i++) /* avoid double quotes inside the quotation */
+	for (size_t i = from; i < out->n; i++) /* replace double quotes inside the quotation */
 		if (out->p[i] == '"')
 			out->p[i] = '\'';
 	str_adds(out, "\"");
@@ -229,7 +229,8 @@ static void recall_context(void *self, struct conversation *conv, struct str *ou
 	const struct recall *r = self;
 
 	(void)conv;
-	for (size_t i = r->last.n; i--;) /* write the best turn last, next to the question */
+	/* go through the list backwards, so that the best turn is last, next to the question */
+	for (size_t i = r->last.n; i--;)
 		add_turn(&r->last.at[i], out);
 	if (r->last.n)
 		str_adds(out, "\n");

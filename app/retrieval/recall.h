@@ -7,12 +7,13 @@
 
 enum {
 	RECALL_WORDS = 64, /* maximum number of words of a question that are searched for */
-	/* bytes quoted from the beginning of an answer that shares no words with the question */
+	/* number of bytes that are quoted from the beginning of an answer that shares no words with the question */
 	RECALL_BEGINNING = 240,
 };
 
-/* A sentence: bytes from .. to of message number `msg`. score: its bm25. shared: number of words that it shares with
- * the question. covered: idf of the shared words / idf of all words of the question, 0 .. 1. */
+/* A sentence: bytes [from, to) of message number `msg`. `score` is its bm25. `shared` is the number of words that it
+ * shares with the question. `covered` is the sum of the idf of the shared words, divided by that of all words of the
+ * question: 0 .. 1. */
 struct best {
 	size_t msg, from, to;
 	double score, covered;
@@ -24,10 +25,12 @@ struct turn_words {
 	/* Best sentences of the turn: best[0] in its question, best[1] in its answer. A score of 0 means that the
 	 * message shares no word with the new question. */
 	struct best best[2];
-	struct best tells;       /* the sentence to recall, see find_recalled_sentence(); score 0 = none */
+	/* the sentence to recall, see find_recalled_sentence(); its score is 0 if there is none */
+	struct best tells;
 	size_t question, answer; /* indices of the turn's question and answer; SIZE_MAX = the turn has no answer */
 	double score, words;
-	uint8_t count[RECALL_WORDS]; /* [i]: number of the turn's sentences that have word i of the question */
+	/* count[i] is the number of the turn's sentences that have word i of the question */
+	uint8_t count[RECALL_WORDS];
 };
 /* A message, and the number that the index has given to its text (add_message_fn). */
 struct numbered {
@@ -38,9 +41,10 @@ struct numbered {
 struct memory {
 	struct turn_words *turn;
 	size_t n_turn;
-	/* [n_msg]: for each message, the index of its turn in turn[]; SIZE_MAX: it precedes the first question */
+	/* [n_msg]: for each message, the index in turn[] of the turn to which it belongs; SIZE_MAX: the message
+	 * precedes the first question */
 	size_t *turn_of;
-	struct numbered *numbered; /* [n_numbered] messages, sorted by their text's number */
+	struct numbered *numbered; /* [n_numbered] messages, sorted by the number of their text */
 	size_t n_numbered;
 	/* weight[i] is the idf of word i of the question, and `whole` is the sum of weight[] */
 	double weight[RECALL_WORDS], whole;

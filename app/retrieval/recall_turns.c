@@ -10,7 +10,8 @@
 #include "engine/base/base.h"
 #include "sessions/store/store.h"
 
-enum { WORD_BYTES = 6 }; /* average bytes of a word with its blank, to estimate the words of a turn */
+/* average number of bytes of a word and the blank after it, for estimating the number of words of a turn */
+enum { WORD_BYTES = 6 };
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
 
 /* ---- messages and turns ---- */
@@ -168,7 +169,8 @@ static void score_sentences(struct memory *m, const struct found_sentence *s, si
 
 static int is_question(const struct str *text, const struct best *b)
 {
-	static const char *const mark[] = { "?", "\xef\xbc\x9f", "\xd8\x9f" }; /* Latin, full-width, Arabic */
+	/* question marks: Latin, full-width, Arabic */
+	static const char *const mark[] = { "?", "\xef\xbc\x9f", "\xd8\x9f" };
 
 	for (size_t i = 0; i < LEN(mark); i++) {
 		size_t n = strlen(mark[i]);
@@ -184,9 +186,9 @@ static double larger(double a, double b)
 }
 
 /* Set turn->tells to the sentence to recall: the best sentence of the turn. A question is not worth recalling. So if
- * the best sentence is a question, take the best sentence of its answer, or the beginning of the answer if no sentence
- * of it has a score. Also halve the turn's score, unless the answer alone gives a higher one. If there is no answer,
- * the turn is not recalled: its score becomes 0. */
+ * the best sentence is a question, take the best sentence of the answer, or the beginning of the answer if none of its
+ * sentences has a score. Also halve the turn's score, unless the answer alone gives the turn a higher score. If there
+ * is no answer, the turn is not recalled: its score becomes 0. */
 static void find_recalled_sentence(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];
@@ -221,7 +223,7 @@ static int by_score(const void *a, const void *b)
 
 	if (x->score != y->score)
 		return x->score < y->score ? 1 : -1;
-	return x->number < y->number ? 1 : -1; /* the newer turn first */
+	return x->number < y->number ? 1 : -1; /* of two turns with the same score, the newer one comes first */
 }
 
 /* Score the turns and sort them, the best first. */

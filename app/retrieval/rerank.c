@@ -17,14 +17,14 @@ enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
 /* maximum time for one question in seconds, about 20 times as long as expected */
 static const double SECONDS_MOST = 10;
-#define HEAD "Passage:" /* text that all prompts begin with; its KV entries are reused */
+#define HEAD "Passage:" /* text with which all prompts begin; its KV entries are reused */
 #define ASK  "\n\nQuestion:"
 
 void rerank_close(struct rerank *r)
 {
 	timeline_close(r->tl);
 	r->tl = NULL;
-	r->tokens = 0; /* 0 = compute it at the next use, because the next model may have another size */
+	r->tokens = 0; /* 0 = compute the number again at the next use, because the next model may have another size */
 }
 
 /* ---- one passage ---- */
@@ -63,8 +63,8 @@ static int likelihood(struct conversation *conv, const struct tokens *want, cons
 	return 0;
 }
 
-/* Set *out to the tokens of a prompt: `head`, then at most QUOTE_TOKENS tokens of *q, then `ask`. q: NULL = no quote.
- * Returns 0 or -1. */
+/* Set *out to the tokens of a prompt: `head`, then at most QUOTE_TOKENS tokens of *q, then `ask`. If `q` is NULL, there
+ * is no quote. Returns 0 or -1. */
 static int passage_tokens(struct conversation *conv, const struct quote *q, const struct tokens *head,
                           const struct tokens *ask, struct tokens *out, struct err *e)
 {
@@ -145,7 +145,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 	int rc;
 
 	*scored = 0;
-	if (!conv->engine) /* a server does not report log probabilities of a prompt */
+	if (!conv->engine) /* a server does not report the log probabilities of a prompt's tokens */
 		return 0;
 	if (!r->tokens)
 		r->tokens = tokens_affordable(conv);
@@ -168,7 +168,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		rc = passage_gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
-		/* Only a stop by the user is an error. After another failure the passages that were not scored keep
+		/* Only a stop by the user is an error. After any other failure, the passages that were not scored keep
 		 * their order. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}

@@ -19,9 +19,9 @@ void retrieval_join(struct conversation *);
 
 /* ---- parts of a text that is still being received (candidates.c) ---- */
 
-/* Return the end (byte offset) of the part that contains byte `at` of p[0 .. n). A text that is still being received is
- * indexed in parts of about 64 KiB, so that new text changes only the last part. `skipped` is the number of bytes of
- * the text that were dropped before p. */
+/* Return the byte offset at which the part ends that contains byte `at` of p[0 .. n). A text that is still being
+ * received is indexed in parts of about 64 KiB, so that new text changes only the last part. `skipped` is the number of
+ * bytes of the text that were dropped before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 /* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
@@ -41,39 +41,41 @@ struct source {
 	size_t title, title_end;
 	double score;
 	/* 1 = the score is far below the best source's score. A weak source is sent to the model only with --passages
-	 * N. If it is not sent, the user's list does not have it either. */
+	 * N. If it is not sent, it is not in the user's list of sources either. */
 	int weak;
-	/* 1 = the whole passage is sent with the question. Of the first source, at least the best sentence is always
-	 * sent. */
+	/* 1 = the whole passage is sent with the question. If it is 0, the best sentence of the first source is sent
+	 * anyway. */
 	int chosen;
 };
 struct sources {
-	struct source *at; /* [n] different passages, the best first; `found` tells whether one is good enough */
+	/* [n] different passages, the best first; `found` tells whether at least one of them is good enough */
+	struct source *at;
 	size_t n;
 	/* 1 = a passage is good enough to answer the question; 0 = at[] has only the nearest passages */
 	int found;
 	double seconds;
 };
 
-/* Score all passages of the documents for a question, like passages_score() (sessions/store/store.h). *index: the
- * index that was searched; it also stores the vectors of the passages. Returns 0 or -1. */
+/* Score all passages of the documents for a question, like passages_score() (sessions/store/store.h). *index receives
+ * the
+ * index that was searched, which also stores the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
 enum { ENCODING_ON, ENCODING_STOP, ENCODING_LATER };
-/* Report the progress of encoding: `done` of the `total` passages of a text are encoded. In the first call done is 0.
- * Returns ENCODING_ON to continue; ENCODING_STOP if the user has stopped the work; ENCODING_LATER to postpone it: the
- * current question is then searched by words alone. */
+/* Report the progress of encoding: `done` of the `total` passages of a text are encoded. In the first call, `done` is
+ * 0. Returns ENCODING_ON to continue; ENCODING_STOP if the user has stopped the work; ENCODING_LATER to postpone it:
+ * the current question is then searched by words alone. */
 typedef int encoding_fn(size_t done, size_t total, void *ud);
-/* Set the functions that search the documents and report the progress of encoding. search NULL: documents are not
- * searched; encoding NULL: no progress. */
+/* Set the functions that search the documents and report the progress of encoding. If `search` is NULL, documents are
+ * not searched. If `encoding` is NULL, no progress is reported. */
 void sources_search_by(struct conversation *, search_fn *search, encoding_fn *encoding, void *ud);
 /* Find the passages that answer a question; the question may refer to earlier messages. The messages and the token
  * sequence of the conversation do not change. *out is empty if there are no documents or no search function. Returns 0;
  * or -1 with *out empty (ERR_CANCELLED: stopped by the user). This function may call signals_watch(NULL): signals then
  * no longer stop a timeline. */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
-/* Index the documents and encode their passages ahead of the first question. Returns 0 or -1. After ERR_CANCELLED
- * (stopped by the user) the passages encoded so far are kept. */
+/* Index the documents and encode their passages before the first question is asked. Returns 0 or -1. After
+ * ERR_CANCELLED (stopped by the user) the passages encoded so far are kept. */
 int conversation_index(struct conversation *, struct err *);
 void sources_free(struct sources *);
 /* Return the sources of the last question. */
@@ -88,8 +90,8 @@ void answer_sources_found(const struct conversation *, struct answer_sources *ou
 /* Return the index of the document that contains a source; SIZE_MAX if the document was removed or its text has
  * changed. */
 size_t answer_source_document(const struct conversation *, const struct answer_source *);
-/* Append the place of a source: 'report.pdf, page 12, "Methods"'. In a text without pages, the place ends with the
- * lines: ', lines 148-152'. */
+/* Append the place of a source: 'report.pdf, page 12, "Methods"'. If the text has no pages, the place ends with line
+ * numbers: ', lines 148-152'. */
 void answer_source_place(const struct answer_source *, struct str *out);
 /* Append one line for each source that the search found: '[1] report.pdf, page 12, "Methods": "Its best
  * sentence."'. */
@@ -105,8 +107,8 @@ void answer_sources_read(struct jv list, struct answer_sources *out);
 /* Parse the JSON object `stats` that the database stores with a message. For a question, set to->context (the text
  * sent before it); for an answer, set to->sources. */
 void message_read_stats(int role, const char *stats, struct message *to);
-/* Append to an exported message the data that message_read_stats() reads. json: 1 = as members of a JSON object; 0 = as
- * lines of text. Has the type export_more_fn (sessions/store/store.h). */
+/* Append to an exported message the data that message_read_stats() reads. If `json` is 1, the data become members of a
+ * JSON object, else lines of text. This function has the type export_more_fn (sessions/store/store.h). */
 void message_export_more(int role, const char *stats, int json, struct str *out);
 
 /* Classify a question about a document as a whole (about_document.c).
@@ -131,17 +133,17 @@ struct recalled {
 struct recalls {
 	struct recalled *at; /* recalled turns, the best first */
 	size_t n;
-	double seconds; /* seconds the search took */
+	double seconds; /* seconds that the search took */
 };
 
-/* Index the text of a message. *number: receives a number for the text; equal texts get equal numbers. anew: 1 = empty
- * the index first. */
+/* Index the text of a message. *number receives a number for the text; equal texts get equal numbers. If `anew` is 1,
+ * empty the index first. */
 typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
 /* Find the sentences of all indexed texts that share a word with the question. The caller frees *out. Bit i of *words
  * is 1 if word i of the question was searched for, and 0 if it is too common. */
 typedef int find_sentences_fn(const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                               uint64_t *words, void *ud, struct err *);
-/* Set the functions that index and search the messages; NULL: messages are not searched. */
+/* Set the functions that index and search the messages; If they are NULL, messages are not searched. */
 void recall_search_by(struct conversation *, add_message_fn *, find_sentences_fn *, void *ud);
 /* Return the turns recalled for the last question. The list is empty if no turn is evicted, if --recall is off, or if
  * no turn clearly matches. */
@@ -156,14 +158,14 @@ struct known_fact {
 	struct str text, from;
 };
 struct facts {
-	struct known_fact *at; /* used facts: the best first */
+	struct known_fact *at; /* the facts; if they were sent with a question, the best fact comes first */
 	size_t n;
-	double seconds; /* seconds the search took */
+	double seconds; /* seconds that the search took */
 };
 void facts_free(struct facts *);
 /* Append all facts to *out. */
 typedef int list_facts_fn(struct facts *out, void *ud, struct err *);
-/* Set the function that lists the facts; NULL: there are none. */
+/* Set the function that lists the facts; NULL: there are no facts. */
 void memory_list_by(struct conversation *, list_facts_fn *, void *ud);
 /* Return the facts that were sent with the last question. The list is empty unless --memory is on. */
 const struct facts *facts_of(const struct conversation *);
@@ -184,7 +186,7 @@ struct evidence_list {
 	/* 1 = the answer paid hardly any attention to the documents, so at[] is empty */
 	int unattended;
 };
-/* Return the evidence of the last answer; it is empty unless answer_hooks.evidence was set. */
+/* Return the evidence of the last answer. It is empty if answer_hooks.evidence was not set for that answer. */
 struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- numbers and names of an answer that the model was not given (unsupported.c) ---- */
@@ -194,8 +196,9 @@ struct evidence_list *evidence_of(const struct conversation *);
  * - numbers and names that do not occur in the passages that their sentence cites ("[2]");
  * - citation marks ("[7]") of passages that were not sent. */
 void unsupported_words(const struct conversation *, struct str *out);
-/* Append a line such as "not in the sources: 1872, Smith" about the last answer; nothing if there are no such words. An
- * entry "1871 [2]" means: the answer cites passage 2 for 1871, but passage 2 does not have it. */
+/* Append a line such as "not in the sources: 1872, Smith" about the last answer. Append nothing if all its numbers and
+ * names are in the sources. An entry "1871 [2]" means that the answer cites passage 2 for 1871, but passage 2 does not
+ * have 1871. */
 void unsupported_line(const struct conversation *, struct str *out);
 
 #endif

@@ -36,7 +36,8 @@ struct source_search {
 	struct rerank {
 		/* the timeline (a token sequence with its KV cache) on which passages are scored */
 		struct timeline *tl;
-		/* maximum number of tokens computed for one question; 0 = not known yet, or the model is too large */
+		/* maximum number of tokens that are computed for one question; 0 = not known yet, or the model is too
+		 * large */
 		int32_t tokens;
 	} rerank;
 };
@@ -44,12 +45,12 @@ struct source_search *search_of(const struct conversation *);
 /* Forget the sources and the evidence of the last question. */
 void sources_forget(struct conversation *);
 
-/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has it:
- * *out is then a passage at its beginning, and *end is the byte at which the page, chapter or section ends. Otherwise
+/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has this
+ * place: *out is then a passage at the beginning of the place, and *end is the byte at which the place ends. Otherwise
  * returns 0. */
 int named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
-/* Return where to cut body[from .. to), so that at most `most` bytes remain: after the last sentence that fits, else
- * after the last line, else after the last whole character. */
+/* Return where to truncate body[from .. to), so that at most `most` bytes remain: after the last sentence that fits,
+ * else after the last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
 /* Set *out to the beginning of document i. Its quote (out->quote) is the part of the beginning that best answers a
  * question of the given kind (WHOLE_...). Returns 1; 0 if the document is empty. In about_document.c. */
@@ -64,7 +65,8 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
  * - `gain` is the score for the log odds that the encoder's reader gives. If there is no reader, it is the score
  *   for the query likelihood that the chat model gives. */
 struct passage_candidate {
-	struct found_passage found; /* found by the search; found.text: index of the document */
+	/* the passage as the search has found it; found.text is the index of its document */
+	struct found_passage found;
 	double words, meaning, lean, gain;
 	double similar; /* similarity to the question, computed by meaning.c; 0 = there is no encoder */
 	double nats;    /* query likelihood, computed by rerank.c; 0 if there is a reader */
@@ -76,19 +78,20 @@ struct passage_candidate {
 	int contents; /* 1 = the passage is a table of contents (contents.c) */
 };
 struct candidates {
-	struct passage_candidate *at; /* passages with a score, the best first */
+	struct passage_candidate *at; /* the passages that have a score, the best first */
 	size_t n;
-	/* number of judged passages (scored by the reader or the chat model), which come first */
+	/* number of judged passages, which come first; the reader or the chat model has scored these */
 	int n_judged;
 	int by_meaning; /* 1 = an encoder has compared the passages with the question */
-	/* 1 = a reader has scored the judged passages and found the words that answer the question */
+	/* 1 = a reader has scored the judged passages, and has found the words in them that answer the question */
 	int by_reading;
-	int by_ranking;    /* 1 = a reranker has scored the judged passages */
-	int found;         /* 1 = a passage is good enough to answer the question */
-	int asks_what;     /* 1 = the question asks who or what something is (question_subject) */
-	double introduced; /* for a question like "who is X": score of the first passage that has all words of X */
-	double nat;        /* score that a passage gets for one nat of query likelihood */
-	double read;       /* score that a passage gets for each unit of the log odds from the encoder's reader */
+	int by_ranking; /* 1 = a reranker has scored the judged passages */
+	int found;      /* 1 = a passage is good enough to answer the question */
+	int asks_what;  /* 1 = the question asks who or what something is (question_subject) */
+	/* for a question like "who is X": additional score of the first passage that has all words of X */
+	double introduced;
+	double nat;  /* score that a passage gets for one nat of query likelihood */
+	double read; /* score that a passage gets for each unit of the log odds from the encoder's reader */
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
@@ -102,24 +105,25 @@ int passage_is_contents(const struct document *, size_t from, size_t to);
 
 /* ---- meaning.c ---- */
 
-/* The texts that are compared with the passages. text[0]: the question. text[1]: the user's last message followed by
- * the question, if the question refers to earlier messages ("he", "that"); else empty. Many questions with a pronoun
- * can be understood alone, others only after that message. So the mean of the vectors of both texts is used. */
+/* The texts that are compared with the passages. text[0] is the question. If the question refers to earlier messages
+ * ("he", "that"), text[1] is the user's last message followed by the question; otherwise text[1] is empty. Many
+ * questions with a pronoun can be understood alone, others only after that message. So the mean of the vectors of both
+ * texts is used. */
 struct asked {
 	struct str text[2];
 };
 
-/* For each passage found[i], set similar[i] to the similarity between its meaning and that of the question, from -1 to
- * 1; 0 is the mean of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no
- * encoder, if it failed, if there are too many passages, or if encoding was postponed; -1 if the user has stopped
- * (ERR_CANCELLED). */
+/* For each passage found[i], set similar[i] to the similarity between its meaning and the meaning of the question, from
+ * -1 to 1; 0 means as similar as the average passage. found[0 .. n) must be in the order of the texts. Returns 1; 0 if
+ * there is no encoder, if it failed, if there are too many passages, or if encoding was postponed; -1 if the user has
+ * stopped (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
 /* Set the quote of a passage to the sentence that is closest in meaning to the question of the last call of
  * meaning_similar(). `body` is the text that contains the passage. Returns 0, or -1 if the user has stopped. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
-/* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and
- * return 0: from now on documents are searched by words alone. */
+/* Handle an error of the encoder. If the error is a stop by the user, return -1. Otherwise tell the user, close the
+ * encoder and return 0. From then on, documents are searched by words alone. */
 int without_meaning(struct conversation *, const struct err *);
 /* Close the encoder. */
 void meaning_close(struct meaning *);
@@ -131,19 +135,20 @@ void meaning_close(struct meaning *);
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader, a network that reads question and passage. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
-/* Let the reader score the best passages, for one of the two texts of struct asked. Returns 0, even if the reader
- * failed and nothing is scored; -1 if the user has stopped. */
+/* Let the reader score the best passages, with one of the two texts of struct asked as the question. Returns 0, even if
+ * the reader failed and nothing is scored; -1 if the user has stopped. */
 int candidates_read(struct conversation *, const struct asked *, struct candidates *, struct err *);
-/* 1 if the reader can decide whether the documents answer the question. Then *found receives its decision, 1 or 0. */
+/* 1 if the reader can decide whether the documents answer the question. If it can, *found receives the decision, 1 or
+ * 0. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
-/* The reader has scored a passage: set the quote of this passage to the sentence in which the reader's answer begins.
- * `body` is the text of the document. */
+/* Set the quote of a passage that the reader has scored: the sentence in which the reader's answer begins. `body` is
+ * the text of the document. */
 void answer_quote(const char *body, struct passage_candidate *);
 
 /* ---- answer_sources.c ---- */
 
-/* Add the evidence of the answer to its list of sources. Evidence in a listed passage adds to that passage's share;
- * other evidence becomes a new source. */
+/* Add the evidence of the answer to its list of sources. Evidence that is in a listed passage adds to the share of this
+ * passage. Other evidence becomes a new source. */
 void answer_sources_attended(const struct conversation *, struct answer_sources *);
 /* Restore the sources of the last question from the sources that are stored with its answer. Returns 1; 0 if the answer
  * has no sources, or a document is missing. */
@@ -154,9 +159,9 @@ int sources_restore(struct conversation *, const struct answer_sources *);
 /* Append the numbers and names of an answer that are in no text given to the model, one a line. */
 void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
 /* If the model was asked to cite passages by their numbers, append the wrong citations of the answer, one per line. The
- * line "[7]" means that no passage 7 was sent. The line "1871 [2]" means that the answer cites passage 2 for 1871, but
- * passage 2 does not have 1871; other text given to the model does. 1871 stands for any number or name. `list` has the
- * sources of the answer. */
+ * line "[7]" means that no passage 7 was sent. The line "1871 [2]" means that the answer cites passage 2 for 1871, and
+ * 1871 is not in passage 2 but in other text that was given to the model. 1871 stands for any number or name. `list`
+ * has the sources of the answer. */
 void marks_find(const struct conversation *, const struct answer_sources *list, const char *answer, size_t n,
                 struct str *out);
 
@@ -170,15 +175,15 @@ void source_quote(const struct conversation *, const struct source *, struct str
 int source_sent(const struct conversation *, const struct source *);
 /* Choose the passages that are sent with the question, and set source.chosen. */
 void sources_choose(struct conversation *);
-/* Set source.chosen of all sources when a question is asked again. It becomes 1 if the model already has the source's
- * text. The text may be in `context`, which is sent with this question, or in the context of an earlier question. */
+/* Set source.chosen of all sources when a question is asked again. The value is 1 if the prompt has the source's text.
+ * The text may be in `context`, which is sent with this question, or in the context of an earlier question. */
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
 /* 1 if the model's answers should begin with the quoted best sentence: the model is small, and its template lets an
  * answer begin with any text. */
 int quotes_first(const struct conversation *);
-/* If quotes_first(), append the tokens of the quoted best sentence. */
+/* If quotes_first() returns 1, append the tokens of the quoted best sentence. */
 void quotation_given(const struct conversation *, struct tokens *out);
 /* 1 if a question's context (the text sent before it) has a passage or a sentence that the search found. */
 int context_is_searched(const struct str *context);
@@ -187,7 +192,8 @@ int context_asks_for_marks(const struct str *context);
 /* Append JSON member "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 
-/* Append the text on one line: each run of white space becomes one blank, and so do borders of tables (box_skip()). */
+/* Append the text on one line: each sequence of white space becomes one blank, and each border of a table, too
+ * (box_skip()). */
 void text_on_one_line(const char *p, size_t n, struct str *out);
 /* A quotation of a source in a question's context. Bytes [at, at + n) of the context are the quotation; it quotes bytes
  * [from, to) of the body of document `doc`. */
@@ -201,7 +207,7 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
-/* 1 if the question has an English word by which the user means themself: "my", "we". */
+/* 1 if the question has an English word with which users speak of themselves: "my", "we". */
 int question_is_own(const char *question, size_t n);
 /* Return the number of words of a question that are not function words. Example: 0 for "And why did he do it?". */
 int question_own_words(const char *question, size_t n);
@@ -227,13 +233,14 @@ struct word {
 	const char *p;
 	size_t n;
 };
-/* Set *w to the next word of text[0 .. n) from byte *i on, and *i to its end. A word consists of letters, digits and
- * bytes beyond ASCII, and of '.', ',' and ':' between two digits. Returns 1; 0 at the end of the text. */
+/* Set *w to the next word of text[0 .. n) from byte *i on, and set *i to the end of this word. A word consists of
+ * letters, digits and bytes beyond ASCII, and of '.', ',' and ':' between two digits. Returns 1; 0 at the end of the
+ * text. */
 int word_next(const char *text, size_t n, size_t *i, struct word *w);
 /* Append the key of a word, which is the same for all its spellings. The key of "12,500" is "12500", that of "2,5" is
  * "2.5", that of "18th" is "18", that of "Seven" is "7", and that of "Smith" is "smith". */
 void word_key(struct word, struct str *out);
-/* 1 if a sentence, a line or a quotation after a colon begins at byte `at`. */
+/* 1 if byte `at` is the beginning of a sentence, of a line, or of a quotation after a colon. */
 int sentence_begins(const char *text, size_t at);
 
 /* ---- comparison.c ---- */
@@ -257,7 +264,7 @@ struct memory_search {
 	void *list_ud;
 	struct passage_index *index;
 };
-/* Move the facts that a question asks about from *all to *out, the best first. Returns 0; after -1 *out is empty. */
+/* Move the facts that a question asks about from *all to *out, the best first. Returns 0; or -1 with *out empty. */
 int memory_find(struct conversation *, struct facts *all, const char *question, size_t n, struct facts *out,
                 struct err *);
 
@@ -268,8 +275,8 @@ struct quote {
 	size_t n;
 };
 /* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored receives
- * how many quotes, from the first one on, were scored. These are fewer than `count` with a large model, and none if
- * memory is short. Returns 0, or -1 if a signal has stopped the work (ERR_CANCELLED). */
+ * how many quotes, from the first one on, were scored. With a large model, fewer than `count` quotes are scored; if
+ * memory is short, none. Returns 0, or -1 if a signal has stopped the work (ERR_CANCELLED). */
 int rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain,
                  int *scored, struct err *);
 /* Free the timeline of rerank.c. Call before the model is closed. */

@@ -7,9 +7,10 @@
 #include "engine/base/utf8.h"
 
 enum {
-	/* bytes shown of a passage that is listed only because the answer attended to it, if its share is unknown */
+	/* number of bytes that are shown of a passage that is listed only because the answer attended to it, if the
+	 * passage's share is unknown */
 	BEGINNING_MOST = 80,
-	STORED_MOST = 4000, /* a stored JSON string with more bytes than this is ignored */
+	STORED_MOST = 4000, /* maximum number of bytes of a stored JSON string; a longer string is ignored */
 };
 
 void answer_source_place(const struct answer_source *s, struct str *out)
@@ -38,9 +39,10 @@ static void add_marked(const struct answer_source *s, struct str *out)
 {
 	size_t n = strlen(s->text), from = MIN(s->mark, n), to = MAX(from, MIN(s->mark_end, n));
 
-	if (!n) /* the text is empty after "weir docs rm" */
+	if (!n) /* `weir docs rm` has emptied the text */
 		return;
-	if (utf8_continues(s->text[from]) || utf8_continues(s->text[to])) /* the stored list is damaged */
+	/* a mark inside a character: the stored list is damaged */
+	if (utf8_continues(s->text[from]) || utf8_continues(s->text[to]))
 		to = from = 0;
 	str_addf(out, ": \"%.*s", (int)from, s->text);
 	str_addf(out, from < to ? "*%.*s*" : "%.*s", (int)(to - from), s->text + from);
@@ -51,7 +53,7 @@ static void add_text(const char *text, size_t most, struct str *out)
 {
 	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
 
-	if (n) /* the text is empty after "weir docs rm" */
+	if (n) /* the text is empty if `weir docs rm` has removed it */
 		str_addf(out, ": \"%.*s%s\"", (int)shown, text, shown < n ? "..." : "");
 }
 

@@ -1,5 +1,4 @@
-/* app/retrieval/sources.c - the sources of a question, and the turn hook that keeps them (retrieval.h).
- *
+/* app/retrieval/sources.c - finds the sources of a question, and has the turn hook that stores them (retrieval.h).
  * Sources are the best candidates (candidates.c). A page or section that the question names is found without a search
  * (named_place.c). */
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static void put_first(struct source first, struct sources *out)
 }
 
 /* Put the page or section that the question names first among the sources, unless the best source is already inside it.
- * Returns 1 if the question names one, else 0. */
+ * Returns 1 if the question names a page or section that was found, else 0. */
 static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -103,8 +102,8 @@ int conversation_index(struct conversation *conv, struct err *e)
 
 /* Set the sources to the passages that answer the question. `context` is NULL for a new question. If the question is
  * asked again, `context` is the text that was sent with it the first time. Returns 0; 1 if the model should not be
- * asked; -1 on error. The model should not be asked if no passage is good enough, no document is read whole, no turn
- * was recalled, and no fact was found. */
+ * asked; -1 on error. The model should not be asked if all of these hold: no passage is good enough, no document is
+ * read whole, no turn was recalled, and no fact was found. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -161,10 +160,10 @@ static void sources_instead(void *self, const struct conversation *conv, struct 
 	quotation_given(conv, out);
 }
 
-/* Restore the sources of the last question, whose answer is regenerated (goes_on = 0) or continued (goes_on = 1). If
- * the session was resumed or the answer undone, the sources are not known: take them from the old answer. To regenerate
- * an answer that has no sources, search again. A failed search is not an error: the question's context is stored, so
- * only the list of sources is missing. */
+/* Restore the sources of the last question, because its answer is regenerated (goes_on = 0) or continued (goes_on = 1).
+ * After a session is resumed or an answer undone, the sources are not in memory: take them from the old answer. To
+ * regenerate an answer that has no sources, search again. A failed search is not an error: the question's context is
+ * stored, so only the list of sources is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];
@@ -174,7 +173,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 
 	if (!s->last.found && goes_on)
 		sources_forget(conv);
-	else if (!s->last.found) /* s->last has the nearest passages of a question that was not answered */
+	else if (!s->last.found) /* s->last has only the nearest passages, for a question that was not answered */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)
@@ -190,7 +189,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 }
 
-/* Store the sources with the answer, unless it is a continued answer that already has them. */
+/* Store the sources with the answer. But a continued answer that already has sources keeps them. */
 static void sources_began(void *self, struct conversation *conv, struct message *answer)
 {
 	(void)self;
@@ -218,7 +217,7 @@ static void sources_json(void *self, const struct conversation *conv, struct str
 {
 	(void)self;
 	passages_json(conv, out);
-	recalled_json(conv, out); /* this turn hook also writes the recalled turns, after the passages */
+	recalled_json(conv, out); /* this turn hook writes the passages, and also the recalled turns */
 }
 
 static void sources_close(void *self)

@@ -9,7 +9,7 @@
 static const char *const spelled[] = { "zero",  "one",   "two",  "three", "four",   "five",  "six",
 	                               "seven", "eight", "nine", "ten",   "eleven", "twelve" };
 
-/* 1 if byte c may be part of a number when it stands between two digits: "12,500", "2.5", "5:30". */
+/* 1 if byte c may stand between two digits of a number: "12,500", "2.5", "5:30". */
 static int is_point(char c)
 {
 	return c == '.' || c == ',' || c == ':';
@@ -22,7 +22,7 @@ static int word_goes_on(const char *p, size_t n)
 		return byte_is_digit(p[0]) && byte_is_digit(p[2]);
 	if (is_point(p[0]))
 		return 1;
-	/* in Chinese and Japanese no blank separates a number from the characters around it */
+	/* in Chinese and Japanese there is no blank that separates a number from the characters around it */
 	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) ||
 	    (byte_is_digit(p[1]) && (unsigned char)p[0] >= 0x80))
 		return 0;

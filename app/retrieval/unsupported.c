@@ -16,14 +16,15 @@
 #include "engine/base/utf8.h"
 
 enum {
-	LISTED_MOST = 20, /* how many numbers and names are listed at most */
+	LISTED_MOST = 20, /* maximum number of numbers and names in the list */
 	/* A name matches a word of a given text if one of them begins with the other ("German", "Germans"). The shorter
 	 * one must have at least STEM_LEAST bytes, and the longer one at most ENDING_MOST bytes more. */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
 	MARK_DIGITS = 2, /* maximum number of digits of a passage's number */
-	QUOTED_LEAST =
-		16, /* bytes in double quotes that are compared with the passages; fewer may be a name or a term */
+	/* minimum number of bytes in double quotes that are compared with the passages; a shorter quotation may be a
+	 * name or a term */
+	QUOTED_LEAST = 16,
 };
 
 /* ---- the words that the model was given ---- */
@@ -92,7 +93,7 @@ static void given_free(struct given *g)
 	free(g->key);
 }
 
-/* Return the index of the first given key that is not less than `key`. */
+/* Return the index of the first entry of g->key that does not sort before `key`. */
 static size_t given_find(const struct given *g, const char *key)
 {
 	size_t from = 0, to = g->n;
@@ -164,7 +165,7 @@ static void list_add(struct str *list, struct word w)
 	str_adds(list, "\n");
 }
 
-/* 1 if the word at [at, end) is a number or, in an English text, a name. */
+/* 1 if the word at text[at, end) must be checked: it is a number or, in an English text, a name. */
 static int is_checked(const char *text, size_t n, struct word w, size_t end, int english)
 {
 	size_t at = (size_t)(w.p - text);
@@ -195,7 +196,8 @@ static int is_english(const struct conversation *conv, const char *text, size_t 
 void unsupported_find(const struct conversation *conv, const char *text, size_t n, struct str *out)
 {
 	int english = is_english(conv, text, n);
-	/* `run` has neighbouring unsupported words, with one blank between them, which become one entry of the list */
+	/* `run` is a sequence of neighbouring unsupported words with single blanks between them, which become one entry
+	 * of the list */
 	struct word w, run = { text, 0 };
 	struct given given = { .n = 0 };
 
@@ -233,7 +235,7 @@ static int is_source(const struct answer_sources *list, size_t number)
 }
 
 /* Read citation marks such as "[1]" or "[1, 3]" at text[at]. For a mark of source i (from 0), set bit i of *sources.
- * Append marks that name no source to *bad. Returns where the marks end; 0 = there are none. */
+ * Append marks that name no source to *bad. Returns the byte at which the marks end; 0 = there are no marks. */
 static size_t marks_read(const struct answer_sources *list, const char *text, size_t n, size_t at, uint32_t *sources,
                          struct str *bad)
 {
@@ -256,7 +258,7 @@ static size_t marks_read(const struct answer_sources *list, const char *text, si
 	return text[i] == ']' ? i + 1 : 0;
 }
 
-/* Return the beginning (byte offset) of the sentence that ends at byte `at`. The result is at least `from`. */
+/* Return the byte offset of the beginning of the sentence that ends at byte `at`. The result is at least `from`. */
 static size_t sentence_of(const char *text, size_t from, size_t at)
 {
 	while (at > from && strchr(" .!?\"'*)", text[at - 1]))
@@ -339,7 +341,7 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 		struct str bad = { 0 };
 
 		end = marks_read(list, text, n, at, &sources, &bad);
-		for (size_t next = end; end && next && next < n;) /* marks may follow each other: "[1][3]" */
+		for (size_t next = end; end && next && next < n;) /* several marks may follow each other: "[1][3]" */
 			end = (next = marks_read(list, text, n, end, &sources, &bad)) ? next : end;
 		for (const char *p = end ? str_text(&bad) : "", *line; *p; p = line + 1) {
 			line = strchr(p, '\n');
@@ -355,8 +357,8 @@ void marks_find(const struct conversation *conv, const struct answer_sources *li
 
 /* ---- the turn hook, whose state is the list of words, one a line ---- */
 
-/* 1 if the answer must be guarded: the model is so small that it makes up numbers and names in free text, and there is
- * a sentence to quote instead. */
+/* 1 if each sentence of the answer must be checked before it is shown. This is so if the model is so small that it
+ * makes up numbers and names in free text, and if there is a sentence to quote instead. */
 static int guards(const struct conversation *conv)
 {
 	return sources_of(conv)->found && quotes_first(conv);
@@ -369,7 +371,8 @@ static void unsupported_begin(void *self, struct conversation *conv, const struc
 	conv->guarded |= guards(conv);
 }
 
-/* 1 if the sentence has words in double quotes that no passage has. The last quotation may end with the sentence. */
+/* 1 if the sentence has words in double quotes that no passage has. The last quotation may lack its closing quote: it
+ * then ends with the sentence. */
 static int misquotes(const struct conversation *conv, const char *text, size_t n)
 {
 	const struct sources *last = sources_of(conv);
@@ -415,7 +418,8 @@ static void unsupported_ended(void *self, struct conversation *conv, struct mess
 
 	str_clear(self);
 	for (size_t i = 0; i < conv->n_doc; i++)
-		there |= !conv->doc[i].grows; /* leave out a growing document, because it is the text of a message */
+		/* leave out a growing document, because its text is also the text of a message */
+		there |= !conv->doc[i].grows;
 	if (!answer || !there)
 		return;
 	from = reasoning_length(str_text(&answer->text), answer->text.n);

@@ -23,8 +23,8 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Write the KV entries to the file; with load = 1, read them from it. PIECE tokens are copied at a time, because a copy
- * of the whole cache does not fit into memory. Returns 0 or -1. */
+/* If `load` is 0, write the KV entries to the file; if it is 1, read them from the file. PIECE tokens are copied at a
+ * time, because a copy of the whole cache does not fit into memory. Returns 0 or -1. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };

@@ -17,12 +17,12 @@ void stream_join(struct conversation *);
  * a long text without blanks. */
 struct streamed {
 	int known;       /* 1 = the timeline has the tokens of bytes [0, at), except those in `pending` */
-	size_t rendered; /* number of bytes of the message that are in conversation.rendered */
+	size_t rendered; /* number of bytes of the message whose tokens are in conversation.rendered */
 	size_t at;       /* number of bytes of the message that are tokenized */
-	/* tokens that are not prefilled yet; after conversation_grow() they are fewer than a chunk */
+	/* tokens that are not prefilled yet; after conversation_grow() there are fewer of them than a chunk has */
 	struct tokens pending;
 	size_t had;     /* number of tokens in the timeline after the last prefill */
-	uint64_t total; /* number of tokens of text that were read since streamed_count_anew() */
+	uint64_t total; /* number of tokens of text that were prefilled since streamed_count_anew() */
 };
 const struct streamed *streamed_of(const struct conversation *);
 
@@ -40,22 +40,22 @@ int conversation_may_grow(const struct conversation *, struct err *);
 /* Return the number of tokens of text prefilled since streamed_count_anew(). */
 uint64_t conversation_grown(const struct conversation *);
 void streamed_count_anew(struct conversation *);
-/* Choose whether the streamed message can grow further after a question about it. If `on` is 1, it can:
- * conversation_return() first removes the question and its answer. If `on` is 0, the message ends with the next
+/* Choose whether the streamed message can grow further after a question about it. If `on` is 1, it can, after
+ * conversation_return() has removed the question and its answer. If `on` is 0, the message ends with the next
  * question. */
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
 /* Remove the questions about the streamed message (a text read from a stream) and their answers, so that the message
  * continues. Returns 1; 0 if there are no such questions. The snapshot taken before the first of these questions is
- * loaded: later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is
- * prefilled again. */
+ * loaded: later text is computed bit for bit as if nothing had been asked. If the snapshot cannot be loaded, the text
+ * is prefilled again. */
 int conversation_return(struct conversation *);
-/* Return where to cut the text p[from .. n): at the last place between two words. Without such a place, a long text is
- * cut before a punctuation mark or after any whole character. For a shorter text the result is then `from`, which means
- * that more text is needed. */
+/* Return the byte at which to split the text p[from .. n): the last place between two words. A long text without such a
+ * place is split before a punctuation mark, or else after any whole character. For a shorter text without such a place,
+ * the result is `from`, which means that more text is needed. */
 size_t text_cut(const char *p, size_t from, size_t n);
-/* Tokenize a text in the way in which it is tokenized after a letter, and append the tokens. Returns 0 or -1. */
+/* Tokenize a text as if a letter came before it, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */
@@ -77,11 +77,13 @@ struct surprise {
 	size_t n, cap;
 	uint64_t first;
 	double sum;
-	/* `tokens` is the number of tokens of the sentence that has not ended yet; `sum` is their negative
-	 * log-likelihood, in nats */
+	/* `tokens` is the number of tokens of the sentence that has not ended yet; `sum` is the sum of their negative
+	 * log-likelihoods, in nats */
 	int tokens;
 	uint64_t count;
-	double mean, squares; /* over all `count` sentences: mean of nll, and sum of its squared deviations */
+	/* `mean` is the mean of `nll` over all `count` sentences; `squares` is the sum of the squared deviations from
+	 * the mean */
+	double mean, squares;
 };
 const struct surprise *surprise_of(const struct conversation *);
 

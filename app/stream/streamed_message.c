@@ -3,7 +3,7 @@
  * A later question tokenizes the whole text again, and all tokens after the first difference must be prefilled again.
  * To avoid differences, arriving text is tokenized only up to the last place where every tokenizer ends a word: between
  * a letter and one blank or line break that is followed by another letter. The bytes after this place are tokenized
- * when more text has come. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
+ * when more text has come. A long text without such a place is split elsewhere (CARRY_MARKS, CARRY_MOST).
  *
  * So the text has three parts. The tokens of the first part are in the cache. The tokens of the second part are
  * `pending`: they are not prefilled yet. The third part, from byte `at` on, is not tokenized yet. */
@@ -13,8 +13,8 @@
 #include "app/stream/stream_private.h"
 #include "engine/base/utf8.h"
 
-/* Where to cut a text that has no blank between two letters. After CARRY_MARKS bytes it may be cut before a full-width
- * punctuation mark; after CARRY_MOST bytes, before any character. */
+/* Where to split a text that has no blank between two letters. After CARRY_MARKS bytes the text may be split before a
+ * full-width punctuation mark; after CARRY_MOST bytes, before any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -66,9 +66,9 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* "A" and the beginning of the text form one token, so tokenize the text without the "A". The message
-		 * with its question, tokenized as a whole, may then have other tokens from this text on; these are
-		 * prefilled again. */
+		/* "A" and the beginning of the text form one token, so tokenize the text without the "A". When the
+		 * message with its question is tokenized as a whole later, the tokens from this text on may be
+		 * different; they are then prefilled again. */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
@@ -135,7 +135,7 @@ static size_t pending_byte(const struct streamed *s, const struct engine *engine
 	return n < s->at ? s->at - n : 0;
 }
 
-/* Prefill pending tokens in chunks. all: 1 = also prefill the last, incomplete chunk. Returns 0 or -1. */
+/* Prefill pending tokens in chunks. If `all` is 1, also prefill the last, incomplete chunk. Returns 0 or -1. */
 static int extend_open(struct streamed *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
@@ -252,8 +252,8 @@ static void streamed_close(struct streamed *s, struct conversation *conv)
 }
 
 /* Render the conversation up to the last tokenized byte of the streamed message. Returns 1 if the timeline still has
- * all tokens before the message. Returns 0 if not (for example after a change of the system prompt), or if rendering
- * fails. */
+ * all tokens before the message. Returns 0 if the timeline lacks some of them (for example after a change of the system
+ * prompt), or if rendering fails. */
 static int render_back(const struct streamed *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };

@@ -14,11 +14,12 @@ enum {
 	/* maximum number of stored sentences; when it is reached, the older half is dropped */
 	SENTENCES_MOST = 4096,
 	SENTENCE_MOST = 200, /* maximum number of tokens of a sentence; a longer sentence is ended after this many */
-	/* number of sentences at the beginning that get level 0, because there are too few to compare them with */
+	/* number of sentences at the beginning that get level 0, because there are too few sentences to compare them
+	 * with */
 	LEVELS_FROM = 8,
 };
 
-/* 1 if a sentence or a paragraph ends at byte `end` of p[0 .. n). */
+/* 1 if byte `end` of p[0 .. n) is the end of a sentence or paragraph. */
 static int text_ends_at(const char *p, size_t end, size_t n)
 {
 	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
@@ -61,7 +62,7 @@ struct take {
 	size_t byte;
 };
 
-/* Add the surprise of token number i to the current sentence, and end the sentence if it ends with this token. */
+/* Add the surprise of token number i to the current sentence. If the sentence ends with this token, record it. */
 static void take_token(struct take *x, size_t i, double nll)
 {
 	struct surprise *s = turn_hook_find(x->conv, "surprise");

@@ -1,4 +1,4 @@
-/* app/summary/sections.c - cuts texts into sections (summary.h). */
+/* app/summary/sections.c - splits texts into sections (summary.h). */
 #include "app/summary/summary.h"
 #include "engine/base/sentences.h"
 #include "engine/base/utf8.h"
@@ -9,7 +9,7 @@
 enum {
 	/* number of heading levels (1 to 6) plus 1; a heading of level 6 still ranks above a paragraph break */
 	LEVELS = 7,
-	TRIES = 12, /* maximum number of tries to find the number of bytes that have the wanted number of tokens */
+	TRIES = 12, /* maximum number of tries to find how many bytes of the text have the wanted number of tokens */
 };
 
 /* 1 for white space other than the vertical tab. */
@@ -65,8 +65,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Find a part of the text that begins at byte `from` and has at most `tokens` tokens, usually more than 7/8 of that
- * number. *out receives the number of its bytes. Returns 0 or -1. */
+/* Measure the part of the text that begins at byte `from` and has at most `tokens` tokens, usually more than 7/8 of
+ * that number. *out receives the number of bytes of the part. Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -128,7 +128,7 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* If the rest is 1 to 1.5 sections long, cut it near the middle. Otherwise the last section
+			/* If the rest is 1 to 1.5 sections long, split it near the middle. Otherwise the last section
 			 * could be tiny. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);

@@ -10,21 +10,24 @@
 #include <xxhash.h>
 
 enum {
-	/* usual number of tokens of a section; choose_sizes() adapts it to the wanted words and the context */
+	/* usual number of tokens of a section; choose_sizes() adapts it to the context and to the wanted number of
+	 * words */
 	SECTION_TOKENS = 1024,
-	SECTION_LEAST = 128, /* fewest tokens of a section */
-	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
+	SECTION_LEAST = 128, /* minimum number of tokens of a section */
+	PART_WORDS = 60,     /* minimum number of words that are asked for in a section's summary */
 	/* maximum number of tokens of an answer for each wanted word; this is enough in most languages */
 	TOKENS_PER_WORD = 3,
-	/* tokens of a prompt without the section's text: template, name, heading, instruction */
+	/* number of tokens of a prompt without the section's text: template, name, heading, instruction */
 	FRAME_TOKENS = 256,
-	REASONING_TOKENS = 1024, /* additional tokens of an answer if the model's reasoning cannot be switched off */
-	RUNAWAY = 64,            /* an answer is stopped when its last RUNAWAY bytes occurred before in it */
-	NAME_MOST = 80,          /* maximum number of bytes of a name or heading in a prompt */
+	/* number of tokens that are added to an answer's limit if the model's reasoning cannot be switched off */
+	REASONING_TOKENS = 1024,
+	RUNAWAY = 64,   /* an answer is stopped when its last RUNAWAY bytes have occurred in it before */
+	NAME_MOST = 80, /* maximum number of bytes of a name or heading in a prompt */
 };
 #define REPEAT_PENALTY 1.1f
 
-/* The summary of sections first .. last. `tokens` is the number of tokens of `text`, set by count_tokens(). */
+/* The summary of sections number `first` to `last`. `tokens` is the number of tokens of `text`, set by
+ * count_tokens(). */
 struct part {
 	struct str text;
 	int32_t tokens;
@@ -35,7 +38,7 @@ struct maker {
 	struct engine *engine;
 	const struct options *o;
 	const struct summary_hooks *hooks;
-	struct timeline *tl; /* NULL until the model must answer a prompt */
+	struct timeline *tl; /* NULL until the first prompt that the model must answer */
 	struct sampling sampling;
 	/* `words` is the wanted length of the whole summary. `section`, `ctx` and `reasoning` are the maximum numbers
 	 * of tokens in a section, in the context, and in an answer's reasoning. */
@@ -127,7 +130,7 @@ static int progress_report(struct maker *m, struct err *e)
 	double each = m->made ? (m->last - m->began) / (double)m->made : 0,
 	       within = m->made ? now_seconds() - m->last : 0;
 
-	/* Assume for the estimate that all prompts take the same time. */
+	/* for the estimate, assume that all prompts take the same time */
 	m->at.left =
 		m->made ? each * (double)(m->at.parts - m->at.part + m->ahead) + (within < each ? each - within : 0)
 			: -1;
@@ -186,8 +189,8 @@ static size_t words_of(const struct str *s)
 	return n;
 }
 
-/* Return where the last sentence of s[0 .. n) ends; 0 = no sentence ends. A period after a digit at the very end does
- * not count, because more digits may follow. */
+/* Return the byte at which the last sentence of s[0 .. n) ends; 0 = no sentence ends. A period after a digit at the end
+ * of s does not count, because more digits may follow. */
 static size_t last_sentence(const char *s, size_t n)
 {
 	int number = n > 1 && s[n - 1] == '.' && s[n - 2] >= '0' && s[n - 2] <= '9';
@@ -198,7 +201,7 @@ static size_t last_sentence(const char *s, size_t n)
 	return 0;
 }
 
-/* Cut an answer after its last complete sentence. Without a complete sentence it stays unchanged. */
+/* Truncate an answer after its last complete sentence. If it has none, leave it unchanged. */
 static void cut_to_sentence(struct str *s)
 {
 	size_t end = last_sentence(str_text(s), s->n);
@@ -209,7 +212,7 @@ static void cut_to_sentence(struct str *s)
 	}
 }
 
-/* 1 if the last RUNAWAY bytes occur earlier in the text. */
+/* 1 if the last RUNAWAY bytes of the text also occur earlier in it. */
 static int answer_repeats(const struct str *s)
 {
 	return s->n > 2 * RUNAWAY && memmem(s->p, s->n - RUNAWAY, s->p + s->n - RUNAWAY, RUNAWAY) != NULL;
@@ -240,8 +243,8 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 }
 
 /* Generate an answer of about `words` words. It ends when the model ends its turn; at the token limit; when it repeats
- * itself; or, after 1.5 times `words`, at the end of a sentence. If the model has not ended its turn, the answer is cut
- * after its last complete sentence. Returns 0 or -1. */
+ * itself; or, after 1.5 times `words`, at the end of a sentence. If the model has not ended its turn, the answer is
+ * truncated after its last complete sentence. Returns 0 or -1. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
 	struct reasoning think = { .first = engine_info(m->engine)->thinks_first && m->reasoning };
@@ -342,7 +345,7 @@ static void add_end(const struct maker *m, struct str *prompt)
 		str_adds(prompt, "\n\nSummary:");
 }
 
-/* Set *out to the prompt that summarizes a section. `whole` is 1 if it is the only section. */
+/* Set *out to the prompt that summarizes a section. `whole` is 1 if the text has no other section. */
 static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole,
                            int32_t words, struct str *out)
 {
@@ -359,8 +362,8 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* Set *out to the prompt that joins n summaries. If `whole` is 1, these are all summaries, so the result is the summary
- * of the whole text. */
+/* Set *out to the prompt that joins n summaries. If `whole` is 1, there are no other summaries, so the result is the
+ * summary of the whole text. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -377,7 +380,7 @@ static void join_prompt(const struct maker *m, const char *name, const struct pa
 	add_end(m, out);
 }
 
-/* Add sections first .. last (counted from 0) to out->empty, the list of sections for which the model gave no
+/* Add sections number `first` to `last` (from 0) to out->empty, the list of sections for which the model gave no
  * summary. */
 static void note_empty(struct maker *m, size_t first, size_t last, const char *heading)
 {
@@ -393,7 +396,8 @@ static void note_empty(struct maker *m, size_t first, size_t last, const char *h
 	}
 }
 
-/* Set p->tokens. A summary that is longer than half a section is cut, so that any two summaries fit one prompt. */
+/* Set p->tokens. A summary that is longer than half a section is truncated, so that any two summaries fit one
+ * prompt. */
 static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -410,7 +414,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* Return how many of the first n summaries are joined by one prompt. That is at least 2, or 1 if n is 1. */
+/* Return how many of the first n summaries are joined by one prompt: at least 2, but 1 if n is 1. */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -444,8 +448,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
-/* Summarize n sections: the first level. Append the summaries that are not empty to p, and set *n_part to their number.
- * The caller frees their texts. Returns 0 or -1. */
+/* Summarize n sections, which is the first level. Append the summaries that are not empty to p, and set *n_part to
+ * their number. The caller frees their texts. Returns 0 or -1. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
 {
@@ -475,7 +479,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 	return rc;
 }
 
-/* Join neighbouring summaries in place: one more level. Returns the new number of summaries, or 0 on error. */
+/* Join neighbouring summaries in place, which adds one level. Returns the new number of summaries, or 0 on error. */
 static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;

@@ -1,6 +1,6 @@
 /* app/summary/summary.h - summaries of texts of any length.
  *
- * Texts are cut into sections (sections.c). Each section is summarized. Then neighbouring summaries are joined, level
+ * Texts are split into sections (sections.c). Each section is summarized. Then neighbouring summaries are joined, level
  * by level, until only one is left. So each prompt is about as long as one section. Prompts run on a separate timeline.
  *
  * The result of a prompt has a key: a hash of the prompt, the model and the settings. A caller that stores results by
@@ -31,7 +31,7 @@ struct summary_progress {
 	/* `part` is the number of the current prompt on this level, from 1; `parts` is the number of all prompts on
 	 * this level */
 	size_t part, parts;
-	double left; /* estimated time to the end of the summary in seconds; < 0 = not known yet */
+	double left; /* estimated time in seconds until the summary is complete; < 0 = not known yet */
 };
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
@@ -69,18 +69,19 @@ void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the end (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes, and
- * ends at the best break in this range. The order of breaks is: before a heading (a higher heading is better), after a
- * paragraph, sentence, line, word, character. Of equally good breaks, the last one is taken. If at most `most` bytes
- * are left, they are one section. */
+/* Return the byte offset at which the section ends that begins at byte `from`. The section has `least` to `most` bytes,
+ * and ends at the best break in this range. The order of breaks is: before a heading (a higher heading is better),
+ * after a paragraph, sentence, line, word, character. Of equally good breaks, the last one is taken. If at most `most`
+ * bytes are left, they are one section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
-/* A section: bytes [from, to) of text number `text`. heading: the heading above its first word, or NULL. */
+/* A section: bytes [from, to) of text number `text`. `heading` is the heading above the section's first word, or
+ * NULL. */
 struct section {
 	size_t text, from, to;
 	const char *heading;
 };
-/* Cut the texts into sections of at most `tokens` tokens. Sections without text are left out. Returns 0 or -1. The
+/* Split the texts into sections of at most `tokens` tokens. Sections without text are left out. Returns 0 or -1. The
  * caller frees *out. The headings of the sections point into the texts. */
 int sections_cut(const struct engine *, const struct summary_text *, size_t n_text, int32_t tokens,
                  struct section **out, size_t *n, struct err *);

@@ -1,5 +1,5 @@
 /* app/term/answer.c - writes an answer to standard output: filters control characters, and wraps lines at the
- * terminal's width. It never cuts a UTF-8 character. */
+ * terminal's width. It never splits a UTF-8 character. */
 #include "app/term/term.h"
 
 #include <string.h>

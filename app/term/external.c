@@ -45,8 +45,8 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. If weir was killed while the editor ran, the script deletes the draft. The
- * trap keeps the script alive if the terminal is closed. */
+/* The shell script that runs the editor. If weir is killed while the editor runs, the script deletes the draft. The
+ * trap keeps the script alive when the terminal is closed. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
@@ -72,7 +72,7 @@ static int run_editor(const char *editor, const char *folder)
 	return rc ? -1 : wait_for(pid);
 }
 
-/* Make the folder for a draft and write its path to `path`. */
+/* Make the folder for a draft, and write the folder's path to `path`. */
 static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 {
 	const char *const dirs[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), in_memory ? "/dev/shm" : "/tmp" };
@@ -121,7 +121,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	rc = fd < 0 ? -1 : write_all(fd, str_text(text), text->n);
 	if (!rc && text->n)
-		rc = write_all(fd, "\n", 1); /* a text file ends with a newline */
+		rc = write_all(fd, "\n", 1); /* end the text with a newline, because it becomes a text file */
 	if (rc < 0)
 		err_set(e, ERR_FAIL, "cannot write the draft: %s", strerror(errno));
 	if (fd >= 0)
@@ -233,8 +233,8 @@ static int pipe_write(int fd, const char *text, size_t n)
 }
 
 /* Wait for a clipboard helper to exit. A helper that has not exited after a second is killed, so that a hanging desktop
- * cannot block the screen. now: 1 = kill it at once. Returns the exit status. (A child process of the helper stays and
- * serves the clipboard.) */
+ * cannot block the screen. If `now` is 1, kill it at once. Returns the exit status. (A child process of the helper
+ * stays and serves the clipboard.) */
 static int wait_a_second(pid_t pid, int now)
 {
 	int status;

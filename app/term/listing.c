@@ -13,8 +13,8 @@ static void cell_json(const struct listing_cell *c, struct str *out)
 		json_int(out, c->key, c->number);
 }
 
-/* Append the text, padded with blanks to `width` columns. If width is negative, the text is left-aligned, and cut if it
- * is too long. */
+/* Append the text, padded with blanks to `width` columns. If width is negative, the text is left-aligned, and truncated
+ * if it is too long. */
 static void cell_pad(const char *text, int width, struct str *out)
 {
 	if (width < 0)
@@ -41,7 +41,8 @@ static void cell_show(const struct listing_cell *c, struct str *out)
 	str_free(&text);
 }
 
-/* Append a line of the table. titles: 1 = the titles of the columns; 0 = the cells of a row. */
+/* Append a line of the table. If `titles` is 1, the line has the titles of the columns; if it is 0, the cells of a
+ * row. */
 static void line_show(struct str *out, const struct listing_cell *cell, size_t n, int titles)
 {
 	size_t last = 0;

@@ -51,7 +51,7 @@ static void draw_line(struct progress *p, const char *text)
 	if (p->on)
 		str_adds(&s, terminal_is_dumb() ? "\r" : "\r\033[K");
 	str_adds(&s, text);
-	/* A dumb terminal cannot erase the end of a longer old line, so write blanks over it. */
+	/* a dumb terminal cannot erase the end of the old line, so write blanks over it */
 	str_adds(&s, !p->on ? "\n" : terminal_is_dumb() ? "      " : "");
 	write_all(2, s.p, s.n);
 	p->shown = p->on;

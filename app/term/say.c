@@ -70,8 +70,8 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines that say() wrote to standard error. A full screen covers these lines when it opens, and then shows
- * them again. No lock is needed, because only the main thread calls say() before a screen opens. */
+/* The last lines that say() wrote to standard error. When the full screen opens, it covers these lines; so it shows
+ * them again itself. No lock is needed, because only the main thread calls say() before a screen opens. */
 enum { AGAIN_MOST = 20 };
 static struct {
 	char *line[AGAIN_MOST];
@@ -167,7 +167,7 @@ int print_all(const char *bytes, size_t n, struct err *e)
 	if (errno == EINTR)
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (errno == EPIPE) {
-		/* nobody reads standard output any more: give no message (see say_error()) */
+		/* nobody reads standard output any more: return no message (see say_error()) */
 		if (e)
 			*e = (struct err){ .code = ERR_FAIL };
 		return -1;

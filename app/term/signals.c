@@ -44,7 +44,7 @@ static void poll_wake(void)
 {
 	int keep = errno;
 
-	if (write(wake_pipe[1], "!", 1) < 0) { /* if the pipe is full, poll() returns anyway */
+	if (write(wake_pipe[1], "!", 1) < 0) { /* a full pipe needs no further byte: it wakes poll() anyway */
 	}
 	errno = keep;
 }
@@ -61,7 +61,7 @@ static void on_stop_signal(int sig)
 		atomic_store(&stopped, 1);
 		if (tl)
 			timeline_cancel(tl);
-		/* Two SIGINT did not stop the answer, so the third one ends the process. */
+		/* two SIGINT have not stopped the answer, so the third SIGINT ends the process */
 		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
 			restore_terminal();
 			_exit(130);

@@ -11,7 +11,7 @@ size_t terminal_width(int fd)
 {
 	struct winsize size;
 
-	/* not cached: the window's size may change at any time */
+	/* do not cache the width: the window's size may change at any time */
 	return ioctl(fd, TIOCGWINSZ, &size) < 0 ? 0 : size.ws_col;
 }
 
@@ -38,7 +38,7 @@ int terminal_choose(const char *question, const char *letters)
 		keys.c_cc[VTIME] = 0;
 		tcsetattr(0, TCSANOW, &keys);
 	}
-	/* Read one byte at a time: the bytes after the answer are meant for the chat. */
+	/* read one byte at a time: the bytes after the answer are meant for the chat */
 	while (!answer && read(0, &c, 1) == 1 && c != 4) {
 		if (c == '\n' || c == '\r')
 			answer = letters[0];

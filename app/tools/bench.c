@@ -35,7 +35,7 @@ static int by_depth(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Extend b->text to n pseudo-random tokens, the same in every run. */
+/* Extend b->text to n pseudo-random tokens, which are the same in every run. */
 void bench_text(struct bench *b, size_t n)
 {
 	int32_t n_vocab = engine_info(b->engine)->n_vocab;
@@ -113,8 +113,8 @@ int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, st
 	return bench_print(b, &s, e);
 }
 
-/* Return how many bytes a prefill of n tokens must read per token. Each chunk reads all weights once, and also the KV
- * entries up to the end of the chunk. */
+/* Return how many bytes a prefill of n tokens must read, divided by n. Each chunk reads all weights once, and also the
+ * KV entries up to the end of the chunk. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
@@ -183,8 +183,8 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 
 	while (s.n < b->o->reps) {
 		double start;
-		/* Remove the tokens of the last repetition. The first `depth` tokens stay, so they are prefilled only
-		 * once. */
+		/* Remove the tokens of the last repetition. The first `depth` tokens stay, so that they are prefilled
+		 * only once. */
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
@@ -223,8 +223,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A step computes the token that the previous step has sampled, so the first step computes nothing, and
-		 * n tokens need n + 1 steps. */
+		/* a step computes the token that the previous step has sampled: so the first step computes nothing, and
+		 * n tokens need n + 1 steps */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
@@ -255,8 +255,8 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Measure the seconds per generated token, after `fill` tokens. *least is set only if the new value is smaller. Returns
- * 0 or -1. */
+/* Measure the seconds per generated token, after `fill` tokens. If the new value is smaller than *least, store it
+ * there. Returns 0 or -1. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
@@ -366,7 +366,7 @@ static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 void bench_machine(struct bench *b, struct str *s)
 {
 	const char *device = engine_info(b->engine)->device;
-	/* Copy 1/64 of the GPU's memory, at most COPY_BYTES: this is more than the GPU's cache holds. */
+	/* copy 1/64 of the GPU's memory, but no more than COPY_BYTES: this is larger than the GPU's cache */
 	uint64_t part = engine_info(b->engine)->device_total / 64, copy = MIN(part, COPY_BYTES);
 
 	if (b->measured++)

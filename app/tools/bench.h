@@ -6,7 +6,7 @@
 
 struct bench {
 	const struct options *o;
-	/* copy of the options that has only one policy (--kv) at a time; the member `o` then points to this copy */
+	/* copy of the options in which --kv has only one policy at a time; the member `o` then points to this copy */
 	struct options each;
 	int gpu;
 	struct engine *engine;
@@ -19,7 +19,7 @@ struct bench {
 	int n_done, n_all;
 };
 
-/* Results v[0 .. n) of the repetitions of one measurement. */
+/* The results v[0 .. n) of one measurement that was repeated n times. */
 struct timings {
 	double v[1000];
 	int n;
@@ -29,7 +29,7 @@ struct timings {
 double timings_median(struct timings *);
 /* Clear the progress line, print the text and free it. */
 int bench_print(struct bench *, struct str *, struct err *);
-/* Extend b->text to at least n tokens, the same in every run. */
+/* Extend b->text to at least n tokens. The text is the same in every run. */
 void bench_text(struct bench *, size_t n);
 /* Fill the cache with random KV entries for the first `depth` tokens of the text. If the policy cannot continue from
  * such entries, the next timeline_sync() prefills these tokens instead. */
@@ -45,7 +45,8 @@ int bench_report(struct bench *, const char *test, int32_t n, int32_t depth, str
                  double macs_per_token, struct err *);
 /* Measure saving and loading a snapshot of `depth` tokens (bench_snapshot.c). */
 int bench_snapshot(struct bench *, int32_t depth, struct err *);
-/* Compare all policies at all depths, alternating between them (bench_turns.c). */
+/* Compare all policies at all depths. They take turns, so that a change of the machine's speed affects all of them
+ * (bench_turns.c). */
 int bench_turns(struct bench *, struct err *);
 
 #endif

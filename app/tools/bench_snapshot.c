@@ -64,7 +64,7 @@ static int scratch_open(struct scratch *x, struct bench *b, struct err *e)
 	return 0;
 }
 
-/* Save and load the first `depth` tokens once. *save, *load: speeds in tokens per second. */
+/* Save and load the first `depth` tokens once. *save and *load receive the speeds in tokens per second. */
 static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, double *save, double *load, struct err *e)
 {
 	struct snap_saved saved;

@@ -19,7 +19,7 @@ struct runner {
 	struct timeline *tl;
 	int32_t depth;
 	size_t at;        /* number of tokens in the sequence */
-	double tps[1000]; /* [turn]: tokens per second */
+	double tps[1000]; /* tps[turn] is the speed in tokens per second */
 };
 
 static int runner_open(struct bench *b, struct runner *r, struct err *e)
@@ -62,7 +62,7 @@ static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *
 	return 0;
 }
 
-/* Return the median over the turns of (speed of sequence r / speed of sequence base). */
+/* Return the median, over the turns, of the speed of sequence `r` divided by the speed of sequence `base`. */
 static double ratio_of(const struct runner *r, const struct runner *base, int turns)
 {
 	struct timings s = { .n = turns };

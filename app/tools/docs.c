@@ -1,7 +1,7 @@
 /* app/tools/docs.c - weir docs ls|show|search|rm: the documents of all sessions. Needs no model.
  *
- * Other weir processes may run meanwhile. A document is not deleted while another process has a session with this
- * document open. */
+ * Other weir processes may run meanwhile. A document is not deleted while another process has opened a session with
+ * this document. */
 #include "app/tools/tools.h"
 #include "engine/base/json.h"
 
@@ -154,7 +154,7 @@ out:
 	free(list.id);
 	str_free(&words);
 	if (n >= 0)
-		n = print_json(&s, e) < 0 ? -1 : !n; /* exit status 1 if nothing was found, like grep */
+		n = print_json(&s, e) < 0 ? -1 : !n; /* like grep, set the exit status to 1 if nothing was found */
 	str_free(&s);
 	return n;
 }
@@ -168,8 +168,8 @@ struct dropping {
 	struct err *e;
 };
 
-/* Lock a session that has the document, so that no other process opens it. Returns 0; 1 if another process has it
- * open. */
+/* Lock a session that has the document, so that no other process opens it. Returns 0; 1 if another process has opened
+ * the session. */
 static int hold_session(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
@@ -184,7 +184,8 @@ static int hold_session(int64_t session, void *ud)
 	return 1;
 }
 
-/* Delete the snapshots of a session that has the document, because they contain KV entries computed from it. */
+/* Delete the snapshots of a session that has the document, because they contain KV entries computed from the
+ * document. */
 static int drop_snapshots(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
@@ -199,7 +200,7 @@ static int docs_remove(struct store *store, struct snaps *snaps, const struct op
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir docs rm' wants the names or numbers of documents");
-	/* Find all names before the first document is deleted. If a name is unknown, no document is deleted. */
+	/* find all documents before the first one is deleted: if a name is unknown, no document is deleted */
 	for (int i = 0; i < o->n_file; i++)
 		if (library_find(store, o->file[i], &id, e) < 0)
 			return -1;

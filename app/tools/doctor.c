@@ -37,7 +37,8 @@ static void doctor_libraries(struct str *s)
 #ifdef _CS_GNU_LIBC_VERSION
 	char libc[32] = "";
 
-	confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc); /* "glibc 2.36"; musl has no version to ask for */
+	/* glibc returns "glibc 2.36"; musl has no version to ask for */
+	confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc);
 	str_addf(&all, ", %s", *libc ? libc : "musl");
 #endif
 	line_head(s, "libraries");
@@ -262,7 +263,7 @@ static void doctor_server(const struct options *o, struct str *s)
 	remote_close(r);
 }
 
-/* Append the names of a table, wrapped. name_of: returns name number i; NULL after the last name. */
+/* Append the names of a table, wrapped. name_of(i) returns name number i; NULL after the last name. */
 static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
 {
 	size_t col = 0;

@@ -190,7 +190,7 @@ int cmd_inspect_model(const struct options *given)
 
 /* ---- tokens ---- */
 
-/* Parse token ids that are separated by white space. name: name of the file, for error messages. */
+/* Parse token ids that are separated by white space. `name` is the name of the file, for error messages. */
 static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, struct tokens *out, struct err *e)
 {
 	const char *p = str_text(text), *end = p + text->n;
@@ -216,7 +216,7 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 	}
 }
 
-/* 1 if the tokenizer puts a blank before a text. The text of the first token then begins with this blank. */
+/* 1 if the tokenizer puts a blank before a text. The blank is then at the beginning of the first token. */
 static int adds_blank(const struct engine *engine)
 {
 	struct tokens t = { 0 };
@@ -243,7 +243,7 @@ static void ids_decode(const struct engine *engine, const struct tokens *t, int 
 		size_t n = engine_piece_add(engine, t->id[i], special, out);
 		char first;
 
-		/* drop the blank that the tokenizer has added, which may come after tokens without text (BOS) */
+		/* drop the blank that the tokenizer has added; tokens without text (BOS) may come before it */
 		if (blank && engine_piece(engine, t->id[i], 0, &first, 1)) {
 			if (first == ' ') {
 				memmove(out->p + out->n - n, out->p + out->n - n + 1, n);
@@ -299,7 +299,7 @@ int cmd_inspect_tokens(const struct options *o)
 /* ---- logits ---- */
 
 struct logits_out {
-	int fd, failed; /* failed: errno of the write that failed; 0 = none */
+	int fd, failed; /* `failed` is the errno of the write that failed; 0 = none has failed */
 	int32_t n_vocab, n;
 	struct timeline *tl;
 	struct progress progress;

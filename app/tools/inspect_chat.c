@@ -13,7 +13,7 @@ enum { MESSAGES_MAX = 64 << 20 }; /* maximum size of the file in bytes */
 struct conversation_file {
 	struct chat_msg *m;
 	char **role;
-	struct str *text; /* [n] content of each message */
+	struct str *text; /* [n] contents of the messages */
 	size_t n, cap;
 };
 
@@ -28,7 +28,8 @@ static void file_free(struct conversation_file *f)
 	free(f->text);
 }
 
-/* Append the content of a message. It is a string, null, or a list, of which the parts of type "text" are taken. */
+/* Append the content of a message. The content is a string, null, or a list; of a list, only the parts of type "text"
+ * are appended. */
 static int read_content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -116,7 +117,8 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		/* the exit code is that of ERR_MODEL, even if the template refused the conversation */
+		/* the exit code is that of ERR_MODEL, even if the error comes from the template, which has refused the
+		 * conversation */
 		e.code = ERR_MODEL;
 		rc = -1;
 	}

@@ -107,8 +107,8 @@ static void document_text(const struct doc *d, struct str *s)
 		str_adds(s, "\n");
 }
 
-/* Write the outline to standard error, because standard output has only the text: "a.pdf: PDF, 14 pages, 86 KiB of
- * text", then each page and heading with its byte offset. */
+/* Write the outline of a document to standard error, because standard output has only its text: "a.pdf: PDF, 14 pages,
+ * 86 KiB of text", then each page and heading with its byte offset. */
 static void say_outline(const struct doc *d)
 {
 	struct str s = { 0 };

@@ -11,10 +11,10 @@
 #include "ui/text/text.h"
 #include "engine/base/json.h"
 
-#define SHOWN_MAX 200 /* bytes of a setting that are shown */
+#define SHOWN_MAX 200 /* number of bytes of a setting that are shown */
 
 struct view {
-	int json, n; /* json: 1 = write JSON; n: number of items in the current list */
+	int json, n; /* `json` is 1 to write JSON; `n` is the number of items in the current list */
 	int64_t head;
 	uint64_t bytes;
 	size_t summaries;
@@ -43,7 +43,7 @@ static void item_begin(struct view *v, const char *name)
 
 /* ---- settings ---- */
 
-/* 1 if the bytes are valid UTF-8 without characters below 32 other than \n and \t. */
+/* 1 if the bytes are valid UTF-8, and none of the characters is below 32 except \n and \t. */
 static int is_text(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -168,7 +168,8 @@ static int show_snapshot(const struct snap_info *s, void *ud)
 	return 0;
 }
 
-/* Append the snapshots. An error of kv.db only becomes part of the report, because a damaged kv.db loses no text. */
+/* Append the snapshots. An error of kv.db becomes part of the report and does not end the command, because a damaged
+ * kv.db loses no text. */
 static int show_snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
 {
 	struct snaps *snaps = NULL;

@@ -1,5 +1,5 @@
-/* app/tools/models.c - weir models: lists the models on this machine, and models that can be fetched; weir models
- * rm. */
+/* app/tools/models.c - weir models: lists the models on this machine, and models that can be fetched. Also weir models
+ * rm, which deletes a model. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -141,8 +141,8 @@ int cmd_models(const struct options *o)
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* 1 if the file belongs to the model `name`: NAME.gguf, NAME-0000I-of-0000N.gguf, or the partial download of such a
- * file (with .SUM.part at the end). */
+/* 1 if the file belongs to the model `name`. Such files are NAME.gguf, NAME-0000I-of-0000N.gguf, and the partial
+ * download of one of these files (with .SUM.part at the end). */
 static int is_of(const char *file, const char *name)
 {
 	size_t n = strlen(name);
@@ -159,7 +159,8 @@ static int is_of(const char *file, const char *name)
 	return n == 5 || (n == 5 + 1 + 16 + 5 && !strcmp(file + n - 5, ".part"));
 }
 
-/* If count is not NULL, count the files of a model into *count; else delete them. */
+/* Count or delete the files of a model. If `count` is not NULL, *count receives their number; if it is NULL, they are
+ * deleted. */
 static int each_file(const char *folder, const char *name, int *count, struct err *e)
 {
 	DIR *dir = opendir(folder);

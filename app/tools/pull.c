@@ -23,7 +23,7 @@ struct pull {
 
 /* Parse the name of a model: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the built-in table. Sets
  * *repo, *revision and *wanted (a quantization or a file name) to strings that the caller frees; NULL = not given.
- * *encodes: set to 1 if the table says that it is an encoder. */
+ * *encodes is set to 1 if the table says that the model is an encoder. */
 static int read_name(const char *said, char **repo, char **revision, char **wanted, int *encodes, struct err *e)
 {
 	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
@@ -87,8 +87,8 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	if (!rc) {
 		p->n_model = hub_models(&p->repo, &p->model);
 		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
-		/* The repository may no longer have the file that the built-in table names: then choose as if no file
-		 * was named. */
+		/* the repository may no longer have the file that the built-in table names: then choose as if the table
+		 * named no file */
 		if (!p->chosen && !strpbrk(said, "/:"))
 			p->chosen = hub_choose(&p->repo, p->model, p->n_model, NULL, engine_memory_free(), e);
 		rc = p->chosen ? 0 : -1;
@@ -101,7 +101,7 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	return rc;
 }
 
-/* If another program has fetched the same file, tell the user and return 1; else return 0. */
+/* If another program has already fetched the same file, tell the user and return 1; else return 0. */
 static int others_have(const struct pull *p)
 {
 	struct model_file *file;
@@ -211,7 +211,8 @@ static int pull_ask(const struct pull *p, const struct fit *f, struct err *e)
 	if (!isatty(0) || !isatty(2))
 		return err_set(e, ERR_USAGE,
 		               "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, "Fetch the rest, "); /* the size without the header, which was fetched already */
+	/* bytes_left() does not count the header, which was fetched already */
+	str_adds(&question, "Fetch the rest, ");
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
 	signals_work(0); /* let Ctrl-C end the program while the user is asked */
@@ -329,8 +330,8 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	/* Rename the first file last. A model of several files is opened by its first file, so the other files must
-	 * have their final names by then. */
+	/* rename the first file last: a model of several files is opened by its first file, so the other files must
+	 * have their final names by then */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
 			return -1;
@@ -373,7 +374,8 @@ out:
 	return rc;
 }
 
-/* Read a line that the user types, without blanks at its end. Returns its length; 0 at the end of input, too. */
+/* Read a line that the user types, without blanks at its end. Returns the length of the line; 0 at the end of the
+ * input, too. */
 static size_t read_answer(char *line, size_t cap)
 {
 	size_t n = 0;
@@ -422,7 +424,7 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 		          : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
 		if (!rc || e->code == ERR_CANCELLED)
 			break;
-		say_error(e); /* continue: another model may work */
+		say_error(e); /* ask again: another model may work */
 	}
 	str_free(&question);
 	return rc;

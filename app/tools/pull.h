@@ -24,21 +24,21 @@ struct hub_file {
 	char sum[65];
 };
 struct hub_repo {
-	/* name: "ORG/NAME"; address: address of the server; token: access token, NULL = none */
+	/* `name` is "ORG/NAME"; `address` is the address of the server; `token` is the access token, NULL = none */
 	char *name, *address, *token;
 	char *revision; /* branch, tag or commit that the user named, escaped for use in a URL */
-	/* the commit to which the revision refers; all files are fetched from it, even if newer files are uploaded
-	 * meanwhile */
+	/* the commit to which the revision refers; all files are fetched from this commit, even if newer files are
+	 * uploaded meanwhile */
 	char commit[41];
 	struct hub_file *file;
 	size_t n;
 };
-/* List the GGUF files of a repository "ORG/NAME". revision: a branch, tag or commit; NULL = the newest commit. */
+/* List the GGUF files of a repository "ORG/NAME". `revision` is a branch, tag or commit; NULL = the newest commit. */
 int hub_open(struct hub_repo *, const char *name, const char *revision, struct err *);
 void hub_free(struct hub_repo *);
 /* Append the address of a file. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);
-/* Set *e to the meaning of a reply with an error status. `what` is the file that was requested; NULL = the list of
+/* Set *e to a message about a reply with an error status. `what` is the file that was requested; NULL = the list of
  * files. Always returns -1. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
 /* Wait before the next try. `tries` is the number of failures since the last progress. Returns 0 to try again; -1 with
@@ -49,8 +49,8 @@ int hub_wait(const struct http_reply *, int tries, struct err *);
 
 enum { PARTS_MOST = 99 };
 struct hub_model {
-	char *name;     /* name of the model: the file name without folder, part and .gguf */
-	char quant[24]; /* "Q4_K_M"; "" if the name has none */
+	char *name;     /* name of the model: the file name without folder, part number and .gguf */
+	char quant[24]; /* quantization, such as "Q4_K_M"; "" if the name of the file has none */
 	const struct hub_file *part[PARTS_MOST];
 	int n; /* number of the model's files (parts) */
 	uint64_t bytes;
@@ -70,21 +70,23 @@ const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_mod
 struct fetched {
 	const struct hub_repo *repo;
 	const struct hub_file *file;
-	char *path, *part; /* path: path of the complete file; part: path of the partial file */
+	char *path, *part; /* path of the complete file, and path of the partial file */
 	int fd;
-	int whole;         /* 1 = the complete file is there, with the right checksum */
-	uint64_t at, head; /* number of bytes on disk; number of bytes before the weights, 0 = unknown */
-	struct sum *sum;   /* checksum of the bytes on disk */
+	int whole; /* 1 = the complete file is there, with the right checksum */
+	/* `at` is the number of bytes on disk; `head` is the number of bytes before the weights, 0 = unknown */
+	uint64_t at, head;
+	struct sum *sum; /* checksum of the bytes on disk */
 	struct progress *progress;
-	uint64_t before, all; /* bytes of the model's files before this one; bytes of all its files */
-	uint64_t limit;       /* byte at which the next transfer ends */
-	double started;       /* time at which the transfer began */
-	uint64_t from;        /* number of bytes on disk (`at`) when the transfer began */
+	/* number of bytes of the model's files before this one; number of bytes of all its files */
+	uint64_t before, all;
+	uint64_t limit; /* byte at which the next transfer ends */
+	double started; /* time at which the transfer began */
+	uint64_t from;  /* number of bytes on disk when the transfer began (value of `at`) */
 	int restarts;
 	int said_restart;
 };
 /* Open a file for fetching, and find the bytes that an earlier run has fetched. Returns 0; -1 if another process is
- * fetching the file, or if a different file has its name. */
+ * fetching the file, or if a different file already has the final name. */
 int fetched_open(struct fetched *, const struct hub_repo *, const struct hub_file *, const char *folder,
                  struct progress *, struct err *);
 /* Fetch everything before the weights. */
@@ -99,9 +101,9 @@ void fetched_close(struct fetched *);
 
 struct fit {
 	char family[32], quant[16], template_name[32];
-	uint64_t weights, cache, memory; /* sizes in bytes; memory: the machine's free memory */
+	uint64_t weights, cache, memory; /* sizes in bytes; `memory` is the machine's free memory */
 	int32_t ctx, trained;
-	double tps; /* estimated tokens per second; 0 = unknown */
+	double tps; /* estimated speed in tokens per second; 0 = unknown */
 	int fits, has_template;
 	/* 1 = the model is a text encoder or reranker; of the members after `memory`, only `fits` and `encoder` are
 	 * then used */

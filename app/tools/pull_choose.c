@@ -1,5 +1,5 @@
-/* app/tools/pull_choose.c - groups the files of a repository into models (a model may have several files), and
- * chooses one model (pull.h). */
+/* app/tools/pull_choose.c - groups the files of a repository into models, which may have several files, and chooses one
+ * model (pull.h). */
 #include "app/tools/pull.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
 /* Quantizations in order of preference. Take the first one that the repository has and that fits into memory. The best
- * quantizations of four bits come first, because they lose little quality, and larger files are slower. */
+ * quantizations with four bits come first: they lose little quality, and files with more bits are slower. */
 static const char *const quants[] = {
 	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",
 	"Q5_1",   "Q5_0",  "Q6_K",   "Q8_0",   "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K",   "BF16", "F16",  "F32",
@@ -24,7 +24,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* If a file is a part of a split model, return the part's number: 2 for "NAME-00002-of-00005". *of: receives the number
+/* If a file is a part of a split model, return the part's number: 2 for "NAME-00002-of-00005". *of receives the number
  * of parts, 5. Returns 0 if the model is one file. */
 static int part_of(const char *name, size_t n, int *of)
 {

@@ -1,7 +1,7 @@
 /* app/tools/pull_file.c - fetches one file of a model, and resumes after every interruption (pull.h).
  *
  * The partial file is called NAME.gguf.SUM.part; programs do not take such a file for a model. SUM is the beginning of
- * the SHA-256 of the whole file: if the server has another version of the file, the download begins anew. A complete
+ * the SHA-256 of the whole file: so if the server has another version of the file, the download begins anew. A complete
  * file with the right checksum is renamed to NAME.gguf. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
@@ -28,7 +28,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Add the first `bytes` bytes of file fd to the checksum f->sum. what: verb for the progress line. */
+/* Add the first `bytes` bytes of file fd to the checksum f->sum. `what` is the verb for the progress line. */
 static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what, struct err *e)
 {
 	enum { CHUNK = 1 << 20 };
@@ -64,8 +64,8 @@ static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what
 	return rc;
 }
 
-/* Look for a file with the final name. Returns 1 if it has the right checksum; 0 if there is no file; -1 if it is a
- * different file. */
+/* Look for a file with the final name. Returns 1 if there is one with the right checksum; 0 if there is none; -1 if
+ * there is one with another checksum. */
 static int look_for_whole(struct fetched *f, struct err *e)
 {
 	char hex[65];
@@ -120,8 +120,8 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
-/* Open and lock the partial file. Returns 1; -1 if another process is fetching it, or if it cannot be written; 0 if
- * another process has just finished or deleted it, so that the caller must look again. */
+/* Open and lock the partial file. Returns 1; -1 if another process is fetching the file, or if the partial file cannot
+ * be written; 0 if another process has just finished or deleted it, so that the caller must look again. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -230,8 +230,8 @@ static void show_progress(void *ud)
 	str_free(&s);
 }
 
-/* Check the header of the reply. Returns 0; -1 if the reply is for a different file than the listed one, or if it
- * begins at another byte than was asked for. */
+/* Check the header of the reply. Returns 0; -1 if the reply is about another file than the listed one, or if it begins
+ * at another byte than the request asked for. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;
@@ -324,14 +324,14 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* The partial download has more bytes than the server's file, so it is of another version:
-			 * begin again. */
+			/* the partial download has more bytes than the server's file, so it belongs to another version:
+			 * begin anew */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;
 			}
 		} else if (!rc) {
-			reply.broken = 1; /* the reply did not announce its length, and its body ended too soon */
+			reply.broken = 1; /* the reply did not announce its length, and its body has ended too early */
 			rc = err_set(&why, ERR_FAIL, "the connection ends too soon");
 		}
 		if (why.code == ERR_CANCELLED) {
@@ -378,7 +378,7 @@ int fetched_head(struct fetched *f, struct err *e)
 			f->head = engine_head_bytes(p, n);
 		free(p);
 		if (!rc && !f->head && (n == f->file->bytes || n >= head_most))
-			f->head = n; /* no header was found; opening the file will report why */
+			f->head = n; /* no header was found; when the file is opened, an error will tell why */
 	}
 	if (f->whole && fd >= 0)
 		close(fd);

@@ -1,7 +1,7 @@
 /* app/tools/pull_fit.c - finds what a model needs on this machine, before its weights are fetched (pull.h).
  *
  * The header of each file is written into a sparse file that has the size of the whole file. The engine opens it like
- * any model. So a model that weir cannot run is refused before the download. */
+ * any model. So weir refuses a model that it cannot run before the weights are fetched. */
 #include "app/tools/pull.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Write a sparse file that consists of the fetched header and a hole. */
+/* Write a sparse file that has the size of the whole file: the fetched header, and a hole. */
 static int write_shape(const struct fetched *f, const char *path, struct err *e)
 {
 	int from = f->whole ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd,

@@ -2,8 +2,8 @@
  * (pull.h).
  *
  * HF_ENDPOINT names another server. HF_TOKEN is an access token; without it, the token that Hugging Face's own tools
- * have stored is used. Names, sizes and checksums are not trusted. A file is identified by its SHA-256, whichever
- * server sent it. */
+ * have stored is used. Names, sizes and checksums are not trusted. A file is identified by its SHA-256, so it does not
+ * matter which server sends it. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 
@@ -74,8 +74,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* Read the access token. It may be sent only encrypted, or to a server on this machine. For any other server, a token
- * in HF_TOKEN is an error, because the user has set it; a stored token is ignored. */
+/* Read the access token. The token may be sent encrypted, or to a server on this machine. If neither is possible, a
+ * token in HF_TOKEN is an error, because the user has set it; a stored token is ignored. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -153,7 +153,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 {
 	const char *host = strstr(r->address, "://") + 3;
 
-	/* the reply comes from the server that stores the files, whose addresses expire after a while */
+	/* the reply comes from another server, which stores the files; addresses on that server expire after a while */
 	if (reply->elsewhere && reply->status != 429 && reply->status < 500)
 		return err_set(e, ERR_FAIL,
 		               "the storage that %s redirects to refuses '%.100s' (%d): run the same command again",
@@ -226,7 +226,7 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* Send a request and read the reply into *out, with retries. *reply: receives the header of the last reply. */
+/* Send a request and read the reply into *out, with retries. *reply receives the header of the last reply. */
 static int ask_server(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply,
                       struct err *e)
 {
@@ -259,7 +259,7 @@ static int ask_server(const struct hub_repo *r, const char *url, struct str *out
 	}
 }
 
-/* Read a reply, which must be a complete JSON list (open = '[') or object (open = '{'). */
+/* Send a request and read the reply, which must be a complete JSON list (open = '[') or object (open = '{'). */
 static int ask_json(const struct hub_repo *r, const char *url, char open, struct str *out, struct http_reply *reply,
                     struct err *e)
 {
@@ -280,7 +280,7 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 	return 0;
 }
 
-/* Set r->commit to the commit to which the revision refers now. */
+/* Set r->commit to the commit to which r->revision refers now. */
 static int ask_commit(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, body = { 0 }, sha = { 0 };
@@ -301,8 +301,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* Set *url to the address of the list's next page, which must be on the same server. A mirror may send addresses of
- * huggingface.co; they are changed to addresses of the mirror. */
+/* Set *url to the address of the list's next page, which must be on the same server. If a mirror sends an address of
+ * huggingface.co, change it to an address of the mirror. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;
@@ -322,8 +322,8 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	return 0;
 }
 
-/* Add a file of the list, if it is a GGUF file. Returns 1 if its name, size or checksum is invalid, so that it was
- * skipped; else 0. */
+/* Add a file of the list, if it is a GGUF file. Returns 1 if the file was skipped because its name, size or checksum is
+ * invalid; else 0. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
 	struct str path = { 0 }, sum = { 0 };

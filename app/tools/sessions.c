@@ -1,7 +1,7 @@
 /* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions. Needs no
  * model.
  *
- * Other weir processes may run meanwhile. A session is not deleted while one of them has it open. */
+ * Other weir processes may run meanwhile. A session is not deleted while another process has opened it. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
 
@@ -48,7 +48,8 @@ static int list_states(struct store *store, struct session_list *l, struct err *
 static int list_one(const struct session *s, void *ud)
 {
 	struct session_list *l = ud;
-	/* Search all states, because another process may have created or deleted a session after list_states(). */
+	/* search all states for the session: another process may have created or deleted a session after list_states(),
+	 * so the index may differ */
 	struct snap_state none = { .session = s->id }, *kept = &none;
 
 	for (size_t i = 0; i < l->n && kept == &none; i++)
@@ -131,7 +132,8 @@ static int sessions_search(struct store *store, const struct options *o, struct 
 	}
 	if (!list.rows && !o->quiet)
 		say("nothing found");
-	return listing_print(&list, e) < 0 ? -1 : !list.rows; /* exit status 1 if nothing was found, like grep */
+	/* like grep, set the exit status to 1 if nothing was found */
+	return listing_print(&list, e) < 0 ? -1 : !list.rows;
 }
 
 /* ---- the other commands ---- */
@@ -162,8 +164,8 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* Find and lock all sessions before the first one is deleted. So no session is deleted if a name is unknown or
-	 * a session is in use. If deleting a session fails, the sessions deleted before it stay deleted. */
+	/* find and lock all sessions before the first one is deleted: so no session is deleted if a name is unknown or
+	 * a session is in use; if deleting a session fails, the sessions deleted before it stay deleted */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

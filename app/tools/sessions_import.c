@@ -21,8 +21,9 @@ struct importing {
 	const struct options *o;
 	const char *file;
 	struct jv all;
-	char where[60];            /* the part of the file that is being read, for errors: "message 3" */
-	int64_t session, *message; /* message[i] is the id that message i has in the store */
+	/* the part of the file that is being read, such as "message 3", for error messages */
+	char where[60];
+	int64_t session, *message; /* message[i] is the id in the store of the file's message i */
 	size_t n_message, n_document, n_lost;
 	struct str notice;
 };
@@ -62,7 +63,7 @@ static int whole_number(struct jv v, int64_t most, int64_t *out)
 	return 0;
 }
 
-/* Read a member that is a number from 0 to `most`. *out: 0 if the member is missing. */
+/* Read a member that is a number from 0 to `most`. *out is set to 0 if the member is missing. */
 static int get_number(const struct importing *x, struct jv object, const char *key, int64_t most, int64_t *out,
                       struct err *e)
 {
@@ -76,7 +77,7 @@ static int get_number(const struct importing *x, struct jv object, const char *k
 	return import_refuse(x, key, why, e);
 }
 
-/* Read a member that is an object or a list. *out: empty if the member is missing. */
+/* Read a member that is an object or a list. *out becomes empty if the member is missing. */
 static int get_members(const struct importing *x, struct jv object, const char *key, char bracket, struct jv *out,
                        struct err *e)
 {
@@ -95,7 +96,7 @@ static const struct option_def *kept_option(const char *name)
 	return NULL;
 }
 
-/* Check a setting by parsing its value as the value of its option. A session with an invalid value could not be
+/* Check the value of a setting, by parsing it as the value of its option. A session with an invalid value could not be
  * opened. */
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
@@ -279,7 +280,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1))) /* the list is full, and must grow, when it has 0, 1, 2, 4, 8, ... marks */
+		if (!(*n & (*n - 1))) /* the list is full if it has 0, 1, 2, 4, 8, ... marks: double it */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}
@@ -359,7 +360,7 @@ static int import_all(struct store *store, void *arg, struct err *e)
 	struct str name = { 0 }, model = { 0 }, kv = { 0 };
 	int rc;
 
-	/* reset the results, because the transaction runs again if an index was damaged */
+	/* reset the results: if an index was damaged, the transaction runs a second time */
 	x->n_message = x->n_lost = 0;
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");

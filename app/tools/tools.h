@@ -23,10 +23,10 @@ int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);
 /* Fetch a model, with the messages and questions of weir pull. `name` is a name in the built-in table, or the name of a
- * repository. If `path` is not NULL, the model's path is appended to *path. */
+ * repository. If `path` is not NULL, append the model's path to *path. */
 int pull_model(const struct options *, const char *name, struct str *path, struct err *);
-/* If the user is at a terminal, offer to fetch a model. Returns 0 if it was fetched, with its path appended to *path;
- * else -1. */
+/* If the user is at a terminal, offer to fetch a model. Returns 0 if a model was fetched, and appends its path to
+ * *path; otherwise returns -1. */
 int pull_offer(const struct options *, struct str *path, struct err *);
 int cmd_inspect_model(const struct options *);
 int cmd_inspect_tokens(const struct options *);
@@ -39,17 +39,17 @@ int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 
-/* Open chat.db and kv.db, call the function, and close them. If `reads` is 1, open only chat.db, read-only, and pass
+/* Open chat.db and kv.db, call the function, and close both. If `reads` is 1, open only chat.db, read-only, and pass
  * NULL as snaps. If the function returns -1, return the exit code of its error; otherwise return its result as the exit
  * code. */
 typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
 int stored_run(const struct options *, int reads, stored_fn *);
 /* Append the words that follow the command on the command line, with blanks between them. Returns 0, or -1 with
- * ERR_USAGE if there are none. */
+ * ERR_USAGE if there are no such words. */
 int stored_words(const struct options *, struct str *out, struct err *);
 
 int cmd_doctor(const struct options *);
-/* Append the program's version. verbose: 1 = also CPU levels, libraries and compiler, one per line. */
+/* Append the program's version. If `verbose` is 1, also append CPU levels, libraries and compiler, one per line. */
 void version_describe(int verbose, struct str *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* app/tui/draft_file.c - saves unsent text in a file, so that it is not lost when the program is killed.
  *
- * The file contains the queued messages and the text of the input line. It is written at most once a second; but if the
- * text has become shorter, it is written at once. It is deleted when the screen is closed normally. A private
+ * The file contains the queued messages and the text of the input line. It is written at most once a second. But if the
+ * text has become shorter, the file is written at once. It is deleted when the screen is closed normally. A private
  * conversation has no draft file. A lock lets only one process use the file, so a second weir saves no drafts. */
 #include "app/tui/tui_private.h"
 
@@ -58,7 +58,7 @@ void draft_restore(struct tui *t)
 	str_free(&text);
 }
 
-/* Replace the file atomically, so that after a crash it has either the old text or the new one. */
+/* Replace the file atomically: after a crash it has either the old text or the new one. */
 static void write_draft(const struct str *path, const struct str *text)
 {
 	struct str fresh = { 0 };
@@ -89,8 +89,8 @@ double draft_save(struct tui *t, double now)
 		str_free(&text);
 		return 0;
 	}
-	/* If the text became shorter, a message may have been sent: write at once, so that it is not restored as
-	 * unsent. */
+	/* if the text has become shorter, a message was perhaps sent: write at once, so that a sent message is not
+	 * restored as unsent */
 	if (now < t->saved_at + EVERY && text.n >= t->saved.n) {
 		due = t->saved_at + EVERY;
 		str_free(&text);

@@ -82,8 +82,8 @@ static int run_kv(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Open the list of sessions, and ask whether to delete a session. arg: the session's name; "" = the session on the
- * screen. */
+/* Open the list of sessions, and ask whether to delete a session. `arg` is the name of the session; "" = the session on
+ * the screen. */
 static int run_delete(struct tui *t, const char *arg, struct err *e)
 {
 	int64_t id = t->session;
@@ -194,7 +194,8 @@ static int run_stop(struct tui *t, const char *arg, struct err *e)
 	(void)arg;
 	if (!t->working)
 		return err_set(e, ERR_USAGE, "nothing runs that could be stopped; Esc stops an answer");
-	ui_feed(t->ui, "\003", 1, now_seconds()); /* Ctrl-C, which also makes queued messages the draft again */
+	/* press Ctrl-C for the user, which also makes queued messages the draft again */
+	ui_feed(t->ui, "\003", 1, now_seconds());
 	return 0;
 }
 
@@ -238,7 +239,7 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-/* The commands that are listed first, by how usual they are. */
+/* The commands that are listed first, the most usual one first. */
 static const char *const usual[] = { "/open", "/new",  "/sessions", "/copy",   "/regen", "/model", "/export",
 	                             "/help", "/docs", "/drop",     "/source", "/theme", "/stop",  "/quit" };
 
@@ -417,7 +418,7 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 	return 1;
 }
 
-/* 1 if the text is a command that only shows something. */
+/* 1 if the text is a command that shows something and changes nothing. */
 static int only_looks(const struct tui *t, const struct str *text)
 {
 	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
@@ -435,8 +436,8 @@ void tui_take(struct tui *t, struct str *text)
 	struct err e = { 0 };
 	char *arg;
 
-	/* Report an unknown command here instead of in the worker, which does not know the screen's commands and would
-	 * suggest a wrong one. */
+	/* Report an unknown command here, not in the worker: the worker does not know the screen's commands, so it
+	 * would suggest a wrong command. */
 	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && !chat_is_path(text->p) &&
 	    is_unknown(t, text->p, n, &e))
 		;
@@ -457,7 +458,8 @@ void tui_take(struct tui *t, struct str *text)
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		/* the running answer must stay at the end of the transcript, so show the error in the status row */
+		/* the running answer must stay at the end of the transcript, so show the error in the status row
+		 * instead */
 		ui_say(t->ui, e.msg);
 	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));

@@ -29,8 +29,8 @@ int tui_is_hidden(const struct tui *t, int64_t session)
 	return 0;
 }
 
-/* The rows for ui_sessions() while they are being made. All strings are in one buffer, which may move as it grows. So
- * until the list is complete, the rows contain offsets in the buffer instead of pointers. */
+/* The rows for ui_sessions() while they are being made. All strings are in one buffer, which may be moved in memory
+ * when it grows. So until the list is complete, the rows contain offsets in the buffer instead of pointers. */
 struct rows {
 	struct tui *t;
 	struct ui_session *row;
@@ -48,7 +48,7 @@ static size_t keep_string(struct str *text, const char *s)
 	return at;
 }
 
-/* Return an offset as a pointer, so that it can be stored in a pointer member. When the list is complete, it is
+/* Return an offset as a pointer, so that it can be stored in a pointer member. When the list is complete, the offset is
  * replaced by a true pointer. */
 static const char *as_offset(size_t at)
 {
@@ -243,7 +243,7 @@ static int preview_add(const struct stored_message *m, void *ud)
 	str_adds(s, m->role == ROLE_USER ? "> " : "");
 	str_add(s, m->text, m->n_text);
 	str_adds(s, "\n\n");
-	/* The pane shows only the end of the text, so drop the beginning. */
+	/* the pane shows only the end of the text, so drop the beginning */
 	if (s->n > 4 * PREVIEW_MOST) {
 		memmove(s->p, s->p + s->n - PREVIEW_MOST, PREVIEW_MOST + 1);
 		s->n = PREVIEW_MOST;

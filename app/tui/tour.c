@@ -53,9 +53,8 @@ static int is_back(const struct tui *t)
 	return t->session == t->tour.session;
 }
 
-/* `draft` is text for the input line, in which "%" stands for the document's path. done() returns 1 if the step is
- * done. `served` is the notice to show if the model is on a server. If `served` is NULL, `text` is shown in this case,
- * too. */
+/* `draft` is the text for the input line; "%" in it stands for the document's path. done() returns 1 if the step is
+ * done. If the model is on a server, the notice `served` is shown instead of `text`, unless `served` is NULL. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);

@@ -20,8 +20,8 @@
 /* minimum number of seconds between two drawings after a key; less than for an answer, so that typing feels
  * immediate */
 #define KEY_FRAME   (1.0 / 120)
-/* On an inline screen: seconds to wait after the terminal's size has changed, before anything is written. tmux reports
- * a change up to 0.25 s after it has wrapped the shown text. */
+/* For an inline screen: number of seconds to wait after the terminal's size has changed, before anything is written.
+ * tmux may report a change as late as 0.25 s after it has wrapped the shown text. */
 #define RESIZE_REST 0.3
 enum { READ_MOST = 65536 };
 
@@ -96,7 +96,8 @@ static void take_keys(struct tui *t)
 		ui_feed(t->ui, buf, (size_t)n, now_seconds());
 		t->typed = 1;
 	} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-		t->left = 1; /* the terminal is gone, so end the program; the conversation is saved already */
+		/* the terminal does not exist any more, so end the program; the conversation is saved already */
+		t->left = 1;
 	}
 	free(buf);
 }

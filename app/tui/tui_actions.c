@@ -1,5 +1,5 @@
-/* app/tui/tui_actions.c - carries out the user's requests, which the ui returns. Some become jobs of the worker; others
- * act on the terminal. */
+/* app/tui/tui_actions.c - carries out the user's requests, which the ui returns. Some requests become jobs of the
+ * worker; others act on the terminal. */
 #include <signal.h>
 
 #include "app/tui/tui_private.h"
@@ -14,7 +14,7 @@ void tui_suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* draw even if the ui has not changed (ui_dirty()), because the terminal was cleared */
+	/* draw even if the ui has not changed (ui_dirty() returns 0), because the terminal was cleared */
 	tui_show(t);
 }
 

@@ -69,8 +69,8 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* Each append lays out its whole entry again. So begin a new entry when this one has more than
-		 * STREAM_ENTRY bytes. */
+		/* with each text that is appended to an entry, the whole entry is laid out again: so begin a new entry
+		 * when this one has more than STREAM_ENTRY bytes */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);

@@ -41,7 +41,7 @@ static void wait_for_work(struct worker *w)
 	pthread_cond_timedwait(&w->wake, &w->lock, &until);
 }
 
-/* 1 if there is work to do although no job waits: a growing file to read, or passages to encode. */
+/* 1 if there is work even though no job waits: a growing file to read, or passages to encode. */
 static int has_more(const struct worker *w)
 {
 	return (w->c->streaming.on || w->c->indexing.due) && !w->c->quit;
@@ -70,7 +70,7 @@ static void *worker_main(void *arg)
 			w->job_end = &w->job;
 		w->running = 1;
 		if (job)
-			/* worker_stop() needs the lock, too. So a stop that comes after this is meant for this job. */
+			/* worker_stop() needs the lock, too: so a stop after this line is meant for this job */
 			atomic_store(&w->stop, 0);
 		pthread_mutex_unlock(&w->lock);
 		if (job) {
@@ -133,9 +133,9 @@ int worker_start(struct worker *w, struct err *e)
 	int rc;
 
 	w->running = w->c->streaming.on; /* 1 = reading a streamed text begins at once */
-	/* Block signals in the worker thread, because the main thread handles them. Exception: signals that an
-	 * instruction of the worker raises, such as SIGBUS in a mapped file that was truncated. If such a signal was
-	 * blocked, it would kill the program without calling the handler. */
+	/* Block signals in the worker thread, because the main thread handles them. But do not block signals that an
+	 * instruction of the worker raises, such as SIGBUS in a mapped file that was truncated. A blocked signal of
+	 * this kind would kill the program without calling the handler. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
@@ -189,7 +189,7 @@ int worker_stop(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
-	w->status_new = 1; /* report that no message is queued any more */
+	w->status_new = 1; /* the waiting messages were dropped, so report that none is queued */
 	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);
@@ -230,8 +230,8 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
-	/* If the worker has not begun the newest job, its last report is about an earlier job: report "working"
-	 * instead. */
+	/* If the worker has not begun the newest job, its last report of `working` is about an earlier job: report that
+	 * work runs. */
 	if (w->waiting && !s->working) {
 		s->working = WORKER_BUSY;
 		snprintf(s->verb, sizeof s->verb, "working");

@@ -2,7 +2,7 @@
  *
  * The main thread queues jobs (worker_do()), which the worker runs one by one. Calls of the chat's callbacks become
  * events, which the main thread takes (worker_take()). Events arrive in order, and none is lost. Figures (progress,
- * status, cache) are different: a newer figure replaces an older one that was not read.
+ * status, cache) are no events: a newer figure replaces an older one that was not read.
  *
  * From worker_start() to worker_close() only the worker uses struct chat, with its timeline and session log. */
 #ifndef WEIR_WORKER_H
@@ -11,15 +11,15 @@
 #include "app/chat/chat.h"
 
 enum job_what {
-	JOB_LINE, /* text: a message or a command */
+	JOB_LINE, /* run `text`, a message or a command */
 	JOB_READ, /* prefill the documents */
 	/* Switch to session `id`. If `text` is not empty, first wait until no other process writes this session. */
 	JOB_SWITCH,
-	/* Rename session `id` to `text`. JOB_RENAME and the jobs below are small: they also run between two tokens of
-	 * an answer. */
+	/* Rename session `id` to `text`. JOB_RENAME and the jobs after it are small: they also run between two tokens
+	 * of an answer. */
 	JOB_RENAME,
-	JOB_FORK, /* id: the session to copy */
-	/* id: the session to delete. If an answer runs in this session, the job waits for its end */
+	JOB_FORK, /* copy session `id` to a new session */
+	/* delete session `id`; if an answer runs in this session, the job waits for its end */
 	JOB_DELETE,
 	JOB_UNDELETE, /* restore the session that was deleted last */
 	JOB_LOOK,     /* run the command `text`, which only shows something; its output becomes EV_LOOK */
@@ -29,30 +29,30 @@ enum job_what {
 
 enum event_what {
 	EV_MESSAGES, /* empty the transcript; the conversation's messages follow as EV_MESSAGE */
-	EV_MESSAGE,  /* a message: role, text, note */
+	EV_MESSAGE,  /* show a message, which has a role, a text and a note */
 	EV_CUT,      /* remove everything after the first `messages` messages */
-	EV_QUESTION, /* text: a question; its answer follows. If text is empty, the last question is answered again */
-	EV_PIECE,    /* text to append to the answer */
-	/* text of the growing file, beginning with its byte `at`; `begins` is 1 if it does not continue the text of the
+	/* show the question `text`, which will be answered; if `text` is empty, the last question is answered again */
+	EV_QUESTION,
+	EV_PIECE, /* append `text` to the answer */
+	/* `text` is text of the growing file from byte `at` on; `begins` is 1 if it does not continue the text of the
 	 * previous event */
 	EV_STREAM,
-	/* span[n_span] rates how surprising each sentence of the growing file is to the model; the first sentence
-	 * begins at byte `at` */
+	/* span[n_span] tells how much each sentence of the growing file surprises the model; the first sentence begins
+	 * at byte `at` */
 	EV_SURPRISE,
 	/* All messages after the first `messages` were undone, but stay visible on the screen. */
 	EV_RETURNED,
 	EV_TURNED, /* the answer has ended; `note` is a line to show below it, or empty */
-	EV_DRAFT,  /* `text` is for the input line */
+	EV_DRAFT,  /* put `text` into the input line */
 	EV_NOTICE,
-	EV_ERROR,     /* `text` is an error message */
-	EV_DOCUMENTS, /* doc[n_doc] has all documents */
+	EV_ERROR,     /* show `text`, an error message */
+	EV_DOCUMENTS, /* doc[n_doc] has all documents of the conversation */
 	EV_PLACE,     /* open document place.doc at its bytes [place.from, place.to) */
 	EV_LOOK,      /* `text` is the output of the command `note`, which JOB_LOOK has run */
-	/* `text` is a message about a session that was renamed, deleted, ... It is shown in the status row, so that the
-	 * list of sessions can stay open. */
+	/* show `text`, a message about a session that was renamed, deleted, ..., in the status row, so that the list of
+	 * sessions can stay open */
 	EV_SAY,
-	/* source[n_source] has the sources of the answer to question number `at`; if `at` is SIZE_MAX, it is the last
-	 * question */
+	/* source[n_source] has the sources of the answer to question number `at`; SIZE_MAX = the last question */
 	EV_SOURCES,
 	/* `text` has the words of the last answer that do not occur in its sources, each followed by a newline */
 	EV_UNSUPPORTED,
@@ -60,7 +60,7 @@ enum event_what {
 	EV_IDLE,     /* all jobs are done */
 	EV_QUIT,     /* the chat has ended */
 };
-/* a document as the screen shows it; members as in struct ui_document */
+/* A document in the form in which the screen shows it; for the members, see struct ui_document. */
 struct event_doc {
 	char *name;
 	struct str text;
@@ -93,10 +93,11 @@ struct worker_status {
 	int working;   /* what runs, as enum worker_work; 0 = nothing */
 	char verb[64]; /* name of the running work: "reading", "answering" */
 	int open;      /* 1 = a message of the user may interrupt the work */
-	/* Progress of a prefill: `done` of `total` tokens are prefilled. `had` of these `done` tokens were cached
-	 * before. */
+	/* Progress of a prefill: `done` of `total` tokens are in the cache, and `had` of them were there before the
+	 * prefill. */
 	int64_t done, total, had;
-	/* speed in tokens per second; estimated seconds to the end of a streamed text, < 0 = unknown */
+	/* `tps` is the speed in tokens per second; `left` is the estimated number of seconds to the end of a streamed
+	 * text, < 0 = unknown */
 	double tps, left;
 	int known; /* 1 = the members below are set */
 	char model[96], session[96], kv[128];
@@ -115,9 +116,9 @@ struct worker_status {
 };
 
 struct worker;
-struct cache_report; /* app/chat/cache_view.h */
+struct cache_report; /* defined in app/chat/cache_view.h */
 /* Create the worker of an open chat. From now on notices of the chat become events. The first events contain the
- * messages and documents. The caller may use the chat until worker_start(), and again after worker_close(). */
+ * messages and documents. The caller may use the chat before worker_start() and after worker_close(). */
 int worker_open(struct worker **, struct chat *, struct err *);
 /* Start the thread. Call worker_close() even if that fails. */
 int worker_start(struct worker *, struct err *);
@@ -132,12 +133,12 @@ int worker_stop(struct worker *);
 int worker_fd(const struct worker *);
 /* Return the next event, or NULL if there is none. The caller frees it. */
 struct event *worker_take(struct worker *);
-/* Copy the status. Returns 1 if it has changed since the last call, else 0. Right after worker_do() the status says
- * that work runs; for a small job it does not change. */
+/* Copy the status. Returns 1 if it has changed since the last call, else 0. After worker_do() the status says at once
+ * that work runs; but a small job does not change the status. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
-/* Choose which figures of the cache are reported. If `how` is 0, none are. If it is 1, those for the small forms of the
- * cache panel (bar, side panel) are. If it is 2, all are. */
+/* Choose which figures of the cache are reported: none if `how` is 0, the figures for the small forms of the cache
+ * panel (bar, side panel) if it is 1, and all figures if it is 2. */
 void worker_panel(struct worker *, int how);
 /* Set *out to the newest cache report, which is valid until the next call. Returns 1 if it is new since the last call,
  * else 0. */

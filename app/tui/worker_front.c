@@ -41,12 +41,12 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	struct worker *w = c->ud;
 
 	w->reading = -1;
-	if (total > 0) { /* work without a total is not a prefill of the conversation */
+	if (total > 0) { /* if `total` is 0, the work is not a prefill of the conversation */
 		struct timeline_stats st = { 0 };
 
 		if (c->conv.tl)
 			timeline_stats(c->conv.tl, &st);
-		w->reading = st.reused_tokens + done; /* `done` counts from the first token that is not reused */
+		w->reading = st.reused_tokens + done; /* `done` is the number of tokens after those that were reused */
 	}
 	if (done < 0) {
 		w->reading_since = 0;
@@ -98,7 +98,7 @@ static void reasoning_note(struct str *note)
 
 enum { VARIANTS_NOTED = 100 }; /* number of newest messages whose variants are counted */
 
-/* Append "[variant 2 of 3]" if the answer has other variants. */
+/* Append a note such as "[variant 2 of 3]" if the answer has other variants. */
 static void variants_note(const struct worker *w, size_t i, struct str *note)
 {
 	size_t number, count;
@@ -156,8 +156,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
-/* Post the first n messages. If `resting` is 1, no turn is about to begin, so a last answer that is incomplete or
- * missing gets a note. */
+/* Post the first n messages. If `resting` is 1, no turn is about to begin. Then a note is added if the last answer is
+ * incomplete or missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -173,7 +173,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 		struct event *e;
 
 		if (m->read && from == m->text.n)
-			continue; /* the streamed text is not followed by a question yet */
+			continue; /* no question follows the streamed text yet */
 		if (m->role == ROLE_ASSISTANT) {
 			e = event_new(EV_MESSAGE, "", 0);
 			chat_message(w->c, m, &e->text, &e->note);
@@ -278,8 +278,8 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		/* The screen counts a streamed text as a message only after a question was asked about it. So the
-		 * screen's message numbers may differ from those of the conversation. */
+		/* The screen counts a streamed text as a message only after a question was asked about this text. So
+		 * the screen's message numbers may differ from those of the conversation. */
 		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);
@@ -354,7 +354,8 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	if (turn->answered)
 		worker_sent_all(w);
 	else if (w->messages_stale)
-		w->holding = 1; /* hold the notices: the old answer is sent again, and they must come below it */
+		/* hold the notices back: the old answer is sent again, and the notices must come below it */
+		w->holding = 1;
 	if (c->hides)
 		reasoning_describe(&c->think, &ev->note);
 	reasoning_note(&ev->note);
@@ -390,7 +391,7 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	worker_post_text(c->ud, EV_DRAFT, text, n);
 }
 
-/* Record that all messages and documents must be sent again. */
+/* Record that all messages and documents must be sent again. This is the callback front->came_back(). */
 static void on_came_back(struct chat *c)
 {
 	struct worker *w = c->ud;
@@ -408,7 +409,7 @@ static void send_surprise(struct worker *w)
 
 	w->surprises = end;
 	if (!i)
-		i = 1; /* skip the first sentence: it is unknown where it begins */
+		i = 1; /* skip the first sentence: the worker does not know where it begins */
 	if (i >= s->n)
 		return;
 	e = event_new(EV_SURPRISE, "", 0);

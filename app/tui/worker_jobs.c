@@ -11,8 +11,8 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* 1 if JOB_UNDELETE changes the conversation on the screen. It does if the session to restore was on the screen when it
- * was deleted: it is then shown again. */
+/* 1 if JOB_UNDELETE changes the conversation on the screen. This is so if the session to restore was on the screen when
+ * it was deleted, because it is then shown again. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
@@ -62,8 +62,8 @@ static struct job *take_small(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		/* A job that deletes the session of the running answer, or restores another session to the screen,
-		 * waits for the end of the answer. */
+		/* A job waits for the end of the answer if it deletes the session of this answer, or if it restores
+		 * another session to the screen. */
 		if (worker_job_is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
 		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
 			job = *p;
@@ -205,8 +205,8 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Show the command above its notices. Exception: /variant, which the keys Left and Right run; a
-			 * note at the answer tells which variant it is. */
+			/* Show the command above its notices, unless it is /variant, which the keys Left and Right run:
+			 * the answer has a note that tells which variant it is. */
 			if (!turn && !is_variant(&job->text))
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);
@@ -227,7 +227,7 @@ void worker_run_job(struct worker *w, struct job *job)
 	if (conversation_is_open(&c->conv)) {
 		worker_send_changes(w);
 		worker_release_held(w);
-		/* look for evicted words now, even if this was done less than a second ago */
+		/* make the report look for evicted words, even if it did so less than a second ago */
 		w->listener.lensed = 0;
 		worker_report_cache(w, 1);
 	}

@@ -30,15 +30,17 @@ struct worker {
 	struct chat *c;
 	pthread_t thread;
 	int started;
-	int fd;           /* a pipe's end: readable while the main thread has events or figures to take */
+	/* the reading end of a pipe, which is readable while the main thread has events or figures to take */
+	int fd;
 	int signal_fd;    /* the other end of the pipe */
-	atomic_int stop;  /* 1 = end the running work */
-	atomic_int panel; /* which figures of the cache to report, as for worker_panel() */
+	atomic_int stop;  /* 1 = the running work must end */
+	atomic_int panel; /* which figures of the cache are reported; for the values, see worker_panel() */
 
-	pthread_mutex_t lock; /* protects all members up to cache_fresh */
+	pthread_mutex_t lock; /* protects all members from here to cache_fresh */
 	pthread_cond_t wake;
 	struct job *job, **job_end;
-	/* running is 1 while a job runs; closing is 1 if the thread must end; signalled is 1 if fd is readable */
+	/* `running` is 1 while a job runs; `closing` is 1 if the thread must end; `signalled` is 1 if `fd` is
+	 * readable */
 	int running, closing, signalled;
 	/* number of queued jobs that have not begun; small jobs are not counted */
 	int waiting;
@@ -50,7 +52,7 @@ struct worker {
 	int cache_fresh;
 
 	/* Members that only the worker's thread uses. */
-	struct cache_report *cache_work; /* the report that is being filled in */
+	struct cache_report *cache_work; /* the report that is being made */
 	struct listener listener;
 	/* The last report of the status was made at the time `reported`, that of the cache at `cache_reported`. While
 	 * the cache panel is open, cache reports are `cache_every` seconds apart. */
@@ -60,19 +62,20 @@ struct worker {
 	/* during a prefill, number of tokens in the sequence so far; -1 = no prefill runs */
 	int32_t reading;
 	int open; /* 1 = a streamed text is being read, or passages are encoded ahead of a question */
-	/* reading speed of the streamed text in tokens per second; estimated seconds to its end, < 0 = unknown */
+	/* `open_tps` is the reading speed of the streamed text in tokens per second; `open_left` is the estimated
+	 * number of seconds to its end, < 0 = unknown */
 	double open_tps, open_left;
-	uint64_t surprises;                  /* number of sentences whose surprise was sent */
+	uint64_t surprises;                  /* number of sentences whose surprise was sent to the screen */
 	size_t streamed;                     /* number of bytes of the streamed text in the transcript */
 	size_t n_sent;                       /* number of messages in the transcript */
 	int messages_stale, documents_stale; /* 1 = the messages or documents have changed since they were sent */
 	int32_t *first;
-	size_t n_first; /* first[n_first]: index of each document's first token, as it was sent */
+	size_t n_first; /* first[n_first] has the index of each document's first token, as it was sent to the screen */
 	/* 1 = a command runs that may change the messages. Its notices are collected in `held`, because the screen must
 	 * get the messages first */
 	int holding;
 	struct event *held, **held_end;
-	struct str *said; /* output of the small job that runs; NULL = none runs */
+	struct str *said; /* output of the small job that is running; NULL = no small job is running */
 	struct str title;
 	int64_t title_of;
 	/* `title` is the title of session `title_of`. `title_stale` is 1 if the title must be read from the store
@@ -93,10 +96,11 @@ void worker_signal(struct worker *); /* make fd readable; the caller holds the l
 int worker_job_is_small(enum job_what); /* 1 if the job needs only the store */
 void worker_run_job(struct worker *, struct job *);
 void worker_read_on(struct worker *); /* read a streamed text, or encode passages, until a job waits */
-/* called between tokens and between prefill steps: runs small jobs and due deletions, and updates the cache report */
+/* called between tokens and between steps of a prefill; runs small jobs and due deletions, and updates the cache
+ * report */
 void worker_between(struct worker *);
 void worker_delete_due(struct worker *);
-/* called after the thread has ended: runs the waiting jobs that change sessions, and drops all other jobs */
+/* called after the thread has ended; runs the waiting jobs that change sessions, and drops all other jobs */
 void worker_finish(struct worker *);
 /* worker_front.c */
 extern const struct front worker_front;
@@ -111,6 +115,6 @@ enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
 /* report the status again, with the new title and the deleted sessions */
 void worker_report_sessions(struct worker *);
-void worker_report_cache(struct worker *, int last); /* report the cache; `last` is 1 if the job is over */
+void worker_report_cache(struct worker *, int last); /* report the cache; `last` is 1 if the job has ended */
 
 #endif

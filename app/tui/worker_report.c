@@ -46,8 +46,8 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 	s->seen = st.n_tokens;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
-	/* The conversation has no messages, but the timeline still has the figures of the previous conversation: do not
-	 * report those. */
+	/* The conversation has no messages, but the timeline still has figures of the previous conversation: do not
+	 * report these figures. */
 	if (!c->conv.n_msg) {
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
